@@ -10,13 +10,13 @@ use std::{
 use crow_core::{
     control::{ControlFlow, OwnerOfTheEnd},
     model::{ModelRef, ModelRefError, Models, ModelsError, ResolvedModel, Thinking},
-    tool::{ToolRegistry, Typed, TypedTool as _, is_sourced_pattern},
+    tool::{ToolRegistry, TypedTool as _, TypedToolAdapter, is_sourced_pattern},
 };
-use crow_runtime::Reach;
+use crow_runtime::AgentAccess;
 
 use crate::{
     AcpAgent, AcpAgentParts, AgentChoice, AgentConfig, BaseAgent, Checks, Coagent,
-    CompositionError, DEFAULT_REVIEWER, EndTools, Handoff, PromptContext, Standing, Subagent,
+    CompositionError, DEFAULT_REVIEWER, EndTools, Handoff, PromptContext, ReviewChoice, Subagent,
     Subagents, SubmitForReview, Task, TaskCancel, TaskComplete, TaskOutput, TemplateError,
     definition::{
         AgentKind, AgentRegistry, BaseDefinition, CompositionDefinition, DefinitionError,
@@ -39,11 +39,11 @@ pub struct Assembly {
 
 /// An agent that can be run.
 #[derive(Debug, Clone)]
-pub struct Assembled {
+pub struct AssembledAgent {
     /// The agent.
     pub agent: AcpAgent,
     /// What comes after its turns, and who looks at its work.
-    pub standing: Standing,
+    pub standing: ReviewChoice,
     /// What its author or its user should know.
     pub warnings: Vec<String>,
 }
@@ -113,13 +113,13 @@ pub enum AssemblyError {
 
 /// Whether an agent does the work or looks at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum AgentDuty {
     Worker,
     Reviewer,
 }
 
 /// An assembly under way.
-struct Work<'a> {
+struct AssemblyBuilder<'a> {
     assembly: &'a Assembly,
     choice: &'a AgentChoice,
     end_tools: EndTools,
@@ -132,7 +132,8 @@ struct Work<'a> {
     warnings: Vec<String>,
 }
 
-type Made<'a> = Pin<Box<dyn Future<Output = Result<AcpAgent, AssemblyError>> + Send + 'a>>;
+type AssemblyResult<'a> =
+    Pin<Box<dyn Future<Output = Result<AcpAgent, AssemblyError>> + Send + 'a>>;
 
 impl Assembly {
     /// Makes the agent of that name: a composition, or a base agent that works alone.
@@ -140,29 +141,29 @@ impl Assembly {
         &self,
         name: &str,
         choice: &AgentChoice,
-    ) -> Result<Assembled, AssemblyError> {
+    ) -> Result<AssembledAgent, AssemblyError> {
         let (definition, standing) = choice.over(self.registry.composition(name)?);
-        let mut work = Work::new(self, choice);
+        let mut work = AssemblyBuilder::new(self, choice);
         if work.may_delegate(&definition) {
             work.subagents = Some(work.all_subagents(&standing).await?);
         }
         work.thinking = choice.thinking;
-        let mut agent = work.composition(definition, Part::Worker).await?;
+        let mut agent = work.composition(definition, AgentDuty::Worker).await?;
         work.write_prompts(&mut agent)?;
         if let Some(prompt) = &choice.system_prompt {
             agent.change_system_prompt(prompt);
         }
         let agent = agent.with_subagents(work.subagents.unwrap_or_default());
-        Ok(Assembled { agent, standing, warnings: work.warnings })
+        Ok(AssembledAgent { agent, standing, warnings: work.warnings })
     }
 }
 
-impl<'a> Work<'a> {
+impl<'a> AssemblyBuilder<'a> {
     fn new(assembly: &'a Assembly, choice: &'a AgentChoice) -> Self {
         let task_complete = TaskComplete::new(assembly.checks.clone());
         let end_tools = EndTools {
-            task_complete: Arc::new(Typed::new(task_complete)),
-            submit_for_review: Arc::new(Typed::new(SubmitForReview)),
+            task_complete: Arc::new(TypedToolAdapter::new(task_complete)),
+            submit_for_review: Arc::new(TypedToolAdapter::new(SubmitForReview)),
         };
         let (bases, warnings) = (BTreeMap::new(), Vec::new());
         Self { assembly, choice, end_tools, bases, subagents: None, thinking: None, warnings }
@@ -179,7 +180,7 @@ impl<'a> Work<'a> {
     }
 
     /// Makes the agents that others start. One that cannot be made is left out, and said so.
-    async fn all_subagents(&mut self, standing: &Standing) -> Result<Subagents, AssemblyError> {
+    async fn all_subagents(&mut self, standing: &ReviewChoice) -> Result<Subagents, AssemblyError> {
         let registry = &self.assembly.registry;
         let names = registry.subagent_names();
         // What is a part of one that is listed is not started by itself.
@@ -190,16 +191,16 @@ impl<'a> Work<'a> {
             .collect();
         let mut subagents = Vec::new();
         for (_, name) in names.into_iter().filter(|(_, name)| !parts.contains(name)) {
-            let mut work = Work::new(self.assembly, self.choice);
+            let mut work = AssemblyBuilder::new(self.assembly, self.choice);
             let made = async {
                 let definition = registry.composition(&name)?;
-                let mut agent = work.composition(definition, Part::Worker).await?;
+                let mut agent = work.composition(definition, AgentDuty::Worker).await?;
                 work.write_prompts(&mut agent)?;
                 Ok::<_, AssemblyError>(agent)
             };
             match made.await {
                 Ok(agent) => {
-                    subagents.push(Subagent { agent, reach: Reach::Policy });
+                    subagents.push(Subagent { agent, reach: AgentAccess::Policy });
                     self.warnings.append(&mut work.warnings);
                 }
                 Err(error) => {
@@ -213,21 +214,25 @@ impl<'a> Work<'a> {
 
     /// Makes the agent that looks at the work when the user asks for it. It only reads. Where it cannot be made, nobody is
     /// asked: whoever chooses it as a coagent is told why.
-    async fn reviewer(&self, standing: &Standing, others: &[Subagent]) -> Option<Subagent> {
+    async fn reviewer(&self, standing: &ReviewChoice, others: &[Subagent]) -> Option<Subagent> {
         let name = standing.reviewers.first().or(standing.own_reviewers.first());
         let name = name.map_or(DEFAULT_REVIEWER, String::as_str);
         if others.iter().any(|other| other.agent.name() == name) {
             return None;
         }
-        let mut work = Work::new(self.assembly, self.choice);
+        let mut work = AssemblyBuilder::new(self.assembly, self.choice);
         let definition = self.assembly.registry.composition(name).ok()?;
-        let mut agent = work.composition(definition, Part::Reviewer).await.ok()?;
+        let mut agent = work.composition(definition, AgentDuty::Reviewer).await.ok()?;
         agent.only_read();
         work.write_prompts(&mut agent).ok()?;
-        Some(Subagent { agent, reach: Reach::ReadOnly })
+        Some(Subagent { agent, reach: AgentAccess::ReadOnly })
     }
 
-    fn composition(&mut self, definition: CompositionDefinition, part: Part) -> Made<'_> {
+    fn composition(
+        &mut self,
+        definition: CompositionDefinition,
+        part: AgentDuty,
+    ) -> AssemblyResult<'_> {
         Box::pin(async move {
             let registry = &self.assembly.registry;
             let handoff = handoff(registry, &definition)?;
@@ -239,14 +244,14 @@ impl<'a> Work<'a> {
                 // A base agent by its own name is no composition of its own.
                 let is_base = inner.primary == *name && inner.coagents.is_empty();
                 coagents.push(if is_base {
-                    Coagent::Base(Box::new(self.base(name, Part::Reviewer).await?))
+                    Coagent::Base(Box::new(self.base(name, AgentDuty::Reviewer).await?))
                 } else {
-                    let inner = self.composition(inner, Part::Reviewer).await?;
+                    let inner = self.composition(inner, AgentDuty::Reviewer).await?;
                     Coagent::Composition(Box::new(inner))
                 });
             }
             let (mut limits, mut control_flow) = (definition.limits, definition.control_flow);
-            if let Some(most) = self.choice.max_rounds.filter(|_| part == Part::Worker) {
+            if let Some(most) = self.choice.max_rounds.filter(|_| part == AgentDuty::Worker) {
                 limits.max_rounds = most;
                 // What the file says of the flow would still bound it.
                 control_flow = control_flow.without_max_rounds();
@@ -317,7 +322,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    async fn base(&mut self, name: &str, part: Part) -> Result<BaseAgent, AssemblyError> {
+    async fn base(&mut self, name: &str, part: AgentDuty) -> Result<BaseAgent, AssemblyError> {
         let mut definition = self.assembly.registry.base(name)?;
         self.warnings.append(&mut definition.warnings);
         let model = self.model(&definition, part).await?;
@@ -339,7 +344,7 @@ impl<'a> Work<'a> {
             model: definition.model.config.clone(),
             limits,
         };
-        if part == Part::Worker && model.info.abilities.thinking {
+        if part == AgentDuty::Worker && model.info.abilities.thinking {
             config.model.thinking = self.thinking.or(config.model.thinking);
         }
         let agent = BaseAgent::new(name, config, model, tools)
@@ -361,20 +366,20 @@ impl<'a> Work<'a> {
             (takes(Task::NAME), takes(TaskOutput::NAME), takes(TaskCancel::NAME));
         if let Some(subagents) = self.subagents.as_ref().filter(|_| task) {
             let task = Task::new(subagents.clone());
-            tools.register(Typed::new(if output { task } else { task.in_foreground() }));
+            tools.register(TypedToolAdapter::new(if output { task } else { task.in_foreground() }));
         }
         if output {
-            tools.register(Typed::new(TaskOutput));
+            tools.register(TypedToolAdapter::new(TaskOutput));
         }
         if cancel {
-            tools.register(Typed::new(TaskCancel));
+            tools.register(TypedToolAdapter::new(TaskCancel));
         }
     }
 
     async fn model(
         &mut self,
         definition: &BaseDefinition,
-        part: Part,
+        part: AgentDuty,
     ) -> Result<ResolvedModel, AssemblyError> {
         let reference = match self.chosen(part) {
             Some(model) => model.clone(),
@@ -390,8 +395,8 @@ impl<'a> Work<'a> {
     }
 
     /// Returns the model that the user chose for such an agent.
-    fn chosen(&self, part: Part) -> Option<&ModelRef> {
-        let reviewer = self.choice.reviewer_model.as_ref().filter(|_| part == Part::Reviewer);
+    fn chosen(&self, part: AgentDuty) -> Option<&ModelRef> {
+        let reviewer = self.choice.reviewer_model.as_ref().filter(|_| part == AgentDuty::Reviewer);
         reviewer.or(self.choice.model.as_ref())
     }
 
@@ -425,7 +430,7 @@ impl<'a> Work<'a> {
     async fn fallbacks(
         &mut self,
         definition: &BaseDefinition,
-        part: Part,
+        part: AgentDuty,
     ) -> Result<Vec<ResolvedModel>, AssemblyError> {
         let mut models = Vec::new();
         if self.chosen(part).is_some() {

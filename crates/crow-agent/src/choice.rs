@@ -37,7 +37,7 @@ pub struct AgentChoice {
 
 /// What comes after a turn of an agent, and who looks at its work: as it was chosen, and as its files say it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct ReviewChoice {
     /// The control flow by its name; none if it is one of the agent's own.
     pub mode: Option<Preset>,
     /// Those who look at the work.
@@ -58,7 +58,7 @@ impl AgentChoice {
     pub(crate) fn over(
         &self,
         mut definition: CompositionDefinition,
-    ) -> (CompositionDefinition, Standing) {
+    ) -> (CompositionDefinition, ReviewChoice) {
         let own_mode = mode_of(&definition);
         let own_reviewers = definition.coagents.clone();
         if let Some(mode) = self.mode.filter(|mode| Some(*mode) != own_mode) {
@@ -87,7 +87,7 @@ impl AgentChoice {
         }
         let mode = mode_of(&definition);
         let reviewers = definition.coagents.clone();
-        (definition, Standing { mode, reviewers, own_mode, own_reviewers })
+        (definition, ReviewChoice { mode, reviewers, own_mode, own_reviewers })
     }
 }
 

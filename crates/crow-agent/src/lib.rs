@@ -47,10 +47,10 @@ mod turn_result;
 pub use acp_agent::{
     AcpAgent, AcpAgentParts, AcpSession, Coagent, CompositionError, EndTools, RunInput, RunResult,
 };
-pub use assembly::{Assembled, Assembly, AssemblyError};
+pub use assembly::{AssembledAgent, Assembly, AssemblyError};
 pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
-pub use choice::{AgentChoice, DEFAULT_REVIEWER, Standing};
+pub use choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice};
 pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate, TurnCall};
 pub use prompt::{PromptContext, PromptRegistry, Surroundings, Template, TemplateError};
 pub use serve::{serve, serve_latest};

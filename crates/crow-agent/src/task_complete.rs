@@ -8,7 +8,7 @@ use crow_core::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::checks::{Checked, Checks};
+use crate::checks::{CheckOutcome, Checks};
 
 pub(crate) const NAME: &str = "task_complete";
 
@@ -86,9 +86,9 @@ impl TypedTool for TaskComplete {
             return ToolResult::failure("summary is empty: say in a few sentences what was done");
         }
         let (mut result, report) = match self.checks.run_stale(ctx).await {
-            Checked::Passed(report) => (ToolResult::success(accepted(&report)), report),
-            Checked::Failed(report, text) => (ToolResult::failure(text), report),
-            Checked::Cancelled => return ToolResult::cancelled(),
+            CheckOutcome::Passed(report) => (ToolResult::success(accepted(&report)), report),
+            CheckOutcome::Failed(report, text) => (ToolResult::failure(text), report),
+            CheckOutcome::Cancelled => return ToolResult::cancelled(),
         };
         // What is told of a call is plain data: this does not fail.
         result.metadata.extra = serde_json::to_value(report).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crow_agent::TaskComplete;
-use crow_core::tool::{ToolRegistry, Typed};
+use crow_core::tool::{ToolRegistry, TypedToolAdapter};
 use crow_providers::{HttpClient, ProviderConfig, ProviderModels, Proxies};
 use crow_runtime::{FileStore, RuleStore, SessionStore, SnapshotLimits, SnapshotStores};
 
@@ -73,7 +73,7 @@ pub(crate) fn credential_file(environment: &Environment) -> Result<CredentialFil
 pub(crate) fn all_tools() -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     crow_tools::register_builtin(&mut tools);
-    tools.register(Typed::new(TaskComplete::default()));
+    tools.register(TypedToolAdapter::new(TaskComplete::default()));
     tools
 }
 

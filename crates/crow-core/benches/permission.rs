@@ -20,8 +20,8 @@ use crow_core::{
         RuleRegex, RuleSet,
     },
     tool::{
-        Access, CallPlan, CommandLine, CommandMeaning, Effects, PathEffect, SimpleCommand, Subject,
-        ToolCategory, Word,
+        Access, CallPlan, CommandLine, CommandMeaning, CommandWord, Effects, PathEffect,
+        SimpleCommand, Subject, ToolCategory,
     },
     workspace::Workspace,
 };
@@ -91,7 +91,7 @@ fn rules(rule: impl Fn(usize) -> PermissionRule) -> PermissionPolicy {
 
 fn command_line(commands: &[&str]) -> CallPlan {
     let command = |text: &&str| SimpleCommand {
-        words: text.split(' ').map(|word| Word::Literal(word.to_owned())).collect(),
+        words: text.split(' ').map(|word| CommandWord::Literal(word.to_owned())).collect(),
         ..SimpleCommand::default()
     };
     CallPlan {

@@ -9,7 +9,7 @@ use std::{
 use crow_core::mcp::{McpServerConfig, McpTransport};
 use serde::{Deserialize, Serialize};
 
-use crate::listed::{Listed, MOST_TOOLS};
+use crate::listed::{MOST_TOOLS, ToolListing};
 
 /// The largest file that is read.
 const LARGEST: u64 = 1024 * 1024;
@@ -24,9 +24,9 @@ pub struct SchemaCache {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ToolCacheEntry {
     version: u32,
-    listed: Listed,
+    listed: ToolListing,
 }
 
 impl SchemaCache {
@@ -36,20 +36,20 @@ impl SchemaCache {
     }
 
     /// Returns what the server listed the last time, if that is known. Blocks.
-    pub(crate) fn load(&self, server: &McpServerConfig) -> Option<Listed> {
+    pub(crate) fn load(&self, server: &McpServerConfig) -> Option<ToolListing> {
         let file = fs::File::open(self.file(server)?).ok()?;
         let mut text = String::new();
         file.take(LARGEST).read_to_string(&mut text).ok()?;
-        let entry: Entry = serde_json::from_str(&text).ok()?;
+        let entry: ToolCacheEntry = serde_json::from_str(&text).ok()?;
         let fits = entry.version == VERSION && entry.listed.tools.len() <= MOST_TOOLS;
         fits.then_some(entry.listed)
     }
 
     /// Keeps what the server listed, if it can be found again. Blocks.
-    pub(crate) fn store(&self, server: &McpServerConfig, listed: &Listed) -> io::Result<()> {
+    pub(crate) fn store(&self, server: &McpServerConfig, listed: &ToolListing) -> io::Result<()> {
         let Some(path) = self.file(server) else { return Ok(()) };
         fs::create_dir_all(&self.folder)?;
-        let entry = Entry { version: VERSION, listed: listed.clone() };
+        let entry = ToolCacheEntry { version: VERSION, listed: listed.clone() };
         // Only the user may read it, and nobody sees half of it.
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(&serde_json::to_vec(&entry)?)?;
@@ -117,13 +117,13 @@ mod tests {
         }
     }
 
-    fn listed() -> Listed {
+    fn listed() -> ToolListing {
         let tool = ListedTool {
             name: "a".to_owned(),
             description: "d".to_owned(),
             schema: json!({"type": "object"}),
         };
-        Listed { tools: vec![tool], ..Listed::default() }
+        ToolListing { tools: vec![tool], ..ToolListing::default() }
     }
 
     #[test]

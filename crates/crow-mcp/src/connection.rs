@@ -33,11 +33,13 @@ use tokio_util::{
 use crate::{
     client::Client,
     failure::{CallError, ConnectError, last_words},
-    listed::Listed,
+    listed::ToolListing,
     page::ToolPage,
     settings::{McpSettings, Outside},
     text,
-    transport::{self, BROKEN, CallSlot, Guarded, LineTransport, LinkTransport, Wire},
+    transport::{
+        self, BROKEN, BoundedTransport, CallSlot, LineTransport, LinkTransport, TransportState,
+    },
 };
 
 /// How much is kept of what a program prints on standard error.
@@ -62,18 +64,18 @@ const WITHOUT_MEMORY: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 const LONGEST: usize = 1000;
 
 /// A connection to a server. Dropping it ends the server, if it is a program.
-pub(crate) struct Connection {
+pub(crate) struct ServerConnection {
     peer: Peer<RoleClient>,
     service: Mutex<Option<RunningService<RoleClient, Client>>>,
-    link: Link,
+    link: ConnectionState,
     tasks: TaskTracker,
     _ends: DropGuard,
 }
 
 /// What is known of a connection from its first moment on.
 #[derive(Debug, Clone)]
-struct Link {
-    wire: Arc<Wire>,
+struct ConnectionState {
+    wire: Arc<TransportState>,
     errors: OutputTail,
     /// How the program ended, where it is one.
     ended: Arc<std::sync::Mutex<Option<String>>>,
@@ -88,17 +90,17 @@ pub(crate) struct Lifetime {
     pub(crate) tasks: TaskTracker,
 }
 
-impl Connection {
+impl ServerConnection {
     /// Connects, and lists the tools.
     pub(crate) async fn open(
         settings: &McpSettings,
         outside: &Outside,
         lifetime: &Lifetime,
         limit: Duration,
-    ) -> Result<(Self, Listed), ConnectError> {
+    ) -> Result<(Self, ToolListing), ConnectError> {
         let stop = lifetime.token.child_token();
         let ends = stop.clone().drop_guard();
-        let mut link = Link {
+        let mut link = ConnectionState {
             wire: Arc::default(),
             errors: OutputTail::new(ERRORS),
             ended: Arc::default(),
@@ -168,10 +170,10 @@ impl Connection {
     }
 
     /// Lists the tools.
-    pub(crate) async fn list(&self, wanted: Option<&[String]>) -> Result<Listed, String> {
+    pub(crate) async fn list(&self, wanted: Option<&[String]>) -> Result<ToolListing, String> {
         let has_tools = self.peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some());
         if !has_tools {
-            return Ok(Listed::default());
+            return Ok(ToolListing::default());
         }
         let pages = async {
             let (mut tools, mut invalid, mut cursor) = (Vec::new(), Vec::new(), None);
@@ -193,7 +195,7 @@ impl Connection {
                     break;
                 }
             }
-            Ok(Listed::new(tools, &invalid, wanted))
+            Ok(ToolListing::new(tools, &invalid, wanted))
         };
         tokio::select! {
             biased;
@@ -334,7 +336,7 @@ impl Connection {
     }
 }
 
-impl Link {
+impl ConnectionState {
     /// Says why nothing comes any more.
     async fn why(&self) -> String {
         let why = self.reason().await.unwrap_or_else(|| "it hung up".to_owned());
@@ -362,7 +364,7 @@ async fn connect(
     outside: &Outside,
     lifetime: &Lifetime,
     stop: &CancellationToken,
-    link: &mut Link,
+    link: &mut ConnectionState,
 ) -> Result<RunningService<RoleClient, Client>, ConnectError> {
     let client = Client::new(&outside.roots);
     match &settings.server.transport {
@@ -404,9 +406,9 @@ async fn serve<T: Transport<RoleClient> + 'static>(
     client: Client,
     transport: T,
     stop: &CancellationToken,
-    link: &Link,
+    link: &ConnectionState,
 ) -> Result<RunningService<RoleClient, Client>, ConnectError> {
-    let guarded = Guarded::new(transport, Arc::clone(&link.wire));
+    let guarded = BoundedTransport::new(transport, Arc::clone(&link.wire));
     match serve_client_with_ct(client, guarded, stop.clone()).await {
         Ok(service) => Ok(service),
         Err(error) => Err(refused(&error, link).await),
@@ -418,9 +420,9 @@ async fn serve<T: Transport<RoleClient> + 'static>(
 async fn serve_without_memory(
     messages: LinkTransport,
     stop: &CancellationToken,
-    link: &Link,
+    link: &ConnectionState,
 ) -> Result<RunningService<RoleClient, Client>, ConnectError> {
-    let guarded = Guarded::new(messages, Arc::clone(&link.wire));
+    let guarded = BoundedTransport::new(messages, Arc::clone(&link.wire));
     let lifecycle = ClientLifecycleMode::Discover { preferred_versions: vec![WITHOUT_MEMORY] };
     let client = Client::asked_for_nothing();
     match serve_client_with_lifecycle_and_ct(client, guarded, lifecycle, stop.clone()).await {
@@ -429,7 +431,7 @@ async fn serve_without_memory(
     }
 }
 
-async fn refused(error: &ClientInitializeError, link: &Link) -> ConnectError {
+async fn refused(error: &ClientInitializeError, link: &ConnectionState) -> ConnectError {
     // Without the names of our types.
     let why = if let ClientInitializeError::TransportError { error, .. } = error {
         error.error.to_string()

@@ -34,7 +34,7 @@ pub(crate) struct ListedTool {
 /// The tools of a server, each name once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Listed {
+pub(crate) struct ToolListing {
     pub tools: Vec<ListedTool>,
     /// How many more there are that have no room.
     pub left_out: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Listed {
     pub invalid: BTreeSet<String>,
 }
 
-impl Listed {
+impl ToolListing {
     /// Takes what a server lists, as far as `wanted` names it and there is room.
     pub(crate) fn new(tools: Vec<Tool>, invalid: &[String], wanted: Option<&[String]>) -> Self {
         let is_wanted =
@@ -156,29 +156,29 @@ mod tests {
     #[test]
     fn each_name_is_taken_once_and_in_order_as_far_as_it_is_wanted() {
         let tools = || vec![tool("b", "first"), tool("a", ""), tool("b", "second")];
-        let listed = Listed::new(tools(), &[], None);
+        let listed = ToolListing::new(tools(), &[], None);
         let names: Vec<_> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!((names, listed.tools[1].description.as_str()), (vec!["a", "b"], "first"));
-        assert_eq!(Listed::new(tools(), &[], Some(&["a".to_owned()])).tools.len(), 1);
+        assert_eq!(ToolListing::new(tools(), &[], Some(&["a".to_owned()])).tools.len(), 1);
     }
 
     #[test]
     fn more_than_there_is_room_for_is_counted() {
         let many = (0..500).map(|number| tool(&format!("t{number}"), "d")).collect();
-        let listed = Listed::new(many, &[], None);
+        let listed = ToolListing::new(many, &[], None);
         assert_eq!((listed.tools.len(), listed.left_out), (MOST_TOOLS, 400));
         let large: Vec<Tool> = (0..90)
             .map(|number| tool(&format!("{number}{}", "x".repeat(200)), &"d".repeat(1 << 20)))
             .collect();
-        let listed = Listed::new(large, &[], None);
+        let listed = ToolListing::new(large, &[], None);
         assert!(listed.tools.iter().map(ListedTool::size).sum::<usize>() <= MOST_BYTES);
         assert!(listed.tools.iter().all(|tool| tool.description.len() <= LONGEST_DESCRIPTION));
     }
 
     #[test]
     fn what_changed_is_told() {
-        let before = Listed::new(vec![tool("a", "1"), tool("b", "1")], &[], None);
-        let after = Listed::new(vec![tool("b", "2"), tool("c", "1")], &[], None);
+        let before = ToolListing::new(vec![tool("a", "1"), tool("b", "1")], &[], None);
+        let after = ToolListing::new(vec![tool("b", "2"), tool("c", "1")], &[], None);
         assert_eq!(after.difference(&before).unwrap(), "new: c; gone: a; changed: b");
         assert_eq!(after.difference(&after), None);
     }

@@ -8,8 +8,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     cache::SchemaCache,
-    connection::{Connection, Lifetime},
-    listed::Listed,
+    connection::{Lifetime, ServerConnection},
+    listed::ToolListing,
     name::{server_names, tool_names},
     settings::{McpSettings, Outside},
 };
@@ -58,7 +58,8 @@ pub async fn probe(
 ) -> Result<ProbedServer, ProbeFailure> {
     let lifetime = Lifetime { token: cancel.child_token(), tasks: TaskTracker::new() };
     let begun = Instant::now();
-    let opened = Connection::open(settings, outside, &lifetime, settings.connect_limit()).await;
+    let opened =
+        ServerConnection::open(settings, outside, &lifetime, settings.connect_limit()).await;
     let took = begun.elapsed();
     let probed = match opened {
         Ok((connection, listed)) => {
@@ -87,7 +88,7 @@ impl SchemaCache {
     }
 }
 
-fn probed(server: &McpServerConfig, listed: &Listed, took: Duration) -> ProbedServer {
+fn probed(server: &McpServerConfig, listed: &ToolListing, took: Duration) -> ProbedServer {
     let part = server_names([server.name.as_str()]).pop().unwrap_or_default();
     let own: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
     let names = tool_names(&part, &own);

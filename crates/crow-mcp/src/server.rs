@@ -22,9 +22,9 @@ use tokio::{
 
 use crate::{
     cache::SchemaCache,
-    connection::{Connection, Lifetime},
+    connection::{Lifetime, ServerConnection},
     failure::{CallError, ConnectError},
-    listed::{Listed, ListedTool},
+    listed::{ListedTool, ToolListing},
     settings::{McpSettings, Outside},
     text,
 };
@@ -40,7 +40,7 @@ const MOST_NEWS: usize = 64;
 
 /// What the servers of a session share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ServersShared {
     pub(crate) outside: Outside,
     pub(crate) cache: Option<SchemaCache>,
     pub(crate) lifetime: Lifetime,
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     pub(crate) news: Mutex<VecDeque<SourceNews>>,
 }
 
-impl Shared {
+impl ServersShared {
     pub(crate) fn tell(&self, level: NoticeLevel, text: String) {
         let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         if news.len() < MOST_NEWS {
@@ -59,18 +59,18 @@ impl Shared {
 }
 
 /// A server of a session.
-pub(crate) struct Server {
+pub(crate) struct McpServer {
     pub(crate) settings: McpSettings,
     /// Its name for people.
     pub(crate) label: String,
     /// Its part of the names of its tools.
     pub(crate) part: String,
-    shared: Arc<Shared>,
+    shared: Arc<ServersShared>,
     /// Ends with the session, or before it.
     lifetime: Lifetime,
     /// When it was started.
     started: OnceCell<Instant>,
-    state: Mutex<State>,
+    state: Mutex<McpServerState>,
     /// Held while somebody connects.
     connecting: tokio::sync::Mutex<()>,
     /// Whether its tools are known, or it is known that they do not come.
@@ -78,9 +78,9 @@ pub(crate) struct Server {
 }
 
 #[derive(Default)]
-struct State {
-    listed: Option<Arc<Listed>>,
-    connection: Option<Arc<Connection>>,
+struct McpServerState {
+    listed: Option<Arc<ToolListing>>,
+    connection: Option<Arc<ServerConnection>>,
     /// How often it failed since something worked.
     failures: u32,
     rests_until: Option<Instant>,
@@ -97,14 +97,14 @@ pub(crate) enum Health {
     Failed(String),
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("name", &self.label).finish_non_exhaustive()
     }
 }
 
-impl Server {
-    pub(crate) fn new(settings: McpSettings, part: String, shared: Arc<Shared>) -> Self {
+impl McpServer {
+    pub(crate) fn new(settings: McpSettings, part: String, shared: Arc<ServersShared>) -> Self {
         let Lifetime { token, tasks } = shared.lifetime.clone();
         Self {
             lifetime: Lifetime { token: token.child_token(), tasks },
@@ -158,7 +158,7 @@ impl Server {
         }
     }
 
-    pub(crate) fn listed(&self) -> Option<Arc<Listed>> {
+    pub(crate) fn listed(&self) -> Option<Arc<ToolListing>> {
         self.state().listed.clone()
     }
 
@@ -220,7 +220,7 @@ impl Server {
     }
 
     /// Returns the connection; makes one where there is none. An attempt goes on when nobody waits for it any more.
-    async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, ConnectError> {
+    async fn connection(self: &Arc<Self>) -> Result<Arc<ServerConnection>, ConnectError> {
         if let Some(open) = self.open_connection() {
             return Ok(open);
         }
@@ -229,7 +229,7 @@ impl Server {
         attempt.await.unwrap_or(Err(ConnectError::Closed))
     }
 
-    async fn connect(self: Arc<Self>) -> Result<Arc<Connection>, ConnectError> {
+    async fn connect(self: Arc<Self>) -> Result<Arc<ServerConnection>, ConnectError> {
         let _turn = self.connecting.lock().await;
         if let Some(open) = self.open_connection() {
             return Ok(open);
@@ -244,7 +244,9 @@ impl Server {
         }
         self.rested()?;
         let limit = self.settings.connect_limit();
-        match Connection::open(&self.settings, &self.shared.outside, &self.lifetime, limit).await {
+        match ServerConnection::open(&self.settings, &self.shared.outside, &self.lifetime, limit)
+            .await
+        {
             Ok((connection, listed)) => {
                 let connection = Arc::new(connection);
                 self.on_connected(&connection, listed).await;
@@ -264,7 +266,7 @@ impl Server {
         if is_all { ConnectError::Closed } else { ConnectError::Retired }
     }
 
-    fn open_connection(&self) -> Option<Arc<Connection>> {
+    fn open_connection(&self) -> Option<Arc<ServerConnection>> {
         self.state().connection.clone().filter(|connection| connection.is_open())
     }
 
@@ -280,7 +282,11 @@ impl Server {
         }
     }
 
-    async fn on_connected(self: &Arc<Self>, connection: &Arc<Connection>, listed: Listed) {
+    async fn on_connected(
+        self: &Arc<Self>,
+        connection: &Arc<ServerConnection>,
+        listed: ToolListing,
+    ) {
         {
             let mut state = self.state();
             state.connection = Some(Arc::clone(connection));
@@ -308,7 +314,7 @@ impl Server {
         state.why.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    fn forget(&self, connection: &Arc<Connection>) {
+    fn forget(&self, connection: &Arc<ServerConnection>) {
         let mut state = self.state();
         if state.connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection)) {
             state.connection = None;
@@ -316,7 +322,7 @@ impl Server {
     }
 
     /// Takes what the server lists.
-    async fn take(&self, listed: Listed) {
+    async fn take(&self, listed: ToolListing) {
         let listed = Arc::new(listed);
         let (before, was_late) = {
             let mut state = self.state();
@@ -345,7 +351,7 @@ impl Server {
     }
 
     /// Follows the changes of the server, until its connection ends.
-    async fn watch(&self, connection: Arc<Connection>) {
+    async fn watch(&self, connection: Arc<ServerConnection>) {
         let mut listening = pin!(connection.listen());
         loop {
             let why = tokio::select! {
@@ -369,7 +375,7 @@ impl Server {
         }
     }
 
-    fn on_lost(&self, connection: &Arc<Connection>, why: String) {
+    fn on_lost(&self, connection: &Arc<ServerConnection>, why: String) {
         if self.lifetime.token.is_cancelled() {
             return;
         }
@@ -411,7 +417,7 @@ impl Server {
         }
     }
 
-    async fn load(&self) -> Option<Listed> {
+    async fn load(&self) -> Option<ToolListing> {
         let (cache, server) = (self.shared.cache.clone()?, self.settings.server.clone());
         let wanted = self.settings.tools.clone();
         let loaded = self.lifetime.tasks.spawn_blocking(move || cache.load(&server));
@@ -422,7 +428,7 @@ impl Server {
         Some(listed)
     }
 
-    async fn store(&self, listed: Arc<Listed>) {
+    async fn store(&self, listed: Arc<ToolListing>) {
         let Some(cache) = self.shared.cache.clone() else { return };
         let server = self.settings.server.clone();
         let store = move || cache.store(&server, &listed);
@@ -439,7 +445,7 @@ impl Server {
         self.shared.tell(level, format!("the MCP server {} {text}", self.label));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, McpServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,7 +8,7 @@ use crow_core::tool::{
 };
 use serde_json::Value;
 
-use crate::{listed::ListedTool, result::to_result, server::Server, text};
+use crate::{listed::ListedTool, result::to_result, server::McpServer, text};
 
 /// How much of the arguments stands in the title of a call.
 const LONGEST_ARGUMENTS: usize = 200;
@@ -18,11 +18,11 @@ pub(crate) struct McpTool {
     name: String,
     description: String,
     tool: ListedTool,
-    server: Arc<Server>,
+    server: Arc<McpServer>,
 }
 
 impl McpTool {
-    pub(crate) fn new(name: String, tool: ListedTool, server: Arc<Server>) -> Self {
+    pub(crate) fn new(name: String, tool: ListedTool, server: Arc<McpServer>) -> Self {
         let description = if tool.description.is_empty() {
             format!(
                 "The tool {} of the MCP server {}.",

@@ -22,7 +22,7 @@ use crate::{
     cache::SchemaCache,
     connection::Lifetime,
     name::{server_names, tool_names},
-    server::{Health, Server, Shared},
+    server::{Health, McpServer, ServersShared},
     settings::{McpSettings, Outside},
     tool::McpTool,
 };
@@ -38,8 +38,8 @@ const CLOSE: Duration = Duration::from_secs(2);
 /// were seen before lend their tools at once. Dropping it ends the servers without a word; [`close`](ToolSource::close)
 /// waits until they are gone.
 pub struct McpTools {
-    servers: Mutex<Arc<[Arc<Server>]>>,
-    shared: Arc<Shared>,
+    servers: Mutex<Arc<[Arc<McpServer>]>>,
+    shared: Arc<ServersShared>,
     merged: Mutex<SourcedTools>,
     _ends: DropGuard,
 }
@@ -74,7 +74,7 @@ impl McpTools {
     pub fn new(settings: Vec<McpSettings>, cache: Option<SchemaCache>, outside: Outside) -> Self {
         let token = CancellationToken::new();
         let lifetime = Lifetime { token: token.clone(), tasks: TaskTracker::new() };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServersShared {
             outside,
             cache,
             lifetime,
@@ -128,7 +128,7 @@ impl McpTools {
 
     /// Returns how the servers do.
     pub fn servers(&self) -> Vec<ServerSummary> {
-        let summary = |server: &Arc<Server>| ServerSummary {
+        let summary = |server: &Arc<McpServer>| ServerSummary {
             name: server.label.clone(),
             state: match server.health() {
                 Health::Unused => ServerState::Unused,
@@ -140,7 +140,7 @@ impl McpTools {
         self.own().iter().map(summary).collect()
     }
 
-    fn own(&self) -> Arc<[Arc<Server>]> {
+    fn own(&self) -> Arc<[Arc<McpServer>]> {
         Arc::clone(&self.servers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -152,7 +152,7 @@ impl ToolSource for McpTools {
             return;
         }
         let own = self.own();
-        let all = join_all(own.iter().map(Server::ready));
+        let all = join_all(own.iter().map(McpServer::ready));
         cancel.run_until_cancelled(all).await;
     }
 
@@ -193,9 +193,9 @@ impl fmt::Debug for McpTools {
 /// Makes servers, or takes those that are there.
 fn servers(
     settings: Vec<McpSettings>,
-    known: &[Arc<Server>],
-    shared: &Arc<Shared>,
-) -> Arc<[Arc<Server>]> {
+    known: &[Arc<McpServer>],
+    shared: &Arc<ServersShared>,
+) -> Arc<[Arc<McpServer>]> {
     if settings.len() > MOST_SERVERS {
         let text = format!(
             "of {} MCP servers the first {MOST_SERVERS} are used; there may be no more",
@@ -206,26 +206,26 @@ fn servers(
     let parts = server_names(settings.iter().map(|one| one.server.name.as_str()));
     let all = settings.into_iter().zip(parts).take(MOST_SERVERS).map(|(one, part)| {
         let known = known.iter().find(|known| known.settings == one && known.part == part);
-        let new = || Arc::new(Server::new(one.clone(), part.clone(), Arc::clone(shared)));
+        let new = || Arc::new(McpServer::new(one.clone(), part.clone(), Arc::clone(shared)));
         known.map_or_else(new, Arc::clone)
     });
     all.collect()
 }
 
 /// Returns those servers that are not among others.
-fn difference(servers: &[Arc<Server>], others: &[Arc<Server>]) -> Vec<Arc<Server>> {
-    let is_other = |one: &&Arc<Server>| !others.iter().any(|other| Arc::ptr_eq(one, other));
+fn difference(servers: &[Arc<McpServer>], others: &[Arc<McpServer>]) -> Vec<Arc<McpServer>> {
+    let is_other = |one: &&Arc<McpServer>| !others.iter().any(|other| Arc::ptr_eq(one, other));
     servers.iter().filter(is_other).cloned().collect()
 }
 
 /// Returns the names that no other server has.
-fn names<'a>(servers: &'a [Arc<Server>], others: &[Arc<Server>]) -> Vec<&'a str> {
+fn names<'a>(servers: &'a [Arc<McpServer>], others: &[Arc<McpServer>]) -> Vec<&'a str> {
     let names = servers.iter().map(|server| server.label.as_str());
     names.filter(|name| others.iter().all(|other| other.label != *name)).collect()
 }
 
 /// Makes the tools of a server, as far as they are known.
-fn of_server(server: &Arc<Server>) -> Vec<Arc<dyn Tool>> {
+fn of_server(server: &Arc<McpServer>) -> Vec<Arc<dyn Tool>> {
     let Some(listed) = server.listed() else { return Vec::new() };
     let own: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
     let names = tool_names(&server.part, &own);

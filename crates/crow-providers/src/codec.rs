@@ -13,7 +13,7 @@ use crow_core::{
 
 /// What a codec needs to know of a conversation. Fixed for its life.
 #[derive(Debug, Clone)]
-pub(crate) struct Route {
+pub(crate) struct ConversationRoute {
     /// The model and what it can do.
     pub model: ModelInfo,
     /// Marks replies of this conversation. Native items of another origin are never sent.

@@ -12,9 +12,9 @@ use reqwest::{
 };
 
 use crate::{
-    codec::{Codec, EncodedMessage, Frame, Route},
-    endpoint::Link,
-    http::{Outgoing, exchange},
+    codec::{Codec, ConversationRoute, EncodedMessage, Frame},
+    endpoint::EndpointLink,
+    http::{OutgoingRequest, exchange},
 };
 
 /// One session's talk with one model.
@@ -22,8 +22,8 @@ use crate::{
 /// Invariant: `encoded` holds what the codec was given since it was made, in order. A history that does not begin with
 /// just these messages is a maintenance point: codec and bytes are made anew.
 pub(crate) struct HttpConversation {
-    link: Arc<Link>,
-    route: Route,
+    link: Arc<EndpointLink>,
+    route: ConversationRoute,
     url: Url,
     headers: HeaderMap,
     codec: Box<dyn Codec>,
@@ -31,7 +31,7 @@ pub(crate) struct HttpConversation {
 }
 
 impl HttpConversation {
-    pub(crate) fn new(link: Arc<Link>, route: Route) -> Self {
+    pub(crate) fn new(link: Arc<EndpointLink>, route: ConversationRoute) -> Self {
         let codec = link.dialect.codec(route.clone());
         let url = link.url(&codec.path());
         let mut headers = link.headers.clone();
@@ -70,7 +70,7 @@ impl Conversation for HttpConversation {
             config: request.config,
             tool_choice: request.tool_choice,
         };
-        let outgoing = Outgoing {
+        let outgoing = OutgoingRequest {
             client: self.link.client.clone(),
             provider: self.link.provider.clone(),
             url: self.url.clone(),

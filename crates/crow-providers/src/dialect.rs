@@ -4,7 +4,7 @@ use reqwest::header::{AUTHORIZATION, HeaderName};
 
 use crate::{
     anthropic::AnthropicCodec,
-    codec::{Codec, Route},
+    codec::{Codec, ConversationRoute},
     gemini::GeminiCodec,
     openai::{ChatCodec, ChatVariant, ResponsesCodec},
 };
@@ -52,7 +52,7 @@ impl Dialect {
     ];
 
     /// Makes the codec of one conversation.
-    pub(crate) fn codec(self, route: Route) -> Box<dyn Codec> {
+    pub(crate) fn codec(self, route: ConversationRoute) -> Box<dyn Codec> {
         match self {
             Self::AnthropicMessages => Box::new(AnthropicCodec::new(route)),
             Self::Gemini => Box::new(GeminiCodec::new(route)),

@@ -94,7 +94,7 @@ pub(crate) enum Secrecy {
 }
 
 /// What all conversations with a provider share.
-pub(crate) struct Link {
+pub(crate) struct EndpointLink {
     pub(crate) provider: String,
     pub(crate) dialect: Dialect,
     pub(crate) base_url: Url,
@@ -105,7 +105,7 @@ pub(crate) struct Link {
     pub(crate) timeouts: Timeouts,
 }
 
-impl Link {
+impl EndpointLink {
     /// Appends a codec's path, which may have a query, to the base URL.
     ///
     /// A version that stands at the end of the one and at the beginning of the other is taken once.

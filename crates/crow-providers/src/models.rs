@@ -7,7 +7,7 @@ use crow_core::model::{ModelRef, Models, ModelsError, Price, Provider, ResolvedM
 
 use crate::{
     config::{BUILT_IN, ProviderConfig},
-    configured::Configured,
+    configured::ConfiguredProvider,
     endpoint::ExtraHeader,
     http::HttpClient,
     limit::RateLimiter,
@@ -22,7 +22,7 @@ use crate::{
 /// A configured provider with the name of a built-in one takes its place. Nothing is read, connected or set up before a
 /// model is resolved.
 pub struct ProviderModels {
-    providers: Vec<Arc<Configured>>,
+    providers: Vec<Arc<ConfiguredProvider>>,
     sources: Sources,
     client: HttpClient,
     /// Where the user's providers are described, for messages.
@@ -38,8 +38,8 @@ impl ProviderModels {
         lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
         client: HttpClient,
     ) -> Result<Self, ModelsError> {
-        let built_in = BUILT_IN.iter().map(Configured::built_in);
-        let mut providers: Vec<Arc<Configured>> = built_in.map(Arc::new).collect();
+        let built_in = BUILT_IN.iter().map(ConfiguredProvider::built_in);
+        let mut providers: Vec<Arc<ConfiguredProvider>> = built_in.map(Arc::new).collect();
         let mut names: Vec<String> = Vec::new();
         for config in configs {
             if names.contains(&config.name) {
@@ -48,7 +48,7 @@ impl ProviderModels {
             }
             names.push(config.name.clone());
             let place = providers.iter_mut().find(|provider| provider.name() == config.name);
-            let configured = Arc::new(Configured::new(config));
+            let configured = Arc::new(ConfiguredProvider::new(config));
             match place {
                 Some(place) => *place = configured,
                 None => providers.push(configured),
@@ -80,8 +80,9 @@ impl ProviderModels {
     /// Returns the model to ask when nobody names one: the default of the first provider whose key is there. Configured
     /// providers come before built-in ones, and what needs no key comes last.
     pub fn default_model(&self) -> Option<ModelRef> {
-        let with_key = |provider: &&Arc<Configured>| provider.has_credentials(&self.sources);
-        let without = |provider: &&Arc<Configured>| provider.needs_no_key(&self.sources);
+        let with_key =
+            |provider: &&Arc<ConfiguredProvider>| provider.has_credentials(&self.sources);
+        let without = |provider: &&Arc<ConfiguredProvider>| provider.needs_no_key(&self.sources);
         let configured = || self.providers.iter().filter(|provider| provider.is_configured());
         let built_in = || self.providers.iter().filter(|provider| !provider.is_configured());
         configured()
@@ -147,7 +148,7 @@ impl ProviderModels {
         self.providers.iter().flat_map(|provider| provider.secrets(&self.sources)).collect()
     }
 
-    fn find(&self, name: &str) -> Result<&Arc<Configured>, ModelsError> {
+    fn find(&self, name: &str) -> Result<&Arc<ConfiguredProvider>, ModelsError> {
         self.providers.iter().find(|provider| provider.name() == name).ok_or_else(|| {
             let known = || self.providers.iter().map(|provider| provider.name());
             ModelsError::UnknownProvider {

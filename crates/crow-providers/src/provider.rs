@@ -3,9 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    codec::Route,
+    codec::ConversationRoute,
     conversation::HttpConversation,
-    endpoint::{Endpoint, EndpointError, Link, Secrecy, headers, parse_base},
+    endpoint::{Endpoint, EndpointError, EndpointLink, Secrecy, headers, parse_base},
     http::{HttpClient, Timeouts, shown},
     retry::RetryPolicy,
     secret::Secrets,
@@ -18,7 +18,7 @@ use crow_core::{
 
 /// A provider that is asked over HTTP.
 #[derive(Clone)]
-pub struct HttpProvider(Arc<Link>);
+pub struct HttpProvider(Arc<EndpointLink>);
 
 impl fmt::Debug for HttpProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,7 +68,8 @@ impl HttpProvider {
         }
         let headers = headers(&endpoint, &mut secrets, secrecy)?;
         let Endpoint { provider, dialect, .. } = endpoint;
-        let link = Link { provider, dialect, base_url, headers, secrets, client, retry, timeouts };
+        let link =
+            EndpointLink { provider, dialect, base_url, headers, secrets, client, retry, timeouts };
         Ok(Self(Arc::new(link)))
     }
 }
@@ -85,7 +86,11 @@ impl Provider for HttpProvider {
             base_url: shown(&self.0.base_url).trim_end_matches('/').to_owned(),
             model: model.reference.model.clone(),
         };
-        let route = Route { model: model.clone(), origin, session: session.as_str().to_owned() };
+        let route = ConversationRoute {
+            model: model.clone(),
+            origin,
+            session: session.as_str().to_owned(),
+        };
         Box::new(HttpConversation::new(Arc::clone(&self.0), route))
     }
 }

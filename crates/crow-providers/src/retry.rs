@@ -55,14 +55,14 @@ impl RetryPolicy {
 
 /// An attempt that failed.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct AttemptFailure {
     pub(crate) error: ProviderError,
-    pub(crate) reach: Reach,
+    pub(crate) reach: AttemptReach,
 }
 
 /// How far an attempt came, which says what may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum AttemptReach {
     /// Something answered.
     Answered,
     /// Nothing answered: it may be starting.
@@ -102,8 +102,8 @@ impl Schedule {
     }
 
     /// Decides whether the request is sent again after this failure.
-    pub(crate) fn next_retry(&mut self, failure: &Failure) -> Option<Retry> {
-        let Failure { error, reach } = failure;
+    pub(crate) fn next_retry(&mut self, failure: &AttemptFailure) -> Option<Retry> {
+        let AttemptFailure { error, reach } = failure;
         // A reply that was spoiled on its way is asked for once more; one that is so again was written so.
         let is_unreadable = error.kind == ProviderErrorKind::Decode;
         let may_pass = error.kind.is_transient() || (is_unreadable && self.unreadable == 0);
@@ -115,13 +115,15 @@ impl Schedule {
             return None;
         }
         let left = match reach {
-            Reach::Answered => self.policy.total_wait.checked_sub(self.waited)?,
-            Reach::Nobody => self.policy.unreachable_within.checked_sub(self.began.elapsed())?,
-            Reach::Wrong => return None,
+            AttemptReach::Answered => self.policy.total_wait.checked_sub(self.waited)?,
+            AttemptReach::Nobody => {
+                self.policy.unreachable_within.checked_sub(self.began.elapsed())?
+            }
+            AttemptReach::Wrong => return None,
         };
         // A kept connection that the other side had closed meanwhile: a new one will do at once.
         let is_stale = self.retries == 0
-            && *reach == Reach::Answered
+            && *reach == AttemptReach::Answered
             && error.kind == ProviderErrorKind::Network
             && !error.mid_stream;
         let wait = if is_stale {
@@ -143,12 +145,12 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    fn failure(kind: ProviderErrorKind, reach: Reach) -> Failure {
-        Failure { error: ProviderError::new(kind, "x"), reach }
+    fn failure(kind: ProviderErrorKind, reach: AttemptReach) -> AttemptFailure {
+        AttemptFailure { error: ProviderError::new(kind, "x"), reach }
     }
 
-    fn asking_for(seconds: u64) -> Failure {
-        let mut failure = failure(ProviderErrorKind::RateLimited, Reach::Answered);
+    fn asking_for(seconds: u64) -> AttemptFailure {
+        let mut failure = failure(ProviderErrorKind::RateLimited, AttemptReach::Answered);
         failure.error.retry_after = Some(Duration::from_secs(seconds));
         failure
     }
@@ -156,7 +158,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_overloaded_provider_is_asked_five_times_with_growing_waits() {
         let mut schedule = Schedule::new(RetryPolicy::default());
-        let failure = failure(ProviderErrorKind::Overloaded, Reach::Answered);
+        let failure = failure(ProviderErrorKind::Overloaded, AttemptReach::Answered);
         let waits: Vec<_> =
             std::iter::from_fn(|| schedule.next_retry(&failure)).map(|retry| retry.wait).collect();
         assert_eq!(waits.len(), 4);
@@ -170,7 +172,7 @@ mod tests {
         for _ in 0..100 {
             let mut schedule = Schedule::new(RetryPolicy::default());
             let began = Instant::now();
-            let failure = failure(ProviderErrorKind::Network, Reach::Nobody);
+            let failure = failure(ProviderErrorKind::Network, AttemptReach::Nobody);
             while let Some(retry) = schedule.next_retry(&failure) {
                 tokio::time::advance(retry.wait).await;
             }
@@ -191,17 +193,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_cannot_pass_is_not_retried() {
         for (kind, reach) in [
-            (ProviderErrorKind::Auth, Reach::Answered),
-            (ProviderErrorKind::ContextLength, Reach::Answered),
-            (ProviderErrorKind::Quota, Reach::Answered),
-            (ProviderErrorKind::Network, Reach::Wrong),
-            (ProviderErrorKind::Decode, Reach::Wrong),
+            (ProviderErrorKind::Auth, AttemptReach::Answered),
+            (ProviderErrorKind::ContextLength, AttemptReach::Answered),
+            (ProviderErrorKind::Quota, AttemptReach::Answered),
+            (ProviderErrorKind::Network, AttemptReach::Wrong),
+            (ProviderErrorKind::Decode, AttemptReach::Wrong),
         ] {
             let mut schedule = Schedule::new(RetryPolicy::default());
             assert_eq!(schedule.next_retry(&failure(kind, reach)), None, "{kind:?}");
         }
         let mut schedule = Schedule::new(RetryPolicy::never());
-        let failure = failure(ProviderErrorKind::Overloaded, Reach::Answered);
+        let failure = failure(ProviderErrorKind::Overloaded, AttemptReach::Answered);
         assert_eq!(schedule.next_retry(&failure), None);
     }
 
@@ -209,7 +211,7 @@ mod tests {
     async fn a_silent_provider_is_asked_once_and_one_that_had_begun_twice() {
         for (mid_stream, retries) in [(false, 0), (true, 1)] {
             let mut schedule = Schedule::new(RetryPolicy::without_waits(10));
-            let mut failure = failure(ProviderErrorKind::Timeout, Reach::Answered);
+            let mut failure = failure(ProviderErrorKind::Timeout, AttemptReach::Answered);
             failure.error.mid_stream = mid_stream;
             assert_eq!(std::iter::from_fn(|| schedule.next_retry(&failure)).count(), retries);
         }
@@ -218,9 +220,9 @@ mod tests {
     #[tokio::test]
     async fn an_unreadable_reply_is_asked_for_once_more() {
         let mut schedule = Schedule::new(RetryPolicy::without_waits(10));
-        let unreadable = failure(ProviderErrorKind::Decode, Reach::Answered);
+        let unreadable = failure(ProviderErrorKind::Decode, AttemptReach::Answered);
         assert!(schedule.next_retry(&unreadable).is_some());
-        let overloaded = failure(ProviderErrorKind::Overloaded, Reach::Answered);
+        let overloaded = failure(ProviderErrorKind::Overloaded, AttemptReach::Answered);
         assert!(schedule.next_retry(&overloaded).is_some());
         assert_eq!(schedule.next_retry(&unreadable), None);
     }
@@ -228,7 +230,7 @@ mod tests {
     #[tokio::test]
     async fn a_policy_without_waits_does_not_wait() {
         let mut schedule = Schedule::new(RetryPolicy::without_waits(3));
-        let failure = failure(ProviderErrorKind::Server, Reach::Answered);
+        let failure = failure(ProviderErrorKind::Server, AttemptReach::Answered);
         for _ in 0..2 {
             assert_eq!(schedule.next_retry(&failure).unwrap().wait, Duration::ZERO);
         }

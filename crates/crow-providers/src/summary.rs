@@ -14,7 +14,7 @@ pub struct ProviderSummary {
     /// The address, or what is wrong with it. Without any secret.
     pub base_url: Result<String, String>,
     /// Whether its key is there.
-    pub credentials: Credentials,
+    pub credentials: CredentialStatus,
     /// The model that is asked when nobody names one.
     pub default_model: Option<String>,
     /// The models that are known without asking it.
@@ -23,7 +23,7 @@ pub struct ProviderSummary {
 
 /// Whether a provider's key is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Credentials {
+pub enum CredentialStatus {
     /// It is, and can be sent.
     Present,
     /// It is kept for the place that requests go to.

@@ -64,7 +64,7 @@ impl Answerer for HandleAnswerer {
 }
 
 /// What waits for an answer: a question about a call, or one of an agent.
-pub(crate) trait Asked: Clone {
+pub(crate) trait AnswerableRequest: Clone {
     /// What answers it.
     type Answer: fmt::Debug;
 
@@ -75,7 +75,7 @@ pub(crate) trait Asked: Clone {
     fn takes(&self, answer: &Self::Answer) -> bool;
 }
 
-impl Asked for PermissionRequest {
+impl AnswerableRequest for PermissionRequest {
     type Answer = PermissionAnswer;
 
     fn id(&self) -> &RequestId {
@@ -87,7 +87,7 @@ impl Asked for PermissionRequest {
     }
 }
 
-impl Asked for QuestionRequest {
+impl AnswerableRequest for QuestionRequest {
     type Answer = QuestionAnswer;
 
     fn id(&self) -> &RequestId {
@@ -101,47 +101,47 @@ impl Asked for QuestionRequest {
 
 /// The questions of a tree of agents that wait for an answer.
 #[derive(Debug)]
-pub(crate) struct Answers<Q: Asked>(Mutex<Questions<Q>>);
+pub(crate) struct Answers<Q: AnswerableRequest>(Mutex<PendingQuestions<Q>>);
 
 #[derive(Debug)]
-struct Questions<Q: Asked> {
+struct PendingQuestions<Q: AnswerableRequest> {
     /// The oldest first.
-    open: Vec<Question<Q>>,
-    closed: VecDeque<(RequestId, Closed)>,
+    open: Vec<PendingQuestion<Q>>,
+    closed: VecDeque<(RequestId, QuestionEnd)>,
 }
 
 #[derive(Debug)]
-struct Question<Q: Asked> {
+struct PendingQuestion<Q: AnswerableRequest> {
     request: Q,
     answer: oneshot::Sender<Q::Answer>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Closed {
+enum QuestionEnd {
     Answered,
     Withdrawn,
 }
 
 /// A question that waits. Dropping it withdraws the question.
 #[derive(Debug)]
-pub(crate) struct OpenQuestion<'a, Q: Asked> {
+pub(crate) struct OpenQuestion<'a, Q: AnswerableRequest> {
     answers: &'a Answers<Q>,
     id: RequestId,
     answer: oneshot::Receiver<Q::Answer>,
 }
 
-impl<Q: Asked> Default for Answers<Q> {
+impl<Q: AnswerableRequest> Default for Answers<Q> {
     fn default() -> Self {
-        Self(Mutex::new(Questions { open: Vec::new(), closed: VecDeque::new() }))
+        Self(Mutex::new(PendingQuestions { open: Vec::new(), closed: VecDeque::new() }))
     }
 }
 
-impl<Q: Asked> Answers<Q> {
+impl<Q: AnswerableRequest> Answers<Q> {
     /// Puts a question where it can be answered.
     pub(crate) fn open(&self, request: Q) -> OpenQuestion<'_, Q> {
         let (answer, waiting) = oneshot::channel();
         let id = request.id().clone();
-        self.lock().open.push(Question { request, answer });
+        self.lock().open.push(PendingQuestion { request, answer });
         OpenQuestion { answers: self, id, answer: waiting }
     }
 
@@ -155,12 +155,12 @@ impl<Q: Asked> Answers<Q> {
         if let Some(question) = questions.take(id) {
             // Under the lock: whoever waits can withdraw the question before this or after this.
             let sent = question.answer.send(answer).is_ok();
-            questions.close(id, if sent { Closed::Answered } else { Closed::Withdrawn });
+            questions.close(id, if sent { QuestionEnd::Answered } else { QuestionEnd::Withdrawn });
             return if sent { Ok(()) } else { Err(AnswerError::Withdrawn { id: id.clone() }) };
         }
         Err(match questions.closed.iter().find(|(closed, _)| closed == id) {
-            Some((_, Closed::Answered)) => AnswerError::Answered { id: id.clone() },
-            Some((_, Closed::Withdrawn)) => AnswerError::Withdrawn { id: id.clone() },
+            Some((_, QuestionEnd::Answered)) => AnswerError::Answered { id: id.clone() },
+            Some((_, QuestionEnd::Withdrawn)) => AnswerError::Withdrawn { id: id.clone() },
             None => AnswerError::Unknown { id: id.clone() },
         })
     }
@@ -170,18 +170,18 @@ impl<Q: Asked> Answers<Q> {
         self.lock().open.iter().map(|question| question.request.clone()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Questions<Q>> {
+    fn lock(&self) -> MutexGuard<'_, PendingQuestions<Q>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<Q: Asked> Questions<Q> {
-    fn take(&mut self, id: &RequestId) -> Option<Question<Q>> {
+impl<Q: AnswerableRequest> PendingQuestions<Q> {
+    fn take(&mut self, id: &RequestId) -> Option<PendingQuestion<Q>> {
         let place = self.open.iter().position(|question| question.request.id() == id)?;
         Some(self.open.remove(place))
     }
 
-    fn close(&mut self, id: &RequestId, how: Closed) {
+    fn close(&mut self, id: &RequestId, how: QuestionEnd) {
         if self.closed.len() == REMEMBERED {
             self.closed.pop_front();
         }
@@ -189,7 +189,7 @@ impl<Q: Asked> Questions<Q> {
     }
 }
 
-impl<Q: Asked> OpenQuestion<'_, Q> {
+impl<Q: AnswerableRequest> OpenQuestion<'_, Q> {
     /// Waits for an answer that comes through a handle.
     pub(crate) async fn answered(&mut self) -> Q::Answer {
         match (&mut self.answer).await {
@@ -203,7 +203,7 @@ impl<Q: Asked> OpenQuestion<'_, Q> {
     pub(crate) fn withdraw(mut self) -> Option<Q::Answer> {
         let mut questions = self.answers.lock();
         if questions.take(&self.id).is_some() {
-            questions.close(&self.id, Closed::Withdrawn);
+            questions.close(&self.id, QuestionEnd::Withdrawn);
         }
         drop(questions);
         self.answer.try_recv().ok()
@@ -214,7 +214,7 @@ impl<Q: Asked> OpenQuestion<'_, Q> {
     pub(crate) fn close_answered(mut self, answer: Q::Answer) -> Q::Answer {
         let mut questions = self.answers.lock();
         if questions.take(&self.id).is_some() {
-            questions.close(&self.id, Closed::Answered);
+            questions.close(&self.id, QuestionEnd::Answered);
         }
         drop(questions);
         self.answer.try_recv().unwrap_or(answer)
@@ -233,11 +233,11 @@ pub(crate) fn is_offered(offers: &[GrantOffer], answer: &PermissionAnswer) -> bo
     }
 }
 
-impl<Q: Asked> Drop for OpenQuestion<'_, Q> {
+impl<Q: AnswerableRequest> Drop for OpenQuestion<'_, Q> {
     fn drop(&mut self) {
         let mut questions = self.answers.lock();
         if questions.take(&self.id).is_some() {
-            questions.close(&self.id, Closed::Withdrawn);
+            questions.close(&self.id, QuestionEnd::Withdrawn);
         }
     }
 }

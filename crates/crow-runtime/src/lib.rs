@@ -60,8 +60,9 @@ mod tree;
 mod undo;
 
 pub use agent::{
-    AgentEnd, AgentError, AgentFn, AgentHandle, AgentInternals, AgentRuntime, ChildFactory,
-    ChildRun, ChildSpec, HandleError, InputMessage, ModelCall, Reach, RunGuard, ShutdownReport,
+    AgentAccess, AgentEnd, AgentError, AgentFn, AgentHandle, AgentInternals, AgentRuntime,
+    ChildFactory, ChildRun, ChildSpec, HandleError, InputMessage, ModelCall, RunGuard,
+    ShutdownReport,
 };
 pub use answers::{AnswerError, HandleAnswerer};
 pub use changes::SnapshotStores;
@@ -74,11 +75,11 @@ pub use crow_sandbox::{
     reset_ignored_signals,
 };
 pub use crow_snapshot::{
-    Activity, Capture, Change, Checked, Collected, Content, ContentHash, Entry, FileStamp,
-    JobActivity, NotCovered, NotScanned, PutBack, Scan, SnapshotLimits, SnapshotStore,
-    SnapshotStoreError, Undone, WhyNotCovered,
+    Activity, Capture, CollectionReport, ContentRef, FileStamp, JobActivity, NotCovered,
+    NotScanned, ObjectHash, PathChange, PutBack, RestoreOutcome, Scan, SnapshotEntry,
+    SnapshotLimits, SnapshotStore, SnapshotStoreError, StoreCheckReport, WhyNotCovered,
 };
-pub use events::{EventStream, Observed, Observer, OpenReply};
+pub use events::{EventStream, Observer, ObserverItem, OpenReply};
 pub use host::{
     AgentHost, CommandOutcome, HostCommand, HostError, NewSession, OptionChoice, OptionKind,
     SessionOption, SessionSetup, SessionUsage,
@@ -93,10 +94,10 @@ pub use rule_links::{resolve_path, resolve_rules};
 pub use rule_store::{RuleStore, RuleStoreError, StoredRules};
 pub use session::{
     AgentSession, CrowMetadata, Damage, FileStore, ListPlace, LostLine, MemoryStore, ModelUsage,
-    OpenedSession, Repair, ReservedKey, RootSession, SessionError, SessionFilter, SessionLog,
-    SessionMetadata, SessionSpec, SessionStore, StoredSession, UnusedSessions,
+    OpenedSession, ReservedKey, RootSession, SessionError, SessionFilter, SessionLog,
+    SessionMetadata, SessionRepair, SessionSpec, SessionStore, StoredSession, UnusedSessions,
 };
 pub use undo::{
-    CallKey, ChangedCall, PathException, PathOutcome, Point, RestoredPath, UndoAction, UndoError,
-    UndoJournal, UndoOptions, UndoRecord, UndoReport, UndoTarget,
+    CallKey, ChangedCall, PathException, PathOutcome, RestorePoint, RestoredPath, UndoAction,
+    UndoError, UndoJournal, UndoOptions, UndoRecord, UndoReport, UndoTarget,
 };

@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 /// The open calls of an agent, and the results that came for them from outside.
 #[derive(Debug, Default)]
 pub(crate) struct CallDesk {
-    calls: Mutex<BTreeMap<CallId, Taker>>,
+    calls: Mutex<BTreeMap<CallId, ResultTaker>>,
     /// Woken when a result comes for a call that nobody claimed.
     unclaimed: Notify,
 }
 
 /// Who takes the result of an open call.
 #[derive(Debug)]
-enum Taker {
+enum ResultTaker {
     /// Not known yet: the pipeline when it is given the call, or the loop when it receives. A result is kept for both.
     Unclaimed(Option<Box<ToolResult>>),
     /// The call, which does not wait yet. A result that came early is kept.
@@ -50,7 +50,7 @@ impl CallDesk {
     /// Keeps count of the open calls.
     pub(crate) fn on_event(&self, event: &AgentEvent) {
         if let AgentEvent::Reply { blocks, .. } = event {
-            let open = calls_of(blocks).map(|call| (call.id.clone(), Taker::Unclaimed(None)));
+            let open = calls_of(blocks).map(|call| (call.id.clone(), ResultTaker::Unclaimed(None)));
             self.lock().extend(open);
         }
         if let AgentEvent::CallEnd { call_id, .. } = event {
@@ -63,21 +63,25 @@ impl CallDesk {
         let mut calls = self.lock();
         let taker = calls.get_mut(call_id).ok_or(NotOpen)?;
         match taker {
-            Taker::Unclaimed(early @ None) => {
+            ResultTaker::Unclaimed(early @ None) => {
                 *early = Some(Box::new(result));
                 self.unclaimed.notify_one();
                 Ok(())
             }
-            Taker::Call(early @ None) => {
+            ResultTaker::Call(early @ None) => {
                 *early = Some(Box::new(result));
                 Ok(())
             }
-            Taker::Waiting(_) => match std::mem::replace(taker, Taker::Nobody) {
+            ResultTaker::Waiting(_) => match std::mem::replace(taker, ResultTaker::Nobody) {
                 // An error means that whoever waited was dropped.
-                Taker::Waiting(waiting) => waiting.send(result).map_err(|_| NotOpen),
-                Taker::Unclaimed(_) | Taker::Call(_) | Taker::Nobody => Err(NotOpen),
+                ResultTaker::Waiting(waiting) => waiting.send(result).map_err(|_| NotOpen),
+                ResultTaker::Unclaimed(_) | ResultTaker::Call(_) | ResultTaker::Nobody => {
+                    Err(NotOpen)
+                }
             },
-            Taker::Unclaimed(Some(_)) | Taker::Call(Some(_)) | Taker::Nobody => Err(NotOpen),
+            ResultTaker::Unclaimed(Some(_)) | ResultTaker::Call(Some(_)) | ResultTaker::Nobody => {
+                Err(NotOpen)
+            }
         }
     }
 
@@ -86,15 +90,15 @@ impl CallDesk {
     pub(crate) fn claim(&self, call_id: &CallId, by: RunBy) -> bool {
         let mut calls = self.lock();
         let Some(taker) = calls.get_mut(call_id) else { return false };
-        let Taker::Unclaimed(early) = taker else { return false };
+        let ResultTaker::Unclaimed(early) = taker else { return false };
         let early = early.take();
         match by {
             RunBy::Outside => {
-                *taker = Taker::Call(early);
+                *taker = ResultTaker::Call(early);
                 false
             }
             RunBy::Inside => {
-                *taker = Taker::Nobody;
+                *taker = ResultTaker::Nobody;
                 early.is_some()
             }
         }
@@ -112,9 +116,9 @@ impl CallDesk {
 
     fn take_unclaimed(&self) -> Option<(CallId, Box<ToolResult>)> {
         self.lock().iter_mut().find_map(|(call_id, taker)| {
-            let Taker::Unclaimed(early) = taker else { return None };
+            let ResultTaker::Unclaimed(early) = taker else { return None };
             let result = early.take()?;
-            *taker = Taker::Nobody;
+            *taker = ResultTaker::Nobody;
             Some((call_id.clone(), result))
         })
     }
@@ -123,18 +127,18 @@ impl CallDesk {
     fn wait(&self, call_id: &CallId) -> Result<ToolResult, oneshot::Receiver<ToolResult>> {
         let mut calls = self.lock();
         if let Some(taker) = calls.get_mut(call_id)
-            && let Taker::Unclaimed(early) | Taker::Call(early) = taker
+            && let ResultTaker::Unclaimed(early) | ResultTaker::Call(early) = taker
             && let Some(result) = early.take()
         {
-            *taker = Taker::Nobody;
+            *taker = ResultTaker::Nobody;
             return Ok(*result);
         }
         let (sender, receiver) = oneshot::channel();
-        calls.insert(call_id.clone(), Taker::Waiting(sender));
+        calls.insert(call_id.clone(), ResultTaker::Waiting(sender));
         Err(receiver)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<CallId, Taker>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<CallId, ResultTaker>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -145,9 +149,9 @@ impl OutsideCalls for CallDesk {
         let mut calls = self.lock();
         let Some(taker) = calls.get_mut(call_id) else { return };
         match taker {
-            Taker::Unclaimed(early) => *taker = Taker::Call(early.take()),
-            Taker::Nobody => *taker = Taker::Call(None),
-            Taker::Call(_) | Taker::Waiting(_) => {}
+            ResultTaker::Unclaimed(early) => *taker = ResultTaker::Call(early.take()),
+            ResultTaker::Nobody => *taker = ResultTaker::Call(None),
+            ResultTaker::Call(_) | ResultTaker::Waiting(_) => {}
         }
     }
 
@@ -160,7 +164,7 @@ impl OutsideCalls for CallDesk {
             return result;
         }
         if let Some(taker) = self.lock().get_mut(call_id) {
-            *taker = Taker::Nobody;
+            *taker = ResultTaker::Nobody;
         }
         // A result that came together with the cancel was taken, and counts.
         receiver.try_recv().unwrap_or_else(|_| ToolResult::cancelled())

@@ -17,13 +17,13 @@ use crate::{
     ModelUsage, RootSession, Sandbox,
     answers::Answers,
     events::Outlet,
-    session::{Family, model_of},
+    session::{RootSessionState, model_of},
 };
 
 /// What all agents of one root session share while they run: the order of events, the way out for them, the questions
 /// that are open, and what is permitted.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct AgentTree {
     pub(crate) root: RootSession,
     pub(crate) outlet: Outlet,
     pub(crate) answers: Answers<PermissionRequest>,
@@ -42,7 +42,7 @@ pub(crate) struct Tree {
     /// What was moved aside, and the user was not asked about.
     unasked: Mutex<Vec<PutAside>>,
     policy: RwLock<PermissionPolicy>,
-    spent: Mutex<Spent>,
+    spent: Mutex<UsageByModel>,
     snapshots: Mutex<TreeSnapshots>,
     /// The sessions of all its agents, those of earlier processes included.
     sessions: Mutex<Vec<KnownSession>>,
@@ -52,7 +52,7 @@ pub(crate) struct Tree {
 
 /// What each model was asked for. There are a few of them at most.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Spent(Vec<(ModelRef, TokenUsage)>);
+pub(crate) struct UsageByModel(Vec<(ModelRef, TokenUsage)>);
 
 /// The states of the files that all agents of a tree work on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) struct TreeSnapshots {
     pub(crate) current: Option<SnapshotId>,
 }
 
-impl Spent {
+impl UsageByModel {
     /// Counts what the model of a log was asked for.
     pub(crate) fn add_log(&mut self, events: &[Envelope]) {
         let mut model = None;
@@ -104,15 +104,15 @@ struct KnownSession {
 
 /// What a spawned agent holds while it runs. Whoever drops it counts the agent out.
 #[derive(Debug)]
-pub(crate) struct Seat(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+pub(crate) struct AgentSlot(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
-impl Tree {
+impl AgentTree {
     pub(crate) fn new(
         root: RootSession,
         policy: PermissionPolicy,
         sandbox: Option<Arc<Sandbox>>,
         seats: usize,
-        family: &Family,
+        family: &RootSessionState,
     ) -> Self {
         Self {
             root,
@@ -216,14 +216,14 @@ impl Tree {
     }
 
     /// Counts a spawned agent in, unless as many run as may.
-    pub(crate) fn begin_child(&self) -> Option<Seat> {
-        Arc::clone(&self.seats).try_acquire_owned().ok().map(Seat)
+    pub(crate) fn begin_child(&self) -> Option<AgentSlot> {
+        Arc::clone(&self.seats).try_acquire_owned().ok().map(AgentSlot)
     }
 
     /// Waits until a spawned agent may be counted in.
-    pub(crate) async fn child_in_turn(&self) -> Option<Seat> {
+    pub(crate) async fn child_in_turn(&self) -> Option<AgentSlot> {
         // The places are never closed.
-        Arc::clone(&self.seats).acquire_owned().await.ok().map(Seat)
+        Arc::clone(&self.seats).acquire_owned().await.ok().map(AgentSlot)
     }
 
     /// Uses the policy as it is at this moment.

@@ -28,7 +28,7 @@ const INNER_JOBS: &str = "inner-jobs";
 #[derive(Debug)]
 pub(super) struct Activities {
     /// That of the project first. None of them is told of what the others begin: they begin together.
-    grounds: Vec<Ground>,
+    grounds: Vec<CountedStore>,
     /// Where the stores of the folders above them are, or would be.
     outer: Vec<PathBuf>,
     known_outer: Mutex<Option<KnownOuter>>,
@@ -43,7 +43,7 @@ struct KnownOuter {
 
 /// A store whose activities are counted.
 #[derive(Debug)]
-struct Ground {
+struct CountedStore {
     store: PathBuf,
     begun: Arc<Counter>,
 }
@@ -51,7 +51,7 @@ struct Ground {
 /// Something that changes files, from [`begin`](super::SnapshotStore::begin) until it is dropped.
 #[derive(Debug)]
 pub struct Activity {
-    _locks: Locks,
+    _locks: ActivityLocks,
     /// How many had begun with this one, in each root.
     begun: Vec<(Arc<Counter>, u64)>,
     /// The same of the projects around this one and in it.
@@ -63,14 +63,14 @@ pub struct Activity {
 /// A background job that may change files, until it is dropped. The calls of its own session do not mind it.
 #[derive(Debug)]
 pub struct JobActivity {
-    _locks: Locks,
+    _locks: ActivityLocks,
 }
 
 /// Locked as long as something lasts; the kernel unlocks them when the process is killed.
 #[derive(Debug)]
-struct Locks(Vec<FileLock>);
+struct ActivityLocks(Vec<FileLock>);
 
-impl Ground {
+impl CountedStore {
     fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
         let folder = store.join(ACTIVITIES);
         private_folder(&folder).map_err(at(&folder))?;
@@ -81,7 +81,7 @@ impl Ground {
 impl Activities {
     pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
         Ok(Self {
-            grounds: vec![Ground::open(store)?],
+            grounds: vec![CountedStore::open(store)?],
             outer: Vec::new(),
             known_outer: Mutex::default(),
         })
@@ -100,7 +100,7 @@ impl Activities {
         outer: Vec<PathBuf>,
     ) -> Result<(), SnapshotStoreError> {
         private_folder(store).map_err(at(store))?;
-        self.grounds.push(Ground::open(&store.canonicalize().map_err(at(store))?)?);
+        self.grounds.push(CountedStore::open(&store.canonicalize().map_err(at(store))?)?);
         self.tell(outer);
         for outer in &mut self.outer {
             // One that is not there is none of those that are joined.
@@ -120,9 +120,9 @@ impl Activities {
     }
 
     pub(super) fn begin(&self) -> Result<Activity, SnapshotStoreError> {
-        let (mut locks, mut overlaps) = (Locks(Vec::new()), false);
+        let (mut locks, mut overlaps) = (ActivityLocks(Vec::new()), false);
         let mut numbers = Vec::with_capacity(self.grounds.len());
-        for Ground { store, begun } in &self.grounds {
+        for CountedStore { store, begun } in &self.grounds {
             // One after the other: who begins at the same time sees this one, or is seen.
             let (number, (lock, others)) = begun.next(|| take(&store.join(ACTIVITIES)))?;
             locks.0.push(lock);
@@ -155,7 +155,7 @@ impl Activities {
     }
 
     pub(super) fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
-        let mut locks = Locks(Vec::new());
+        let mut locks = ActivityLocks(Vec::new());
         let outer = self.outer().into_iter().map(|store| store.join(INNER_JOBS));
         for folder in self.stores().map(|store| store.join(JOBS)).chain(outer) {
             let begun = private_folder(&folder).and_then(|()| take(&folder));

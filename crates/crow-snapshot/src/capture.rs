@@ -10,12 +10,13 @@ use crow_core::ids::SnapshotId;
 use crow_fs::EntryKind;
 
 use super::{
-    Content, Entry, FileStamp, NotCovered, SnapshotLimits, SnapshotStoreError, WhyNotCovered,
+    ContentRef, FileStamp, NotCovered, SnapshotEntry, SnapshotLimits, SnapshotStoreError,
+    WhyNotCovered,
     error::at,
-    file::{ReadFile, read_file},
+    file::{FileReadOutcome, read_file},
     now::is_absence,
     objects::Objects,
-    usage::Budget,
+    usage::StorageBudget,
 };
 
 /// The state of single paths.
@@ -79,8 +80,8 @@ pub(super) fn capture(
     path: &Path,
     objects: &Objects,
     limits: &SnapshotLimits,
-    budget: &mut Budget,
-) -> Result<Entry, SnapshotStoreError> {
+    budget: &mut StorageBudget,
+) -> Result<SnapshotEntry, SnapshotStoreError> {
     look(path, limits, |bytes| objects.put_content(bytes, budget))
 }
 
@@ -88,37 +89,39 @@ pub(super) fn capture(
 pub(super) fn look(
     path: &Path,
     limits: &SnapshotLimits,
-    keep: impl FnOnce(&[u8]) -> Result<Result<super::ContentHash, WhyNotCovered>, SnapshotStoreError>,
-) -> Result<Entry, SnapshotStoreError> {
+    keep: impl FnOnce(&[u8]) -> Result<Result<super::ObjectHash, WhyNotCovered>, SnapshotStoreError>,
+) -> Result<SnapshotEntry, SnapshotStoreError> {
     let metadata = match crow_fs::metadata(path) {
         Ok(metadata) => metadata,
-        Err(error) if is_absence(&error) => return Ok(Entry::Absent),
+        Err(error) if is_absence(&error) => return Ok(SnapshotEntry::Absent),
         Err(error) => return Err(at(path)(error)),
     };
     match metadata.kind {
         EntryKind::Symlink => {
             let target = crow_fs::read_link(path).map_err(at(path))?.into_os_string();
-            return Ok(Entry::Link { target });
+            return Ok(SnapshotEntry::Link { target });
         }
-        EntryKind::Directory => return Ok(Entry::Folder { mode: metadata.mode }),
+        EntryKind::Directory => return Ok(SnapshotEntry::Folder { mode: metadata.mode }),
         EntryKind::File | EntryKind::Special => {}
     }
     let stamp = FileStamp::of_entry(&metadata);
-    let not_stored = |why| Entry::File {
+    let not_stored = |why| SnapshotEntry::File {
         mode: stamp.mode,
         size: stamp.size,
-        content: Content::NotStored { why, stamp },
+        content: ContentRef::NotStored { why, stamp },
     };
     match read_file(path, limits.file_bytes) {
-        Ok(ReadFile::Whole { bytes, stamp }) => Ok(match keep(&bytes)? {
-            Ok(hash) => {
-                Entry::File { mode: stamp.mode, size: stamp.size, content: Content::Stored(hash) }
-            }
+        Ok(FileReadOutcome::Whole { bytes, stamp }) => Ok(match keep(&bytes)? {
+            Ok(hash) => SnapshotEntry::File {
+                mode: stamp.mode,
+                size: stamp.size,
+                content: ContentRef::Stored(hash),
+            },
             Err(why) => not_stored(why),
         }),
-        Ok(ReadFile::TooLarge) => Ok(not_stored(WhyNotCovered::TooLarge)),
-        Ok(ReadFile::Special) => Ok(not_stored(WhyNotCovered::Special)),
-        Err(error) if is_absence(&error) => Ok(Entry::Absent),
+        Ok(FileReadOutcome::TooLarge) => Ok(not_stored(WhyNotCovered::TooLarge)),
+        Ok(FileReadOutcome::Special) => Ok(not_stored(WhyNotCovered::Special)),
+        Err(error) if is_absence(&error) => Ok(SnapshotEntry::Absent),
         Err(_) => Ok(not_stored(WhyNotCovered::Unreadable)),
     }
 }

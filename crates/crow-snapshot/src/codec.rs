@@ -2,9 +2,9 @@
 
 /// Writes.
 #[derive(Debug, Default)]
-pub(super) struct Writer(Vec<u8>);
+pub(super) struct ByteWriter(Vec<u8>);
 
-impl Writer {
+impl ByteWriter {
     pub(super) fn byte(&mut self, value: u8) {
         self.0.push(value);
     }
@@ -22,7 +22,7 @@ impl Writer {
         self.0.extend(value.to_le_bytes());
     }
 
-    pub(super) fn hash(&mut self, hash: &super::ContentHash) {
+    pub(super) fn hash(&mut self, hash: &super::ObjectHash) {
         self.0.extend(hash.0);
     }
 
@@ -38,9 +38,9 @@ impl Writer {
 
 /// Reads what was written; nothing comes back from what is cut or damaged.
 #[derive(Debug)]
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(super) struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -79,8 +79,8 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_le_bytes)
     }
 
-    pub(super) fn hash(&mut self) -> Option<super::ContentHash> {
-        self.array().map(super::ContentHash)
+    pub(super) fn hash(&mut self) -> Option<super::ObjectHash> {
+        self.array().map(super::ObjectHash)
     }
 
     pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
@@ -106,12 +106,12 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(number: u64, time: i64, bytes: Vec<u8>) {
-            let mut writer = Writer::default();
+            let mut writer = ByteWriter::default();
             writer.number(number);
             writer.time(time);
             writer.bytes(&bytes);
             let written = writer.into_bytes();
-            let mut reader = Reader::new(&written);
+            let mut reader = ByteReader::new(&written);
             prop_assert_eq!(reader.number(), Some(number));
             prop_assert_eq!(reader.time(), Some(time));
             prop_assert_eq!(reader.bytes(), Some(bytes.as_slice()));
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn what_is_cut_is_not_read() {
-        assert_eq!(Reader::new(&[5, 1, 2]).bytes(), None);
-        assert_eq!(Reader::new(&[0x80]).number(), None);
-        assert_eq!(Reader::new(&[0; 7]).time(), None);
+        assert_eq!(ByteReader::new(&[5, 1, 2]).bytes(), None);
+        assert_eq!(ByteReader::new(&[0x80]).number(), None);
+        assert_eq!(ByteReader::new(&[0; 7]).time(), None);
     }
 }

@@ -7,23 +7,23 @@ use std::{
 };
 
 use super::{
-    ContentHash, Entry, SnapshotStoreError,
-    node::{Child, read_folder, read_paths, read_roots},
+    ObjectHash, SnapshotEntry, SnapshotStoreError,
+    node::{TreeEntry, read_folder, read_paths, read_roots},
     objects::Objects,
 };
 
 /// A path that is not what it was. What was renamed is gone under one name and new under the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct PathChange {
     /// The path, absolute.
     pub path: PathBuf,
     /// What it was.
-    pub before: Entry,
+    pub before: SnapshotEntry,
     /// What it is.
-    pub after: Entry,
+    pub after: SnapshotEntry,
 }
 
-impl Change {
+impl PathChange {
     /// Turns the change round: what undoes it.
     #[must_use]
     pub fn reversed(self) -> Self {
@@ -35,9 +35,9 @@ impl Change {
 pub(super) fn folders(
     objects: &Objects,
     path: &Path,
-    before: &ContentHash,
-    after: &ContentHash,
-    changes: &mut Vec<Change>,
+    before: &ObjectHash,
+    after: &ObjectHash,
+    changes: &mut Vec<PathChange>,
 ) -> Result<(), SnapshotStoreError> {
     if before == after {
         return Ok(());
@@ -63,23 +63,23 @@ pub(super) fn folders(
 fn child(
     objects: &Objects,
     path: &Path,
-    was: Option<&Child>,
-    is: Option<&Child>,
-    changes: &mut Vec<Change>,
+    was: Option<&TreeEntry>,
+    is: Option<&TreeEntry>,
+    changes: &mut Vec<PathChange>,
 ) -> Result<(), SnapshotStoreError> {
     if was == is {
         return Ok(());
     }
-    let entry = |child: Option<&Child>| child.map_or(Entry::Absent, Child::entry);
+    let entry = |child: Option<&TreeEntry>| child.map_or(SnapshotEntry::Absent, TreeEntry::entry);
     let (before, after) = (entry(was), entry(is));
     // What is in a folder that is not looked into is not known to be gone or new.
-    let known =
-        !matches!(&before, Entry::LeftOut { .. }) && !matches!(&after, Entry::LeftOut { .. });
+    let known = !matches!(&before, SnapshotEntry::LeftOut { .. })
+        && !matches!(&after, SnapshotEntry::LeftOut { .. });
     if before != after {
-        changes.push(Change { path: path.to_path_buf(), before, after });
+        changes.push(PathChange { path: path.to_path_buf(), before, after });
     }
     if known {
-        let empty = ContentHash::of(&[]);
+        let empty = ObjectHash::of(&[]);
         let (was, is) = (node(was), node(is));
         if was.is_some() || is.is_some() {
             folders(objects, path, &was.unwrap_or(empty), &is.unwrap_or(empty), changes)?;
@@ -88,19 +88,19 @@ fn child(
     Ok(())
 }
 
-fn node(child: Option<&Child>) -> Option<ContentHash> {
+fn node(child: Option<&TreeEntry>) -> Option<ObjectHash> {
     match child {
-        Some(Child::Folder { node, .. }) => Some(*node),
-        Some(Child::Leaf(_)) | None => None,
+        Some(TreeEntry::Folder { node, .. }) => Some(*node),
+        Some(TreeEntry::Leaf(_)) | None => None,
     }
 }
 
 /// Reads a folder. The empty one needs no object.
 pub(super) fn children(
     objects: &Objects,
-    node: &ContentHash,
-) -> Result<Vec<(OsString, Child)>, SnapshotStoreError> {
-    if *node == ContentHash::of(&[]) {
+    node: &ObjectHash,
+) -> Result<Vec<(OsString, TreeEntry)>, SnapshotStoreError> {
+    if *node == ObjectHash::of(&[]) {
         return Ok(Vec::new());
     }
     read_folder(&objects.read(node)?).ok_or(SnapshotStoreError::Damaged { hash: *node })
@@ -109,31 +109,31 @@ pub(super) fn children(
 /// Reads a list of paths.
 pub(super) fn listed(
     objects: &Objects,
-    list: &ContentHash,
-) -> Result<Vec<(PathBuf, Entry)>, SnapshotStoreError> {
+    list: &ObjectHash,
+) -> Result<Vec<(PathBuf, SnapshotEntry)>, SnapshotStoreError> {
     read_paths(&objects.read(list)?).ok_or(SnapshotStoreError::Damaged { hash: *list })
 }
 
 /// Reads the roots of a workspace.
 pub(super) fn listed_roots(
     objects: &Objects,
-    list: &ContentHash,
-) -> Result<Vec<(PathBuf, ContentHash)>, SnapshotStoreError> {
+    list: &ObjectHash,
+) -> Result<Vec<(PathBuf, ObjectHash)>, SnapshotStoreError> {
     read_roots(&objects.read(list)?).ok_or(SnapshotStoreError::Damaged { hash: *list })
 }
 
 /// Compares two lists of paths. Only what both hold can be compared.
 pub(super) fn paths(
     objects: &Objects,
-    before: &ContentHash,
-    after: &ContentHash,
-) -> Result<Vec<Change>, SnapshotStoreError> {
+    before: &ObjectHash,
+    after: &ObjectHash,
+) -> Result<Vec<PathChange>, SnapshotStoreError> {
     let mut changes = Vec::new();
     let new = listed(objects, after)?;
     for (path, before) in listed(objects, before)? {
         let Ok(at) = new.binary_search_by(|(other, _)| other.cmp(&path)) else { continue };
         if let Some((_, after)) = new.get(at).filter(|(_, after)| *after != before) {
-            changes.push(Change { path, before, after: after.clone() });
+            changes.push(PathChange { path, before, after: after.clone() });
         }
     }
     Ok(changes)

@@ -8,9 +8,9 @@ const NANOS: i64 = 1_000_000_000;
 
 /// The hash of a content, which is its name in the store.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ContentHash(pub(super) [u8; 32]);
+pub struct ObjectHash(pub(super) [u8; 32]);
 
-impl ContentHash {
+impl ObjectHash {
     pub(super) fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
@@ -20,13 +20,13 @@ impl ContentHash {
     }
 }
 
-impl fmt::Display for ContentHash {
+impl fmt::Display for ObjectHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
     }
 }
 
-impl fmt::Debug for ContentHash {
+impl fmt::Debug for ObjectHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ContentHash({self})")
     }
@@ -43,7 +43,7 @@ pub struct NotScanned {
 
 /// What a path is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum SnapshotEntry {
     /// There is nothing.
     Absent,
     /// A file.
@@ -53,7 +53,7 @@ pub enum Entry {
         /// Its length.
         size: u64,
         /// What is in it.
-        content: Content,
+        content: ContentRef,
     },
     /// A symbolic link, never followed.
     Link {
@@ -74,9 +74,9 @@ pub enum Entry {
 
 /// The content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub enum ContentRef {
     /// In the store.
-    Stored(ContentHash),
+    Stored(ObjectHash),
     /// Not in the store: a change is seen, but cannot be put back.
     NotStored {
         /// Why.

@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use crow_core::ids::{SessionId, SnapshotId};
 
-use super::ContentHash;
+use super::ObjectHash;
 
 /// Why the snapshot store cannot do what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -71,13 +71,13 @@ pub enum SnapshotStoreError {
     #[error("the snapshot store lost {hash}")]
     Missing {
         /// The object.
-        hash: ContentHash,
+        hash: ObjectHash,
     },
     /// An object is not what its name says.
     #[error("{hash} in the snapshot store is damaged")]
     Damaged {
         /// The object.
-        hash: ContentHash,
+        hash: ObjectHash,
     },
     /// An entry whose content was never stored.
     #[error("the content was not stored")]

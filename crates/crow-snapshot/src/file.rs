@@ -11,7 +11,7 @@ use super::FileStamp;
 
 /// What was read.
 #[derive(Debug)]
-pub(super) enum ReadFile {
+pub(super) enum FileReadOutcome {
     /// All of it, and what the file system said before.
     Whole { bytes: Vec<u8>, stamp: FileStamp },
     /// It is larger than the limit.
@@ -21,27 +21,27 @@ pub(super) enum ReadFile {
 }
 
 /// Reads a file of at most `limit` bytes. Neither follows a link nor waits for the other end of a pipe.
-pub(super) fn read_file(path: &Path, limit: u64) -> io::Result<ReadFile> {
+pub(super) fn read_file(path: &Path, limit: u64) -> io::Result<FileReadOutcome> {
     let file = match crow_fs::open_file(path) {
         // It became a link, or a folder on the way did: what is behind it is not at this path.
-        Err(error) if crow_fs::is_link_error(&error) => return Ok(ReadFile::Special),
+        Err(error) if crow_fs::is_link_error(&error) => return Ok(FileReadOutcome::Special),
         opened => opened?,
     };
     let metadata = EntryMetadata::of_file(&file)?;
     if metadata.kind != EntryKind::File {
-        return Ok(ReadFile::Special);
+        return Ok(FileReadOutcome::Special);
     }
     if metadata.size > limit {
-        return Ok(ReadFile::TooLarge);
+        return Ok(FileReadOutcome::TooLarge);
     }
     // One byte more than expected, so that the end is seen with the first read.
     let mut bytes =
         Vec::with_capacity(usize::try_from(metadata.size).unwrap_or(0).saturating_add(1));
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
-        return Ok(ReadFile::TooLarge);
+        return Ok(FileReadOutcome::TooLarge);
     }
     // It may have grown since it was asked; the stamp then differs from the next one, so that it is read again.
     let stamp = FileStamp { size: bytes.len() as u64, ..FileStamp::of_entry(&metadata) };
-    Ok(ReadFile::Whole { bytes, stamp })
+    Ok(FileReadOutcome::Whole { bytes, stamp })
 }

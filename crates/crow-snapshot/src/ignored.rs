@@ -10,8 +10,8 @@ use std::{
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::{
-    ContentHash,
-    file::{ReadFile, read_file},
+    ObjectHash,
+    file::{FileReadOutcome, read_file},
 };
 
 /// Longer rules are nobody's.
@@ -24,7 +24,7 @@ pub(super) const GIT: &str = ".git";
 pub(super) struct OuterRules {
     /// The nearest to the root first.
     matchers: Vec<Gitignore>,
-    pub(super) hash: ContentHash,
+    pub(super) hash: ObjectHash,
 }
 
 impl OuterRules {
@@ -39,36 +39,44 @@ impl OuterRules {
         }
         let all: Vec<&str> = found.iter().flat_map(|(_, rules)| [rules.as_str(), "\0"]).collect();
         let matchers = found.iter().map(|(folder, rules)| matcher(folder, rules)).collect();
-        Self { matchers, hash: ContentHash::of(all.concat().as_bytes()) }
+        Self { matchers, hash: ObjectHash::of(all.concat().as_bytes()) }
     }
 }
 
 /// The rules that hold in a folder. They are read only when something new must be judged by them.
 #[derive(Debug)]
-pub(super) struct Rules<'a> {
-    above: Above<'a>,
+pub(super) struct IgnoreRules<'a> {
+    above: ParentIgnoreRules<'a>,
     folder: PathBuf,
     own: OnceCell<Option<Gitignore>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Above<'a> {
+enum ParentIgnoreRules<'a> {
     Outside(&'a OuterRules),
-    Folder(&'a Rules<'a>),
+    Folder(&'a IgnoreRules<'a>),
 }
 
-impl<'a> Rules<'a> {
+impl<'a> IgnoreRules<'a> {
     pub(super) fn of_root(outer: &'a OuterRules, root: &Path) -> Self {
-        Self { above: Above::Outside(outer), folder: root.to_path_buf(), own: OnceCell::new() }
+        Self {
+            above: ParentIgnoreRules::Outside(outer),
+            folder: root.to_path_buf(),
+            own: OnceCell::new(),
+        }
     }
 
     pub(super) fn of_folder(above: &'a Self, folder: &Path) -> Self {
-        Self { above: Above::Folder(above), folder: folder.to_path_buf(), own: OnceCell::new() }
+        Self {
+            above: ParentIgnoreRules::Folder(above),
+            folder: folder.to_path_buf(),
+            own: OnceCell::new(),
+        }
     }
 
     /// Judges a path in the folder; the nearest rule decides.
-    pub(super) fn ignore(&self, path: &Path, kind: Kind) -> bool {
-        let is_folder = kind == Kind::Folder;
+    pub(super) fn ignore(&self, path: &Path, kind: IgnoredPathKind) -> bool {
+        let is_folder = kind == IgnoredPathKind::Folder;
         let mut rules = self;
         loop {
             let own = rules.own.get_or_init(|| {
@@ -78,8 +86,8 @@ impl<'a> Rules<'a> {
                 return verdict;
             }
             match rules.above {
-                Above::Folder(above) => rules = above,
-                Above::Outside(outer) => {
+                ParentIgnoreRules::Folder(above) => rules = above,
+                ParentIgnoreRules::Outside(outer) => {
                     let mut outer = outer.matchers.iter();
                     return outer.find_map(|own| verdict(own, path, is_folder)).unwrap_or(false);
                 }
@@ -90,7 +98,7 @@ impl<'a> Rules<'a> {
 
 /// Rules may be for folders alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum IgnoredPathKind {
     File,
     Folder,
 }
@@ -103,8 +111,10 @@ fn verdict(matcher: &Gitignore, path: &Path, is_folder: bool) -> Option<bool> {
 /// Reads rules. Like git, it follows no link.
 fn text(path: &Path) -> Option<String> {
     match read_file(path, LONGEST) {
-        Ok(ReadFile::Whole { bytes, .. }) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        Ok(ReadFile::TooLarge | ReadFile::Special) | Err(_) => None,
+        Ok(FileReadOutcome::Whole { bytes, .. }) => {
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        }
+        Ok(FileReadOutcome::TooLarge | FileReadOutcome::Special) | Err(_) => None,
     }
 }
 
@@ -131,12 +141,12 @@ pub(super) fn ignored_of(root: &Path, paths: &BTreeSet<PathBuf>) -> BTreeSet<Pat
         .filter(|path| *path != root && path.starts_with(root))
         .collect();
     let mut found = BTreeSet::new();
-    find_ignored(&Rules::of_root(&outer, root), &paths, &mut found);
+    find_ignored(&IgnoreRules::of_root(&outer, root), &paths, &mut found);
     found
 }
 
 /// Judges sorted paths in the folder of some rules.
-fn find_ignored(rules: &Rules<'_>, paths: &[&Path], found: &mut BTreeSet<PathBuf>) {
+fn find_ignored(rules: &IgnoreRules<'_>, paths: &[&Path], found: &mut BTreeSet<PathBuf>) {
     let depth = rules.folder.components().count() + 1;
     let child = |path: &Path| path.components().take(depth).collect::<PathBuf>();
     for paths in paths.chunk_by(|one, next| child(one) == child(next)) {
@@ -145,11 +155,11 @@ fn find_ignored(rules: &Rules<'_>, paths: &[&Path], found: &mut BTreeSet<PathBuf
             [own, within @ ..] if **own == child => within,
             within => within,
         };
-        let kind = if within.is_empty() { Kind::File } else { Kind::Folder };
+        let kind = if within.is_empty() { IgnoredPathKind::File } else { IgnoredPathKind::Folder };
         if rules.ignore(&child, kind) {
             found.extend(paths.iter().map(|path| path.to_path_buf()));
         } else if !within.is_empty() {
-            find_ignored(&Rules::of_folder(rules, &child), within, found);
+            find_ignored(&IgnoreRules::of_folder(rules, &child), within, found);
         }
     }
 }

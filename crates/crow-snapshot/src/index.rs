@@ -9,11 +9,11 @@ use std::{
 };
 
 use super::{
-    Content, ContentHash, Entry, FileStamp, WhyNotCovered,
-    codec::{Reader, Writer},
-    node::{Child, read_stamp, write_stamp},
+    ContentRef, FileStamp, ObjectHash, SnapshotEntry, WhyNotCovered,
+    codec::{ByteReader, ByteWriter},
+    node::{TreeEntry, read_stamp, write_stamp},
     objects::{Objects, private_folder, replace},
-    proof::Proof,
+    proof::UnchangedMark,
 };
 
 const FILE: &str = "index";
@@ -25,120 +25,134 @@ const HASH: usize = 32;
 
 /// What the last scan saw.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(super) struct ScanIndex {
     /// How many collections the store had seen.
     pub(super) generation: u64,
     /// The rules for ignored files that stand above the root.
-    pub(super) outer_rules: Option<ContentHash>,
-    pub(super) root: Folder,
+    pub(super) outer_rules: Option<ObjectHash>,
+    pub(super) root: IndexFolder,
 }
 
 /// A folder that was looked into.
 #[derive(Debug, Default)]
-pub(super) struct Folder {
+pub(super) struct IndexFolder {
     /// Nothing if the list of names must be read again.
-    pub(super) seen: Option<Seen>,
+    pub(super) seen: Option<IndexStamp>,
     /// Sorted by name.
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<IndexItem>,
     /// Its object, if it is in the store.
-    pub(super) node: Option<ContentHash>,
+    pub(super) node: Option<ObjectHash>,
     /// The hash of what is in it and not ignored.
-    pub(super) unignored: Option<ContentHash>,
+    pub(super) unignored: Option<ObjectHash>,
     /// The rules for ignored files by which its items were judged.
-    pub(super) rules: Option<Content>,
+    pub(super) rules: Option<ContentRef>,
 }
 
 /// What lies under a name.
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct IndexItem {
     pub(super) name: OsString,
     pub(super) ignored: bool,
-    pub(super) what: What,
-    pub(super) proof: Proof,
+    pub(super) what: IndexItemKind,
+    pub(super) proof: UnchangedMark,
 }
 
 /// What it is.
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum IndexItemKind {
     /// Not looked at yet.
     New,
     /// A file and its content.
-    File { seen: Seen, content: Content },
+    File { seen: IndexStamp, content: ContentRef },
     /// A link and where it points.
     Link { target: OsString },
     /// A folder.
-    Folder { mode: u32, folder: Box<Folder> },
+    Folder { mode: u32, folder: Box<IndexFolder> },
     /// A folder that is not looked into.
-    LeftOut { seen: Seen, why: WhyNotCovered },
+    LeftOut { seen: IndexStamp, why: WhyNotCovered },
 }
 
 /// A stamp, and whether it proves anything: something may change twice within one tick of the file system's clock.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
+pub(super) struct IndexStamp {
     pub(super) stamp: FileStamp,
     pub(super) settled: bool,
 }
 
-impl Seen {
+impl IndexStamp {
     /// Returns whether nothing changed since.
     pub(super) fn still(&self, now: &FileStamp) -> bool {
         self.settled && self.stamp == *now
     }
 }
 
-impl Item {
+impl IndexItem {
     /// Returns what the snapshot says of it, once it was looked at.
-    pub(super) fn child(&self) -> Option<Child> {
+    pub(super) fn child(&self) -> Option<TreeEntry> {
         Some(match &self.what {
-            What::New => return None,
-            What::File { seen, content } => Child::Leaf(Entry::File {
+            IndexItemKind::New => return None,
+            IndexItemKind::File { seen, content } => TreeEntry::Leaf(SnapshotEntry::File {
                 mode: seen.stamp.mode,
                 size: seen.stamp.size,
                 content: *content,
             }),
-            What::Link { target } => Child::Leaf(Entry::Link { target: target.clone() }),
-            What::Folder { mode, folder } => Child::Folder { mode: *mode, node: folder.node? },
-            What::LeftOut { why, .. } => Child::Leaf(Entry::LeftOut { why: *why }),
+            IndexItemKind::Link { target } => {
+                TreeEntry::Leaf(SnapshotEntry::Link { target: target.clone() })
+            }
+            IndexItemKind::Folder { mode, folder } => {
+                TreeEntry::Folder { mode: *mode, node: folder.node? }
+            }
+            IndexItemKind::LeftOut { why, .. } => {
+                TreeEntry::Leaf(SnapshotEntry::LeftOut { why: *why })
+            }
         })
     }
 }
 
-impl Item {
+impl IndexItem {
     /// Takes it for a link. Returns whether it was something else before, or led elsewhere.
     pub(super) fn set_link(&mut self, target: OsString) -> bool {
-        let is_new = !matches!(&self.what, What::Link { target: before } if *before == target);
-        self.what = What::Link { target };
+        let is_new =
+            !matches!(&self.what, IndexItemKind::Link { target: before } if *before == target);
+        self.what = IndexItemKind::Link { target };
         is_new
     }
 
     /// Returns the object of a folder.
-    pub(super) fn node(&self) -> Option<ContentHash> {
+    pub(super) fn node(&self) -> Option<ObjectHash> {
         self.folder().and_then(|folder| folder.node)
     }
 
     /// Returns the hash of what is in a folder and not ignored.
-    pub(super) fn unignored(&self) -> Option<ContentHash> {
+    pub(super) fn unignored(&self) -> Option<ObjectHash> {
         self.folder().and_then(|folder| folder.unignored)
     }
 
     /// Returns whether there is nothing to be said of it but that it is as it was. That is said once.
     pub(super) fn is_proven_leaf(&mut self) -> bool {
         let is_leaf = match &self.what {
-            What::File { content: Content::Stored(_), .. } | What::Link { .. } => true,
-            What::New | What::File { .. } | What::Folder { .. } | What::LeftOut { .. } => false,
+            IndexItemKind::File { content: ContentRef::Stored(_), .. }
+            | IndexItemKind::Link { .. } => true,
+            IndexItemKind::New
+            | IndexItemKind::File { .. }
+            | IndexItemKind::Folder { .. }
+            | IndexItemKind::LeftOut { .. } => false,
         };
         is_leaf && self.proof.take()
     }
 
-    fn folder(&self) -> Option<&Folder> {
+    fn folder(&self) -> Option<&IndexFolder> {
         match &self.what {
-            What::Folder { folder, .. } => Some(folder),
-            What::New | What::File { .. } | What::Link { .. } | What::LeftOut { .. } => None,
+            IndexItemKind::Folder { folder, .. } => Some(folder),
+            IndexItemKind::New
+            | IndexItemKind::File { .. }
+            | IndexItemKind::Link { .. }
+            | IndexItemKind::LeftOut { .. } => None,
         }
     }
 }
 
-impl Folder {
+impl IndexFolder {
     /// Makes the items those of a sorted list of names; what is known of a name stays known.
     pub(super) fn merge(&mut self, names: Vec<OsString>) -> bool {
         let mut known = std::mem::take(&mut self.items).into_iter().peekable();
@@ -149,7 +163,12 @@ impl Folder {
             }
             self.items.push(known.next_if(|item| item.name == name).unwrap_or_else(|| {
                 changed = true;
-                Item { name, ignored: false, what: What::New, proof: Proof::default() }
+                IndexItem {
+                    name,
+                    ignored: false,
+                    what: IndexItemKind::New,
+                    proof: UnchangedMark::default(),
+                }
             }));
         }
         changed || known.next().is_some()
@@ -159,27 +178,28 @@ impl Folder {
     fn forget_missing(&mut self, objects: &Objects) {
         for item in &mut self.items {
             match &mut item.what {
-                What::File { seen, content: Content::Stored(hash) } => {
+                IndexItemKind::File { seen, content: ContentRef::Stored(hash) } => {
                     seen.settled &= objects.has(hash);
                 }
-                What::Folder { folder, .. } => {
+                IndexItemKind::Folder { folder, .. } => {
                     folder.forget_missing(objects);
                     if folder.node.is_none() {
                         self.node = None;
                     }
                 }
                 // There may be room again.
-                What::File { seen, content: Content::NotStored { why, .. } } => {
+                IndexItemKind::File { seen, content: ContentRef::NotStored { why, .. } } => {
                     seen.settled &= !why.is_for_lack_of_space();
                 }
-                What::New | What::Link { .. } | What::LeftOut { .. } => {}
+                IndexItemKind::New | IndexItemKind::Link { .. } | IndexItemKind::LeftOut { .. } => {
+                }
             }
         }
         self.node = self.node.filter(|node| objects.has(node));
     }
 }
 
-impl Index {
+impl ScanIndex {
     /// Takes note of the collections since.
     pub(super) fn catch_up(&mut self, generation: u64, objects: &Objects) {
         if self.generation != generation {
@@ -195,7 +215,7 @@ impl Index {
 
     /// Returns the file of the index of a further root.
     pub(super) fn file_of(store: &Path, root: &Path) -> PathBuf {
-        store.join(FURTHER).join(ContentHash::of(root.as_os_str().as_bytes()).to_string())
+        store.join(FURTHER).join(ObjectHash::of(root.as_os_str().as_bytes()).to_string())
     }
 
     /// Removes the indexes of further roots but these.
@@ -219,22 +239,22 @@ impl Index {
     pub(super) fn load(file: &Path) -> Option<Self> {
         let bytes = fs::read(file).ok()?;
         let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH)?)?;
-        if ContentHash::of(body).0 != hash {
+        if ObjectHash::of(body).0 != hash {
             return None;
         }
-        let mut reader = Reader::new(body.strip_prefix(MAGIC)?);
+        let mut reader = ByteReader::new(body.strip_prefix(MAGIC)?);
         let generation = reader.number()?;
         let outer_rules = known(reader.hash()?);
         Some(Self { generation, outer_rules, root: read_folder(&mut reader)? })
     }
 
     pub(super) fn save(&self, store: &Path, file: &Path) -> io::Result<()> {
-        let mut writer = Writer::default();
+        let mut writer = ByteWriter::default();
         writer.number(self.generation);
         write_hash(&mut writer, self.outer_rules);
         write_folder(&mut writer, &self.root);
         let mut bytes = [MAGIC, &writer.into_bytes()].concat();
-        let hash = ContentHash::of(&bytes);
+        let hash = ObjectHash::of(&bytes);
         bytes.extend(hash.0);
         if let Some(folder) = file.parent().filter(|folder| *folder != store) {
             private_folder(folder)?;
@@ -250,7 +270,7 @@ const LINK: u8 = 3;
 const FOLDER: u8 = 4;
 const LEFT_OUT: u8 = 5;
 
-fn write_folder(writer: &mut Writer, folder: &Folder) {
+fn write_folder(writer: &mut ByteWriter, folder: &IndexFolder) {
     match &folder.seen {
         Some(seen) => {
             writer.byte(1);
@@ -266,12 +286,12 @@ fn write_folder(writer: &mut Writer, folder: &Folder) {
         writer.bytes(item.name.as_bytes());
         writer.byte(item.ignored.into());
         match &item.what {
-            What::File { seen, content: Content::Stored(hash) } => {
+            IndexItemKind::File { seen, content: ContentRef::Stored(hash) } => {
                 writer.byte(STORED);
                 write_seen(writer, seen);
                 writer.hash(hash);
             }
-            What::File { seen, content: Content::NotStored { why, .. } }
+            IndexItemKind::File { seen, content: ContentRef::NotStored { why, .. } }
                 if !why.is_for_lack_of_space() =>
             {
                 writer.byte(NOT_STORED);
@@ -279,17 +299,17 @@ fn write_folder(writer: &mut Writer, folder: &Folder) {
                 writer.byte(why.code());
             }
             // The next process may find room.
-            What::New | What::File { .. } => writer.byte(NEW),
-            What::Link { target } => {
+            IndexItemKind::New | IndexItemKind::File { .. } => writer.byte(NEW),
+            IndexItemKind::Link { target } => {
                 writer.byte(LINK);
                 writer.bytes(target.as_bytes());
             }
-            What::Folder { mode, folder } => {
+            IndexItemKind::Folder { mode, folder } => {
                 writer.byte(FOLDER);
                 writer.number((*mode).into());
                 write_folder(writer, folder);
             }
-            What::LeftOut { seen, why } => {
+            IndexItemKind::LeftOut { seen, why } => {
                 writer.byte(LEFT_OUT);
                 write_seen(writer, seen);
                 writer.byte(why.code());
@@ -298,70 +318,73 @@ fn write_folder(writer: &mut Writer, folder: &Folder) {
     }
 }
 
-fn read_folder(reader: &mut Reader<'_>) -> Option<Folder> {
+fn read_folder(reader: &mut ByteReader<'_>) -> Option<IndexFolder> {
     let seen = match reader.byte()? {
         0 => None,
         _ => Some(read_seen(reader)?),
     };
     let node = known(reader.hash()?);
     let unignored = known(reader.hash()?);
-    let rules = known(reader.hash()?).map(Content::Stored);
+    let rules = known(reader.hash()?).map(ContentRef::Stored);
     let mut items = Vec::new();
     for _ in 0..reader.length()? {
         let name = OsString::from_vec(reader.bytes()?.to_vec());
         let ignored = reader.byte()? != 0;
         let what = match reader.byte()? {
-            NEW => What::New,
+            NEW => IndexItemKind::New,
             STORED => {
                 let seen = read_seen(reader)?;
-                What::File { seen, content: Content::Stored(reader.hash()?) }
+                IndexItemKind::File { seen, content: ContentRef::Stored(reader.hash()?) }
             }
             NOT_STORED => {
                 let seen = read_seen(reader)?;
                 let why = WhyNotCovered::from_code(reader.byte()?)?;
-                What::File { seen, content: Content::NotStored { why, stamp: seen.stamp } }
+                IndexItemKind::File {
+                    seen,
+                    content: ContentRef::NotStored { why, stamp: seen.stamp },
+                }
             }
-            LINK => What::Link { target: OsString::from_vec(reader.bytes()?.to_vec()) },
+            LINK => IndexItemKind::Link { target: OsString::from_vec(reader.bytes()?.to_vec()) },
             FOLDER => {
                 let mode = reader.small()?;
-                What::Folder { mode, folder: Box::new(read_folder(reader)?) }
+                IndexItemKind::Folder { mode, folder: Box::new(read_folder(reader)?) }
             }
             LEFT_OUT => {
                 let seen = read_seen(reader)?;
-                What::LeftOut { seen, why: WhyNotCovered::from_code(reader.byte()?)? }
+                IndexItemKind::LeftOut { seen, why: WhyNotCovered::from_code(reader.byte()?)? }
             }
             _ => return None,
         };
-        items.push(Item { name, ignored, what, proof: Proof::default() });
+        items.push(IndexItem { name, ignored, what, proof: UnchangedMark::default() });
     }
-    Some(Folder { seen, items, node, unignored, rules })
+    Some(IndexFolder { seen, items, node, unignored, rules })
 }
 
 /// Rules that are not in the store are read again.
-fn stored(content: Content) -> Option<ContentHash> {
+fn stored(content: ContentRef) -> Option<ObjectHash> {
     match content {
-        Content::Stored(hash) => Some(hash),
-        Content::NotStored { .. } => None,
+        ContentRef::Stored(hash) => Some(hash),
+        ContentRef::NotStored { .. } => None,
     }
 }
 
-fn write_seen(writer: &mut Writer, seen: &Seen) {
+fn write_seen(writer: &mut ByteWriter, seen: &IndexStamp) {
     writer.byte(seen.settled.into());
     write_stamp(writer, &seen.stamp);
 }
 
-fn read_seen(reader: &mut Reader<'_>) -> Option<Seen> {
+fn read_seen(reader: &mut ByteReader<'_>) -> Option<IndexStamp> {
     let settled = reader.byte()? != 0;
-    Some(Seen { settled, stamp: read_stamp(reader)? })
+    Some(IndexStamp { settled, stamp: read_stamp(reader)? })
 }
 
 /// No content has this hash.
-const NOTHING: ContentHash = ContentHash([0; HASH]);
+const NOTHING: ObjectHash = ObjectHash([0; HASH]);
 
-fn write_hash(writer: &mut Writer, hash: Option<ContentHash>) {
+fn write_hash(writer: &mut ByteWriter, hash: Option<ObjectHash>) {
     writer.hash(&hash.unwrap_or(NOTHING));
 }
 
-fn known(hash: ContentHash) -> Option<ContentHash> {
+fn known(hash: ObjectHash) -> Option<ObjectHash> {
     (hash != NOTHING).then_some(hash)
 }

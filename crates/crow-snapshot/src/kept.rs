@@ -10,7 +10,7 @@ use std::{
 
 use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName, RenameMode};
 
-use super::{now::is_absence, place::Target};
+use super::{now::is_absence, place::RestoreTarget};
 
 /// Copies a file or a link beside itself, under a name that was free. Nothing comes back if there is neither.
 pub(super) fn keep_copy(path: &Path) -> io::Result<Option<PathBuf>> {
@@ -61,7 +61,7 @@ pub(super) fn move_aside(path: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// Gives a file or a link that has no place any more a free name beside the place that it had.
-pub(super) fn put_aside(target: &Target<'_>, own: &EntryName) -> io::Result<()> {
+pub(super) fn put_aside(target: &RestoreTarget<'_>, own: &EntryName) -> io::Result<()> {
     let directory = &target.directory;
     under_free_name(&target.name, |copy| directory.hard_link(own, directory, copy))?;
     directory.remove_file(own)

@@ -38,14 +38,16 @@ mod writing;
 
 pub use activity::{Activity, JobActivity};
 pub use capture::Capture;
-pub use diff::Change;
-pub use entry::{Content, ContentHash, Entry, FileStamp, NotCovered, NotScanned, WhyNotCovered};
+pub use diff::PathChange;
+pub use entry::{
+    ContentRef, FileStamp, NotCovered, NotScanned, ObjectHash, SnapshotEntry, WhyNotCovered,
+};
 pub use error::SnapshotStoreError;
 pub use job_marks::{JobMark, KilledJob};
 pub use policy::SnapshotLimits;
 pub use refs::is_of_project;
-pub use restore::{PutBack, Undone};
+pub use restore::{PutBack, RestoreOutcome};
 pub use scan::Scan;
 pub use store::SnapshotStore;
-pub use upkeep::{Checked, Collected};
-pub use writing::Writing;
+pub use upkeep::{CollectionReport, StoreCheckReport};
+pub use writing::WriteInProgress;

@@ -7,25 +7,25 @@ use std::{
 };
 
 use super::{
-    Content, ContentHash, Entry, FileStamp, WhyNotCovered,
-    codec::{Reader, Writer},
+    ContentRef, FileStamp, ObjectHash, SnapshotEntry, WhyNotCovered,
+    codec::{ByteReader, ByteWriter},
 };
 
 /// What a folder holds under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Child {
+pub(super) enum TreeEntry {
     /// Anything but a folder that was looked into.
-    Leaf(Entry),
+    Leaf(SnapshotEntry),
     /// A folder and the object that tells what is in it.
-    Folder { mode: u32, node: ContentHash },
+    Folder { mode: u32, node: ObjectHash },
 }
 
-impl Child {
+impl TreeEntry {
     /// Returns what it is by itself.
-    pub(super) fn entry(&self) -> Entry {
+    pub(super) fn entry(&self) -> SnapshotEntry {
         match self {
             Self::Leaf(entry) => entry.clone(),
-            Self::Folder { mode, .. } => Entry::Folder { mode: *mode },
+            Self::Folder { mode, .. } => SnapshotEntry::Folder { mode: *mode },
         }
     }
 }
@@ -39,13 +39,13 @@ const LEFT_OUT: u8 = 5;
 const NODE: u8 = 6;
 
 /// Writes what a folder holds; equal folders give equal bytes.
-pub(super) fn write_folder<'a>(children: impl Iterator<Item = (&'a OsStr, Child)>) -> Vec<u8> {
-    let mut writer = Writer::default();
+pub(super) fn write_folder<'a>(children: impl Iterator<Item = (&'a OsStr, TreeEntry)>) -> Vec<u8> {
+    let mut writer = ByteWriter::default();
     for (name, child) in children {
         writer.bytes(name.as_bytes());
         match child {
-            Child::Leaf(entry) => write_entry(&mut writer, &entry),
-            Child::Folder { mode, node } => {
+            TreeEntry::Leaf(entry) => write_entry(&mut writer, &entry),
+            TreeEntry::Folder { mode, node } => {
                 writer.byte(NODE);
                 writer.number(mode.into());
                 writer.hash(&node);
@@ -55,14 +55,14 @@ pub(super) fn write_folder<'a>(children: impl Iterator<Item = (&'a OsStr, Child)
     writer.into_bytes()
 }
 
-pub(super) fn read_folder(bytes: &[u8]) -> Option<Vec<(OsString, Child)>> {
-    let mut reader = Reader::new(bytes);
+pub(super) fn read_folder(bytes: &[u8]) -> Option<Vec<(OsString, TreeEntry)>> {
+    let mut reader = ByteReader::new(bytes);
     let mut children = Vec::new();
     while !reader.is_empty() {
         let name = OsString::from_vec(reader.bytes()?.to_vec());
         let child = match reader.byte()? {
-            NODE => Child::Folder { mode: reader.small()?, node: reader.hash()? },
-            tag => Child::Leaf(read_entry(&mut reader, tag)?),
+            NODE => TreeEntry::Folder { mode: reader.small()?, node: reader.hash()? },
+            tag => TreeEntry::Leaf(read_entry(&mut reader, tag)?),
         };
         children.push((name, child));
     }
@@ -70,8 +70,8 @@ pub(super) fn read_folder(bytes: &[u8]) -> Option<Vec<(OsString, Child)>> {
 }
 
 /// Writes a list of paths.
-pub(super) fn write_paths(paths: &[(PathBuf, Entry)]) -> Vec<u8> {
-    let mut writer = Writer::default();
+pub(super) fn write_paths(paths: &[(PathBuf, SnapshotEntry)]) -> Vec<u8> {
+    let mut writer = ByteWriter::default();
     for (path, entry) in paths {
         writer.bytes(path.as_os_str().as_bytes());
         write_entry(&mut writer, entry);
@@ -79,8 +79,8 @@ pub(super) fn write_paths(paths: &[(PathBuf, Entry)]) -> Vec<u8> {
     writer.into_bytes()
 }
 
-pub(super) fn read_paths(bytes: &[u8]) -> Option<Vec<(PathBuf, Entry)>> {
-    let mut reader = Reader::new(bytes);
+pub(super) fn read_paths(bytes: &[u8]) -> Option<Vec<(PathBuf, SnapshotEntry)>> {
+    let mut reader = ByteReader::new(bytes);
     let mut paths = Vec::new();
     while !reader.is_empty() {
         let path = PathBuf::from(OsString::from_vec(reader.bytes()?.to_vec()));
@@ -91,8 +91,8 @@ pub(super) fn read_paths(bytes: &[u8]) -> Option<Vec<(PathBuf, Entry)>> {
 }
 
 /// Writes the roots of a workspace, each with the object that tells what is in it.
-pub(super) fn write_roots(roots: &[(PathBuf, ContentHash)]) -> Vec<u8> {
-    let mut writer = Writer::default();
+pub(super) fn write_roots(roots: &[(PathBuf, ObjectHash)]) -> Vec<u8> {
+    let mut writer = ByteWriter::default();
     for (root, node) in roots {
         writer.bytes(root.as_os_str().as_bytes());
         writer.hash(node);
@@ -100,8 +100,8 @@ pub(super) fn write_roots(roots: &[(PathBuf, ContentHash)]) -> Vec<u8> {
     writer.into_bytes()
 }
 
-pub(super) fn read_roots(bytes: &[u8]) -> Option<Vec<(PathBuf, ContentHash)>> {
-    let mut reader = Reader::new(bytes);
+pub(super) fn read_roots(bytes: &[u8]) -> Option<Vec<(PathBuf, ObjectHash)>> {
+    let mut reader = ByteReader::new(bytes);
     let mut roots = Vec::new();
     while !reader.is_empty() {
         let root = PathBuf::from(OsString::from_vec(reader.bytes()?.to_vec()));
@@ -110,60 +110,60 @@ pub(super) fn read_roots(bytes: &[u8]) -> Option<Vec<(PathBuf, ContentHash)>> {
     Some(roots)
 }
 
-fn write_entry(writer: &mut Writer, entry: &Entry) {
+fn write_entry(writer: &mut ByteWriter, entry: &SnapshotEntry) {
     match entry {
-        Entry::Absent => writer.byte(ABSENT),
-        Entry::File { mode, size, content: Content::Stored(hash) } => {
+        SnapshotEntry::Absent => writer.byte(ABSENT),
+        SnapshotEntry::File { mode, size, content: ContentRef::Stored(hash) } => {
             writer.byte(STORED);
             writer.number((*mode).into());
             writer.number(*size);
             writer.hash(hash);
         }
-        Entry::File { content: Content::NotStored { why, stamp }, .. } => {
+        SnapshotEntry::File { content: ContentRef::NotStored { why, stamp }, .. } => {
             writer.byte(NOT_STORED);
             writer.byte(why.code());
             write_stamp(writer, stamp);
         }
-        Entry::Link { target } => {
+        SnapshotEntry::Link { target } => {
             writer.byte(LINK);
             writer.bytes(target.as_bytes());
         }
-        Entry::Folder { mode } => {
+        SnapshotEntry::Folder { mode } => {
             writer.byte(FOLDER);
             writer.number((*mode).into());
         }
-        Entry::LeftOut { why } => {
+        SnapshotEntry::LeftOut { why } => {
             writer.byte(LEFT_OUT);
             writer.byte(why.code());
         }
     }
 }
 
-fn read_entry(reader: &mut Reader<'_>, tag: u8) -> Option<Entry> {
+fn read_entry(reader: &mut ByteReader<'_>, tag: u8) -> Option<SnapshotEntry> {
     match tag {
-        ABSENT => Some(Entry::Absent),
-        STORED => Some(Entry::File {
+        ABSENT => Some(SnapshotEntry::Absent),
+        STORED => Some(SnapshotEntry::File {
             mode: reader.small()?,
             size: reader.number()?,
-            content: Content::Stored(reader.hash()?),
+            content: ContentRef::Stored(reader.hash()?),
         }),
         NOT_STORED => {
             let why = WhyNotCovered::from_code(reader.byte()?)?;
             let stamp = read_stamp(reader)?;
-            Some(Entry::File {
+            Some(SnapshotEntry::File {
                 mode: stamp.mode,
                 size: stamp.size,
-                content: Content::NotStored { why, stamp },
+                content: ContentRef::NotStored { why, stamp },
             })
         }
-        LINK => Some(Entry::Link { target: OsString::from_vec(reader.bytes()?.to_vec()) }),
-        FOLDER => Some(Entry::Folder { mode: reader.small()? }),
-        LEFT_OUT => Some(Entry::LeftOut { why: WhyNotCovered::from_code(reader.byte()?)? }),
+        LINK => Some(SnapshotEntry::Link { target: OsString::from_vec(reader.bytes()?.to_vec()) }),
+        FOLDER => Some(SnapshotEntry::Folder { mode: reader.small()? }),
+        LEFT_OUT => Some(SnapshotEntry::LeftOut { why: WhyNotCovered::from_code(reader.byte()?)? }),
         _ => None,
     }
 }
 
-pub(super) fn write_stamp(writer: &mut Writer, stamp: &FileStamp) {
+pub(super) fn write_stamp(writer: &mut ByteWriter, stamp: &FileStamp) {
     writer.number(stamp.mode.into());
     writer.number(stamp.size);
     writer.time(stamp.modified);
@@ -171,7 +171,7 @@ pub(super) fn write_stamp(writer: &mut Writer, stamp: &FileStamp) {
     writer.number(stamp.inode);
 }
 
-pub(super) fn read_stamp(reader: &mut Reader<'_>) -> Option<FileStamp> {
+pub(super) fn read_stamp(reader: &mut ByteReader<'_>) -> Option<FileStamp> {
     Some(FileStamp {
         mode: reader.small()?,
         size: reader.number()?,

@@ -9,20 +9,20 @@ use std::{
 
 use super::{
     FileStamp,
-    index::{Item, What},
+    index::{IndexItem, IndexItemKind},
 };
 
 /// What the file system says of an item now.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Now {
-    pub(super) is: Is,
+pub(super) struct PathStat {
+    pub(super) is: PathKind,
     pub(super) stamp: FileStamp,
     pub(super) device: u64,
 }
 
 /// What there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Is {
+pub(super) enum PathKind {
     File,
     Folder,
     Link,
@@ -30,31 +30,33 @@ pub(super) enum Is {
     Special,
 }
 
-impl Now {
+impl PathStat {
     /// Asks the file system.
     pub(super) fn at(path: &Path) -> io::Result<Self> {
         fs::symlink_metadata(path).map(|metadata| Self::of(&metadata))
     }
 
     /// Returns what is known of an item that is as it was.
-    pub(super) fn as_before(item: &Item, device: u64) -> Option<Self> {
+    pub(super) fn as_before(item: &IndexItem, device: u64) -> Option<Self> {
         let (is, seen) = match &item.what {
-            What::File { seen, .. } => (Is::File, *seen),
-            What::Folder { folder, .. } => (Is::Folder, folder.seen?),
-            What::New | What::Link { .. } | What::LeftOut { .. } => return None,
+            IndexItemKind::File { seen, .. } => (PathKind::File, *seen),
+            IndexItemKind::Folder { folder, .. } => (PathKind::Folder, folder.seen?),
+            IndexItemKind::New | IndexItemKind::Link { .. } | IndexItemKind::LeftOut { .. } => {
+                return None;
+            }
         };
         Some(Self { is, stamp: seen.stamp, device })
     }
 
     fn of(metadata: &Metadata) -> Self {
         let is = if metadata.is_dir() {
-            Is::Folder
+            PathKind::Folder
         } else if metadata.is_file() {
-            Is::File
+            PathKind::File
         } else if metadata.is_symlink() {
-            Is::Link
+            PathKind::Link
         } else {
-            Is::Special
+            PathKind::Special
         };
         Self { is, stamp: FileStamp::of(metadata), device: metadata.dev() }
     }

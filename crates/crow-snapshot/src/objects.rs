@@ -16,10 +16,10 @@ use uuid::Uuid;
 use zstd::bulk::Compressor;
 
 use super::{
-    ContentHash, SnapshotStoreError, WhyNotCovered,
+    ObjectHash, SnapshotStoreError, WhyNotCovered,
     error::at,
     packs::{NewPack, Packs, SMALL},
-    usage::Budget,
+    usage::StorageBudget,
     version,
 };
 
@@ -49,8 +49,8 @@ pub(super) struct Objects {
 
 /// An object's file.
 #[derive(Debug)]
-struct Stored {
-    hash: ContentHash,
+struct StoredObject {
+    hash: ObjectHash,
     path: PathBuf,
     bytes: u64,
 }
@@ -76,9 +76,9 @@ impl Objects {
     pub(super) fn put_content(
         &self,
         bytes: &[u8],
-        budget: &mut Budget,
-    ) -> Result<Result<ContentHash, WhyNotCovered>, SnapshotStoreError> {
-        let hash = ContentHash::of(bytes);
+        budget: &mut StorageBudget,
+    ) -> Result<Result<ObjectHash, WhyNotCovered>, SnapshotStoreError> {
+        let hash = ObjectHash::of(bytes);
         if self.holds(&hash, bytes) {
             return Ok(Ok(hash));
         }
@@ -100,12 +100,12 @@ impl Objects {
         &self,
         pack: &mut NewPack,
         bytes: &[u8],
-        budget: &mut Budget,
-    ) -> Result<Result<ContentHash, WhyNotCovered>, SnapshotStoreError> {
+        budget: &mut StorageBudget,
+    ) -> Result<Result<ObjectHash, WhyNotCovered>, SnapshotStoreError> {
         if bytes.len() > SMALL {
             return self.put_content(bytes, budget);
         }
-        let hash = ContentHash::of(bytes);
+        let hash = ObjectHash::of(bytes);
         if pack.has(&hash) || self.holds(&hash, bytes) {
             return Ok(Ok(hash));
         }
@@ -136,9 +136,9 @@ impl Objects {
     pub(super) fn put_folder(
         &self,
         bytes: &[u8],
-        budget: &mut Budget,
-    ) -> Result<ContentHash, SnapshotStoreError> {
-        let hash = ContentHash::of(bytes);
+        budget: &mut StorageBudget,
+    ) -> Result<ObjectHash, SnapshotStoreError> {
+        let hash = ObjectHash::of(bytes);
         if !self.holds(&hash, bytes) {
             let packed = self.pack(bytes);
             budget.take_folder(packed.len() as u64)?;
@@ -148,7 +148,7 @@ impl Objects {
     }
 
     /// Reads an object and compares it with its name.
-    pub(super) fn read(&self, hash: &ContentHash) -> Result<Vec<u8>, SnapshotStoreError> {
+    pub(super) fn read(&self, hash: &ObjectHash) -> Result<Vec<u8>, SnapshotStoreError> {
         let path = self.path(hash);
         let packed = match fs::read(&path) {
             Ok(packed) => packed,
@@ -158,21 +158,21 @@ impl Objects {
             },
             Err(error) => return Err(at(path)(error)),
         };
-        let bytes = unpack(packed).filter(|bytes| ContentHash::of(bytes) == *hash);
+        let bytes = unpack(packed).filter(|bytes| ObjectHash::of(bytes) == *hash);
         bytes.ok_or(SnapshotStoreError::Damaged { hash: *hash })
     }
 
     /// Returns whether an object is there, without reading it.
-    pub(super) fn has(&self, hash: &ContentHash) -> bool {
+    pub(super) fn has(&self, hash: &ObjectHash) -> bool {
         fs::symlink_metadata(self.path(hash)).is_ok() || self.packs.has(hash)
     }
 
     /// Keeps of all objects those that are wanted; asks with the bytes that each takes. Only for who has the store alone.
     pub(super) fn retain(
         &self,
-        mut is_wanted: impl FnMut(&ContentHash, u64) -> Result<bool, SnapshotStoreError>,
+        mut is_wanted: impl FnMut(&ObjectHash, u64) -> Result<bool, SnapshotStoreError>,
     ) -> Result<(), SnapshotStoreError> {
-        for Stored { hash, path, bytes } in self.all()? {
+        for StoredObject { hash, path, bytes } in self.all()? {
             if !is_wanted(&hash, bytes)? {
                 fs::remove_file(&path).map_err(at(&path))?;
             }
@@ -181,7 +181,7 @@ impl Objects {
     }
 
     /// Returns the objects that have files of their own.
-    fn all(&self) -> Result<Vec<Stored>, SnapshotStoreError> {
+    fn all(&self) -> Result<Vec<StoredObject>, SnapshotStoreError> {
         let mut all = Vec::new();
         for folder in entries(&self.folder)? {
             let beginning = folder.file_name();
@@ -190,10 +190,10 @@ impl Objects {
                     continue;
                 };
                 let hash = name.to_str().map(|rest| format!("{beginning}{rest}"));
-                let Some(hash) = hash.and_then(|hex| ContentHash::parse(&hex)) else { continue };
+                let Some(hash) = hash.and_then(|hex| ObjectHash::parse(&hex)) else { continue };
                 let path = file.path();
                 let bytes = file.metadata().map_err(at(&path))?.len();
-                all.push(Stored { hash, path, bytes });
+                all.push(StoredObject { hash, path, bytes });
             }
         }
         Ok(all)
@@ -210,7 +210,7 @@ impl Objects {
     }
 
     /// A file under the name is believed only after reading: a lost disk write may have left it cut.
-    fn holds(&self, hash: &ContentHash, bytes: &[u8]) -> bool {
+    fn holds(&self, hash: &ObjectHash, bytes: &[u8]) -> bool {
         self.has(hash) && self.read(hash).is_ok_and(|stored| stored == bytes)
     }
 
@@ -227,11 +227,11 @@ impl Objects {
         [&[PLAIN], bytes].concat()
     }
 
-    fn write(&self, hash: &ContentHash, packed: &[u8]) -> io::Result<()> {
+    fn write(&self, hash: &ObjectHash, packed: &[u8]) -> io::Result<()> {
         replace(&self.unfinished, &self.path(hash), packed)
     }
 
-    fn path(&self, hash: &ContentHash) -> PathBuf {
+    fn path(&self, hash: &ObjectHash) -> PathBuf {
         let hex = hash.to_string();
         let (beginning, rest) = hex.split_at_checked(2).unwrap_or((&hex, ""));
         self.folder.join(beginning).join(rest)

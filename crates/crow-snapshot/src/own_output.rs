@@ -5,8 +5,8 @@ use std::{fs::File, io, os::fd::AsFd as _, sync::OnceLock};
 use crow_fs::EntryMetadata;
 
 use super::{
-    Content, FileStamp, WhyNotCovered,
-    index::{Item, Seen, What},
+    ContentRef, FileStamp, WhyNotCovered,
+    index::{IndexItem, IndexItemKind, IndexStamp},
 };
 
 /// Returns whether a file is one that this process prints to: `crow-agent run -o json > result.json`.
@@ -25,10 +25,10 @@ pub(super) fn is_own_output(device: u64, inode: u64) -> bool {
 
 /// Takes a file that this process prints to for the same, whatever was printed. Returns whether it was taken for something
 /// else before.
-pub(super) fn see_own_output(item: &mut Item, stamp: FileStamp) -> bool {
+pub(super) fn see_own_output(item: &mut IndexItem, stamp: FileStamp) -> bool {
     let before = item.child();
     let stamp = FileStamp { size: 0, modified: 0, changed: 0, ..stamp };
-    let content = Content::NotStored { why: WhyNotCovered::OwnOutput, stamp };
-    item.what = What::File { seen: Seen { stamp, settled: false }, content };
+    let content = ContentRef::NotStored { why: WhyNotCovered::OwnOutput, stamp };
+    item.what = IndexItemKind::File { seen: IndexStamp { stamp, settled: false }, content };
     before != item.child()
 }

@@ -18,7 +18,7 @@ use std::{
 use uuid::Uuid;
 
 use super::{
-    ContentHash, SnapshotStoreError,
+    ObjectHash, SnapshotStoreError,
     error::at,
     objects::{entries, private_folder, replace},
 };
@@ -39,21 +39,21 @@ const COUNT: usize = 8;
 #[derive(Debug)]
 pub(super) struct Packs {
     folder: PathBuf,
-    known: Mutex<Known>,
+    known: Mutex<PackIndex>,
 }
 
 /// What is known of the packs on the disk.
 #[derive(Debug, Default)]
-struct Known {
+struct PackIndex {
     /// When the folder changed last, as far as it was read.
     changed: Option<SystemTime>,
     packs: BTreeMap<OsString, Arc<Path>>,
-    places: HashMap<ContentHash, Place>,
+    places: HashMap<ObjectHash, PackLocation>,
 }
 
 /// Where a content is.
 #[derive(Debug, Clone)]
-struct Place {
+struct PackLocation {
     pack: Arc<Path>,
     offset: u64,
     length: u32,
@@ -63,8 +63,8 @@ struct Place {
 #[derive(Debug, Default)]
 pub(super) struct NewPack {
     bytes: Vec<u8>,
-    hashes: HashSet<ContentHash>,
-    lines: Vec<(ContentHash, u64, u32)>,
+    hashes: HashSet<ObjectHash>,
+    lines: Vec<(ObjectHash, u64, u32)>,
 }
 
 impl NewPack {
@@ -73,11 +73,11 @@ impl NewPack {
         self.bytes.len() >= MOST
     }
 
-    pub(super) fn has(&self, hash: &ContentHash) -> bool {
+    pub(super) fn has(&self, hash: &ObjectHash) -> bool {
         self.hashes.contains(hash)
     }
 
-    pub(super) fn add(&mut self, hash: ContentHash, packed: &[u8]) {
+    pub(super) fn add(&mut self, hash: ObjectHash, packed: &[u8]) {
         self.hashes.insert(hash);
         let length = u32::try_from(packed.len()).unwrap_or(u32::MAX);
         self.lines.push((hash, self.bytes.len() as u64, length));
@@ -85,7 +85,7 @@ impl NewPack {
     }
 
     /// Returns the contents, where there are too few for a pack.
-    pub(super) fn too_few(&self) -> Option<impl Iterator<Item = (&ContentHash, &[u8])>> {
+    pub(super) fn too_few(&self) -> Option<impl Iterator<Item = (&ObjectHash, &[u8])>> {
         let all = self.lines.iter().filter_map(|(hash, offset, length)| {
             let begin = usize::try_from(*offset).ok()?;
             Some((hash, self.bytes.get(begin..begin + *length as usize)?))
@@ -114,12 +114,12 @@ impl Packs {
     }
 
     /// Returns whether a content is in a pack, without reading it.
-    pub(super) fn has(&self, hash: &ContentHash) -> bool {
+    pub(super) fn has(&self, hash: &ObjectHash) -> bool {
         self.known().places.contains_key(hash)
     }
 
     /// Reads a content as it was packed.
-    pub(super) fn read(&self, hash: &ContentHash) -> Option<io::Result<Vec<u8>>> {
+    pub(super) fn read(&self, hash: &ObjectHash) -> Option<io::Result<Vec<u8>>> {
         let place = self.known().places.get(hash).cloned();
         // Another process may have written a pack in the moment in which the folder was looked at.
         let place = place.or_else(|| {
@@ -127,7 +127,7 @@ impl Packs {
             known.learn(&self.folder);
             known.places.get(hash).cloned()
         });
-        let Place { pack, offset, length } = place?;
+        let PackLocation { pack, offset, length } = place?;
         let mut bytes = vec![0; length as usize];
         let read = File::open(pack).and_then(|file| file.read_exact_at(&mut bytes, offset));
         Some(read.map(|()| bytes))
@@ -149,7 +149,7 @@ impl Packs {
     pub(super) fn retain(
         &self,
         unfinished: &Path,
-        mut is_wanted: impl FnMut(&ContentHash, u64) -> Result<bool, SnapshotStoreError>,
+        mut is_wanted: impl FnMut(&ObjectHash, u64) -> Result<bool, SnapshotStoreError>,
     ) -> Result<(), SnapshotStoreError> {
         let known = self.known().packs.clone();
         for file in entries(&self.folder).unwrap_or_default() {
@@ -182,11 +182,11 @@ impl Packs {
     }
 
     /// Looks whether the packs are still those that are known.
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, PackIndex> {
         let mut known = self.lock();
         let changed = fs::symlink_metadata(&self.folder).and_then(|folder| folder.modified()).ok();
         if changed.is_none() {
-            *known = Known::default();
+            *known = PackIndex::default();
         } else if changed != known.changed {
             known.learn(&self.folder);
             known.changed = changed;
@@ -194,12 +194,12 @@ impl Packs {
         known
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, PackIndex> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl PackIndex {
     fn learn(&mut self, folder: &Path) {
         let found: BTreeMap<OsString, PathBuf> = entries(folder)
             .unwrap_or_default()
@@ -220,7 +220,7 @@ impl Known {
                 Ok(lines) => {
                     let pack: Arc<Path> = path.into();
                     self.places.extend(lines.into_iter().map(|(hash, offset, length)| {
-                        (hash, Place { pack: Arc::clone(&pack), offset, length })
+                        (hash, PackLocation { pack: Arc::clone(&pack), offset, length })
                     }));
                     self.packs.insert(name, pack);
                 }
@@ -234,7 +234,7 @@ impl Known {
 }
 
 /// Reads what a pack holds, without the contents.
-fn list(path: &Path) -> io::Result<Vec<(ContentHash, u64, u32)>> {
+fn list(path: &Path) -> io::Result<Vec<(ObjectHash, u64, u32)>> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
@@ -249,7 +249,7 @@ fn list(path: &Path) -> io::Result<Vec<(ContentHash, u64, u32)>> {
 }
 
 /// The same of a pack that was read whole.
-fn lines_of(file: &[u8]) -> Vec<(ContentHash, u64, u32)> {
+fn lines_of(file: &[u8]) -> Vec<(ObjectHash, u64, u32)> {
     let lines = || {
         let (rest, count) = file.split_last_chunk::<COUNT>()?;
         let bytes = usize::try_from(u64::from_le_bytes(*count)).ok()?.checked_mul(LINE)?;
@@ -259,10 +259,10 @@ fn lines_of(file: &[u8]) -> Vec<(ContentHash, u64, u32)> {
     lines().unwrap_or_default()
 }
 
-fn parse(line: &[u8]) -> Option<(ContentHash, u64, u32)> {
+fn parse(line: &[u8]) -> Option<(ObjectHash, u64, u32)> {
     let (hash, rest) = line.split_first_chunk::<HASH>()?;
     let (offset, rest) = rest.split_first_chunk::<8>()?;
     let length = rest.first_chunk::<4>()?;
-    let hash = ContentHash(*hash);
+    let hash = ObjectHash(*hash);
     Some((hash, u64::from_le_bytes(*offset), u32::from_le_bytes(*length)))
 }

@@ -4,18 +4,18 @@ use std::{io, path::Path};
 
 use crow_fs::{Directory, EntryName, FileIdentity, RenameMode};
 
-use super::{Entry, SnapshotStoreError, error::at, kept::put_aside};
+use super::{SnapshotEntry, SnapshotStoreError, error::at, kept::put_aside};
 
 /// A path of the project with its directory, which is held from the first step to the last: they all happen in the same
 /// one, whatever is put at the path meanwhile.
 #[derive(Debug)]
-pub(super) struct Target<'p> {
+pub(super) struct RestoreTarget<'p> {
     pub(super) path: &'p Path,
     pub(super) directory: Directory,
     pub(super) name: EntryName,
 }
 
-impl<'p> Target<'p> {
+impl<'p> RestoreTarget<'p> {
     /// Takes the directory of a path, which was opened.
     pub(crate) fn new(path: &'p Path, directory: Directory) -> Result<Self, SnapshotStoreError> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput);
@@ -31,7 +31,7 @@ impl<'p> Target<'p> {
 
 /// What waits to take its place.
 #[derive(Debug)]
-pub(super) enum Ready {
+pub(super) enum StagedReplacement {
     /// Under another name in the same folder.
     Beside(EntryName),
     /// Nothing but a free name, for what has to go.
@@ -42,7 +42,7 @@ pub(super) enum Ready {
 
 /// What became of it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Placed {
+pub(super) enum ReplaceOutcome {
     /// It is in its place.
     Done,
     /// A folder should go, but something is in it.
@@ -64,8 +64,8 @@ fn known(directory: &Directory, name: &EntryName) -> Option<KnownFile> {
     Some(KnownFile { identity: found.identity, size: found.size, modified: found.modified })
 }
 
-impl Ready {
-    pub(super) fn discard(self, target: &Target<'_>) -> Result<(), SnapshotStoreError> {
+impl StagedReplacement {
+    pub(super) fn discard(self, target: &RestoreTarget<'_>) -> Result<(), SnapshotStoreError> {
         match self {
             Self::Beside(own) => remove(target, &own),
             Self::Away(_) | Self::InPlace => Ok(()),
@@ -75,13 +75,13 @@ impl Ready {
     /// Puts it into its place, where `expected` was looked at just now and `seen` right before that.
     pub(super) fn put(
         self,
-        target: &Target<'_>,
-        expected: &Entry,
-        wanted: &Entry,
+        target: &RestoreTarget<'_>,
+        expected: &SnapshotEntry,
+        wanted: &SnapshotEntry,
         seen: Option<KnownFile>,
-    ) -> Result<Placed, SnapshotStoreError> {
-        let leaves =
-            matches!(expected, Entry::Folder { .. }) && !matches!(wanted, Entry::Folder { .. });
+    ) -> Result<ReplaceOutcome, SnapshotStoreError> {
+        let leaves = matches!(expected, SnapshotEntry::Folder { .. })
+            && !matches!(wanted, SnapshotEntry::Folder { .. });
         if leaves {
             match target.directory.remove_directory(&target.name) {
                 Ok(()) => {}
@@ -89,7 +89,7 @@ impl Ready {
                     self.discard(target)?;
                     let is_full = error.kind() == io::ErrorKind::DirectoryNotEmpty;
                     return if is_full {
-                        Ok(Placed::NotEmpty)
+                        Ok(ReplaceOutcome::NotEmpty)
                     } else {
                         Err(at(target.path)(error))
                     };
@@ -97,21 +97,26 @@ impl Ready {
             }
         }
         match self {
-            Self::Beside(own) if leaves || *expected == Entry::Absent => enter(&own, target),
+            Self::Beside(own) if leaves || *expected == SnapshotEntry::Absent => {
+                enter(&own, target)
+            }
             Self::Beside(own) => exchange(&own, target, seen),
             Self::Away(own) => leave(target, &own, seen),
-            Self::InPlace => Ok(Placed::Done),
+            Self::InPlace => Ok(ReplaceOutcome::Done),
         }
     }
 }
 
 /// Takes a place where nothing is.
-fn enter(own: &EntryName, target: &Target<'_>) -> Result<Placed, SnapshotStoreError> {
+fn enter(
+    own: &EntryName,
+    target: &RestoreTarget<'_>,
+) -> Result<ReplaceOutcome, SnapshotStoreError> {
     match rename(own, target, &target.name, RenameMode::Keep) {
-        Ok(()) => Ok(Placed::Done),
+        Ok(()) => Ok(ReplaceOutcome::Done),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             remove(target, own)?;
-            Ok(Placed::Changed)
+            Ok(ReplaceOutcome::Changed)
         }
         Err(error) if error.kind() == io::ErrorKind::Unsupported => replace(own, target),
         Err(error) => {
@@ -124,9 +129,9 @@ fn enter(own: &EntryName, target: &Target<'_>) -> Result<Placed, SnapshotStoreEr
 /// Takes the place of something, and gives it back if it is not what was seen there.
 fn exchange(
     own: &EntryName,
-    target: &Target<'_>,
+    target: &RestoreTarget<'_>,
     seen: Option<KnownFile>,
-) -> Result<Placed, SnapshotStoreError> {
+) -> Result<ReplaceOutcome, SnapshotStoreError> {
     match rename(own, target, &target.name, RenameMode::Exchange) {
         Ok(()) => {}
         // Not every file system can.
@@ -134,61 +139,66 @@ fn exchange(
         Err(error) => {
             remove(target, own)?;
             let is_gone = error.kind() == io::ErrorKind::NotFound;
-            return if is_gone { Ok(Placed::Changed) } else { Err(at(target.path)(error)) };
+            return if is_gone { Ok(ReplaceOutcome::Changed) } else { Err(at(target.path)(error)) };
         }
     }
     if known(&target.directory, own) == seen {
         remove(target, own)?;
-        return Ok(Placed::Done);
+        return Ok(ReplaceOutcome::Done);
     }
     rename(own, target, &target.name, RenameMode::Exchange).map_err(at(target.path))?;
     remove(target, own)?;
-    Ok(Placed::Changed)
+    Ok(ReplaceOutcome::Changed)
 }
 
 /// Removes something, and leaves it if it is not what was seen.
 fn leave(
-    target: &Target<'_>,
+    target: &RestoreTarget<'_>,
     own: &EntryName,
     seen: Option<KnownFile>,
-) -> Result<Placed, SnapshotStoreError> {
+) -> Result<ReplaceOutcome, SnapshotStoreError> {
     match rename(&target.name, target, own, RenameMode::Replace) {
         Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Placed::Changed),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(ReplaceOutcome::Changed);
+        }
         Err(error) => return Err(at(target.path)(error)),
     }
     if known(&target.directory, own) == seen {
         remove(target, own)?;
-        return Ok(Placed::Done);
+        return Ok(ReplaceOutcome::Done);
     }
     match rename(own, target, &target.name, RenameMode::Keep) {
-        Ok(()) => Ok(Placed::Changed),
+        Ok(()) => Ok(ReplaceOutcome::Changed),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-            replace(own, target).map(|_| Placed::Changed)
+            replace(own, target).map(|_| ReplaceOutcome::Changed)
         }
         // Somebody was quicker once more: both are kept.
-        Err(_) => put_aside(target, own).map(|()| Placed::Changed).map_err(at(target.path)),
+        Err(_) => put_aside(target, own).map(|()| ReplaceOutcome::Changed).map_err(at(target.path)),
     }
 }
 
-fn replace(own: &EntryName, target: &Target<'_>) -> Result<Placed, SnapshotStoreError> {
+fn replace(
+    own: &EntryName,
+    target: &RestoreTarget<'_>,
+) -> Result<ReplaceOutcome, SnapshotStoreError> {
     if let Err(error) = rename(own, target, &target.name, RenameMode::Replace) {
         remove(target, own)?;
         return Err(at(target.path)(error));
     }
-    Ok(Placed::Done)
+    Ok(ReplaceOutcome::Done)
 }
 
 fn rename(
     name: &EntryName,
-    target: &Target<'_>,
+    target: &RestoreTarget<'_>,
     new_name: &EntryName,
     mode: RenameMode,
 ) -> io::Result<()> {
     target.directory.rename(name, &target.directory, new_name, mode)
 }
 
-fn remove(target: &Target<'_>, own: &EntryName) -> Result<(), SnapshotStoreError> {
+fn remove(target: &RestoreTarget<'_>, own: &EntryName) -> Result<(), SnapshotStoreError> {
     match target.directory.remove_file(own) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -202,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    const FILE: Entry = Entry::Link { target: std::ffi::OsString::new() };
+    const FILE: SnapshotEntry = SnapshotEntry::Link { target: std::ffi::OsString::new() };
 
     /// A folder with the paths of what waits and of what is there.
     fn scene() -> (tempfile::TempDir, PathBuf, PathBuf) {
@@ -211,8 +221,8 @@ mod tests {
         (folder, base.join("own"), base.join("path"))
     }
 
-    fn target(path: &Path) -> Target<'_> {
-        Target::new(path, Directory::open(path.parent().unwrap()).unwrap()).unwrap()
+    fn target(path: &Path) -> RestoreTarget<'_> {
+        RestoreTarget::new(path, Directory::open(path.parent().unwrap()).unwrap()).unwrap()
     }
 
     fn own_name() -> EntryName {
@@ -227,11 +237,13 @@ mod tests {
         fs::write(path.with_extension("new"), "saved").unwrap();
         fs::rename(path.with_extension("new"), &path).unwrap();
         fs::write(&own, "ours").unwrap();
-        let placed = Ready::Beside(own_name()).put(&target(&path), &FILE, &FILE, seen).unwrap();
-        assert_eq!(placed, Placed::Changed);
         let placed =
-            Ready::Away(own_name()).put(&target(&path), &FILE, &Entry::Absent, seen).unwrap();
-        assert_eq!(placed, Placed::Changed);
+            StagedReplacement::Beside(own_name()).put(&target(&path), &FILE, &FILE, seen).unwrap();
+        assert_eq!(placed, ReplaceOutcome::Changed);
+        let placed = StagedReplacement::Away(own_name())
+            .put(&target(&path), &FILE, &SnapshotEntry::Absent, seen)
+            .unwrap();
+        assert_eq!(placed, ReplaceOutcome::Changed);
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), own.exists()), ("saved", false));
     }
 
@@ -240,9 +252,10 @@ mod tests {
         let (_folder, own, path) = scene();
         fs::write(&own, "ours").unwrap();
         fs::write(&path, "saved").unwrap();
-        let placed =
-            Ready::Beside(own_name()).put(&target(&path), &Entry::Absent, &FILE, None).unwrap();
-        assert_eq!(placed, Placed::Changed);
+        let placed = StagedReplacement::Beside(own_name())
+            .put(&target(&path), &SnapshotEntry::Absent, &FILE, None)
+            .unwrap();
+        assert_eq!(placed, ReplaceOutcome::Changed);
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), own.exists()), ("saved", false));
     }
 
@@ -252,12 +265,14 @@ mod tests {
         fs::write(&path, "old").unwrap();
         fs::write(&own, "ours").unwrap();
         let seen = target(&path).known();
-        let placed = Ready::Beside(own_name()).put(&target(&path), &FILE, &FILE, seen).unwrap();
-        assert_eq!(placed, Placed::Done);
+        let placed =
+            StagedReplacement::Beside(own_name()).put(&target(&path), &FILE, &FILE, seen).unwrap();
+        assert_eq!(placed, ReplaceOutcome::Done);
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), own.exists()), ("ours", false));
         let seen = target(&path).known();
-        let placed =
-            Ready::Away(own_name()).put(&target(&path), &FILE, &Entry::Absent, seen).unwrap();
-        assert_eq!((placed, path.exists(), own.exists()), (Placed::Done, false, false));
+        let placed = StagedReplacement::Away(own_name())
+            .put(&target(&path), &FILE, &SnapshotEntry::Absent, seen)
+            .unwrap();
+        assert_eq!((placed, path.exists(), own.exists()), (ReplaceOutcome::Done, false, false));
     }
 }

@@ -12,7 +12,7 @@ use crow_fs::{Directory, EntryKind, EntryName};
 
 use super::{
     FileStamp,
-    index::{Folder, Item, What},
+    index::{IndexFolder, IndexItem, IndexItemKind},
 };
 
 /// Starting a thread takes as long as looking at some hundred files.
@@ -22,16 +22,16 @@ const MOST_THREADS: usize = 4;
 const PORTION: usize = 8;
 /// Whether something is still as it was. It holds for the walk that follows, and is taken by it.
 #[derive(Debug, Default)]
-pub(super) struct Proof(AtomicBool);
+pub(super) struct UnchangedMark(AtomicBool);
 
-impl Proof {
+impl UnchangedMark {
     pub(super) fn take(&mut self) -> bool {
         std::mem::take(self.0.get_mut())
     }
 }
 
 /// Marks what is still as it was on the file system `device` below a folder.
-pub(super) fn prove(path: &Path, folder: &Folder, device: u64) {
+pub(super) fn prove(path: &Path, folder: &IndexFolder, device: u64) {
     let mut folders = Vec::new();
     let items = collect(path, folder, &mut folders);
     let next = AtomicUsize::new(0);
@@ -56,18 +56,22 @@ pub(super) fn prove(path: &Path, folder: &Folder, device: u64) {
 }
 
 /// Lists a folder and those below it, and counts what is in them.
-fn collect<'a>(path: &Path, folder: &'a Folder, folders: &mut Vec<(PathBuf, &'a Folder)>) -> usize {
+fn collect<'a>(
+    path: &Path,
+    folder: &'a IndexFolder,
+    folders: &mut Vec<(PathBuf, &'a IndexFolder)>,
+) -> usize {
     folders.push((path.to_path_buf(), folder));
     let mut items = folder.items.len();
     for item in &folder.items {
-        if let What::Folder { folder, .. } = &item.what {
+        if let IndexItemKind::Folder { folder, .. } = &item.what {
             items += collect(&path.join(&item.name), folder, folders);
         }
     }
     items
 }
 
-fn look_into(path: &Path, folder: &Folder, device: u64) {
+fn look_into(path: &Path, folder: &IndexFolder, device: u64) {
     let Ok(opened) = Directory::open(path) else { return };
     for item in &folder.items {
         let proven = is_same(&opened, item, device).unwrap_or(false);
@@ -75,20 +79,20 @@ fn look_into(path: &Path, folder: &Folder, device: u64) {
     }
 }
 
-fn is_same(folder: &Directory, item: &Item, device: u64) -> io::Result<bool> {
+fn is_same(folder: &Directory, item: &IndexItem, device: u64) -> io::Result<bool> {
     let now = folder.metadata_of(&item.name)?;
     let stamp = FileStamp::of_entry(&now);
     Ok(match &item.what {
-        What::File { seen, .. } => now.kind == EntryKind::File && seen.still(&stamp),
-        What::Folder { folder, .. } => {
+        IndexItemKind::File { seen, .. } => now.kind == EntryKind::File && seen.still(&stamp),
+        IndexItemKind::Folder { folder, .. } => {
             now.kind == EntryKind::Directory
                 && now.identity.device == device
                 && folder.seen.is_some_and(|seen| seen.still(&stamp))
         }
-        What::Link { target } => {
+        IndexItemKind::Link { target } => {
             now.kind == EntryKind::Symlink
                 && folder.read_link(&EntryName::new(&item.name)?)?.as_os_str() == target
         }
-        What::New | What::LeftOut { .. } => false,
+        IndexItemKind::New | IndexItemKind::LeftOut { .. } => false,
     })
 }

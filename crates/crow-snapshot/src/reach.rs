@@ -6,27 +6,27 @@ use std::{
 };
 
 use super::{
-    Content, ContentHash, Entry, SnapshotStoreError,
+    ContentRef, ObjectHash, SnapshotEntry, SnapshotStoreError,
     diff::{children, listed, listed_roots},
-    node::Child,
+    node::TreeEntry,
     objects::Objects,
-    refs::{References, Root},
+    refs::{References, SnapshotRoot},
 };
 
 /// The objects that sessions refer to.
 #[derive(Debug, Default)]
-pub(super) struct Reached {
+pub(super) struct ReachableObjects {
     /// All that must stay.
-    pub(super) found: HashSet<ContentHash>,
+    pub(super) found: HashSet<ObjectHash>,
     /// Folders and lists that are lost, and with them what they led to.
-    pub(super) missing: Vec<ContentHash>,
+    pub(super) missing: Vec<ObjectHash>,
     /// The roots of workspaces that have several.
     pub(super) roots: BTreeSet<PathBuf>,
     /// Those that were looked into. A file may have the bytes of a folder's object.
-    entered: HashSet<Root>,
+    entered: HashSet<SnapshotRoot>,
 }
 
-impl Reached {
+impl ReachableObjects {
     /// Goes from the references of all sessions to all that they lead to.
     pub(super) fn from_sessions(
         references: &References,
@@ -46,27 +46,27 @@ impl Reached {
 
     fn enter(
         &mut self,
-        root: Root,
+        root: SnapshotRoot,
         objects: &Objects,
-        waiting: &mut Vec<Root>,
+        waiting: &mut Vec<SnapshotRoot>,
     ) -> Result<(), SnapshotStoreError> {
         match root {
-            Root::Tree(node) => {
+            SnapshotRoot::Tree(node) => {
                 self.found.insert(node);
                 for (_, child) in self.unless_lost(children(objects, &node))?.unwrap_or_default() {
                     match child {
-                        Child::Folder { node, .. } => waiting.push(Root::Tree(node)),
-                        Child::Leaf(entry) => self.content(&entry),
+                        TreeEntry::Folder { node, .. } => waiting.push(SnapshotRoot::Tree(node)),
+                        TreeEntry::Leaf(entry) => self.content(&entry),
                     }
                 }
             }
-            Root::Roots(list) => {
+            SnapshotRoot::Roots(list) => {
                 self.found.insert(list);
                 let roots = self.unless_lost(listed_roots(objects, &list))?.unwrap_or_default();
-                waiting.extend(roots.iter().map(|(_, node)| Root::Tree(*node)));
+                waiting.extend(roots.iter().map(|(_, node)| SnapshotRoot::Tree(*node)));
                 self.roots.extend(roots.into_iter().map(|(root, _)| root));
             }
-            Root::Paths(list) => {
+            SnapshotRoot::Paths(list) => {
                 self.found.insert(list);
                 for (_, entry) in self.unless_lost(listed(objects, &list))?.unwrap_or_default() {
                     self.content(&entry);
@@ -76,8 +76,8 @@ impl Reached {
         Ok(())
     }
 
-    fn content(&mut self, entry: &Entry) {
-        if let Entry::File { content: Content::Stored(hash), .. } = entry {
+    fn content(&mut self, entry: &SnapshotEntry) {
+        if let SnapshotEntry::File { content: ContentRef::Stored(hash), .. } = entry {
             self.found.insert(*hash);
         }
     }

@@ -10,7 +10,7 @@ use std::{
 use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
-    ContentHash, SnapshotStoreError,
+    ObjectHash, SnapshotStoreError,
     error::at,
     objects::{entries, private_folder},
 };
@@ -23,16 +23,16 @@ const PATHS: &str = "paths-";
 
 /// What a snapshot is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Root {
+pub(super) enum SnapshotRoot {
     /// The whole project: the object of its root folder.
-    Tree(ContentHash),
+    Tree(ObjectHash),
     /// The whole project and further roots: the object that lists them.
-    Roots(ContentHash),
+    Roots(ObjectHash),
     /// Single paths: the object that lists them.
-    Paths(ContentHash),
+    Paths(ObjectHash),
 }
 
-impl Root {
+impl SnapshotRoot {
     pub(super) fn id(&self) -> SnapshotId {
         match self {
             Self::Tree(hash) => SnapshotId::new(format!("{TREE}{hash}")),
@@ -42,7 +42,7 @@ impl Root {
     }
 
     /// Returns the object that says what is in it.
-    pub(super) fn object(&self) -> ContentHash {
+    pub(super) fn object(&self) -> ObjectHash {
         match self {
             Self::Tree(hash) | Self::Roots(hash) | Self::Paths(hash) => *hash,
         }
@@ -52,7 +52,7 @@ impl Root {
         let kinds = [(TREE, Self::Tree as fn(_) -> _), (ROOTS, Self::Roots), (PATHS, Self::Paths)];
         let (hex, kind) =
             kinds.into_iter().find_map(|(name, kind)| Some((text.strip_prefix(name)?, kind)))?;
-        ContentHash::parse(hex).map(kind)
+        ObjectHash::parse(hex).map(kind)
     }
 }
 
@@ -78,7 +78,7 @@ impl References {
     pub(super) fn add(
         &self,
         session: &SessionId,
-        roots: &[Root],
+        roots: &[SnapshotRoot],
     ) -> Result<(), SnapshotStoreError> {
         let path = self.path(session)?;
         // The line feed comes first, so that a line that was cut by a crash spoils no other.
@@ -89,10 +89,10 @@ impl References {
     }
 
     /// Returns what a session refers to.
-    pub(super) fn of(&self, session: &SessionId) -> Result<Vec<Root>, SnapshotStoreError> {
+    pub(super) fn of(&self, session: &SessionId) -> Result<Vec<SnapshotRoot>, SnapshotStoreError> {
         let path = self.path(session)?;
         match fs::read_to_string(&path) {
-            Ok(text) => Ok(text.lines().filter_map(Root::parse).collect()),
+            Ok(text) => Ok(text.lines().filter_map(SnapshotRoot::parse).collect()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(at(path)(error)),
         }

@@ -10,14 +10,14 @@ use std::{
 use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
-    Change, ContentHash, NotScanned, Scan, SnapshotStore, SnapshotStoreError,
+    NotScanned, ObjectHash, PathChange, Scan, SnapshotStore, SnapshotStoreError,
     capture::resolve,
     diff::{self, listed_roots},
-    index::Index,
+    index::ScanIndex,
     node::write_roots,
     policy::refuse,
-    refs::Root,
-    scan::Walk,
+    refs::SnapshotRoot,
+    scan::ScanWalk,
     store::{parse, unpoisoned},
 };
 
@@ -25,21 +25,21 @@ use super::{
 const WORTH_SAVING: usize = 1000;
 
 /// The indexes in memory, by their roots.
-pub(super) type Indexes = Mutex<BTreeMap<PathBuf, Cached>>;
+pub(super) type RootIndexes = Mutex<BTreeMap<PathBuf, CachedRoot>>;
 
 /// The index of a root in memory.
 #[derive(Debug, Default)]
-pub(super) struct Cached {
+pub(super) struct CachedRoot {
     /// Nothing before the first scan, and after one that failed half way.
-    index: Option<Index>,
+    index: Option<ScanIndex>,
     /// How much was read that the saved index does not know.
     unsaved: usize,
 }
 
 /// One root as a scan found it.
 #[derive(Debug)]
-struct Scanned {
-    node: ContentHash,
+struct RootScan {
+    node: ObjectHash,
     scan: Scan,
 }
 
@@ -72,8 +72,8 @@ impl SnapshotStore {
         if let [root] = roots
             && *root == self.root
         {
-            let Scanned { node, scan } = self.scan_root(root, roots)?;
-            self.refer(session, Root::Tree(node))?;
+            let RootScan { node, scan } = self.scan_root(root, roots)?;
+            self.refer(session, SnapshotRoot::Tree(node))?;
             return Ok(scan);
         }
         let (mut nodes, mut unignored) = (Vec::new(), Vec::new());
@@ -81,7 +81,7 @@ impl SnapshotStore {
         let mut failed = Vec::new();
         for root in roots {
             match self.scan_root(root, roots) {
-                Ok(Scanned { node, scan }) => {
+                Ok(RootScan { node, scan }) => {
                     nodes.push((root.clone(), node));
                     unignored.push((root.clone(), scan.unignored));
                     not_covered.extend(scan.not_covered);
@@ -94,14 +94,14 @@ impl SnapshotStore {
             return Err(failed.swap_remove(0).1);
         }
         let list = write_roots(&nodes);
-        let snapshot = Root::Roots(ContentHash::of(&list));
+        let snapshot = SnapshotRoot::Roots(ObjectHash::of(&list));
         if !self.is_last(session, snapshot) {
             let mut budget = self.budget()?;
             self.objects.put_folder(&list, &mut budget)?;
             self.bytes.add(budget.written)?;
             self.refer(session, snapshot)?;
         }
-        let unignored = ContentHash::of(&write_roots(&unignored));
+        let unignored = ObjectHash::of(&write_roots(&unignored));
         let not_scanned = failed
             .into_iter()
             .map(|(root, error)| NotScanned { root, reason: error.to_string() })
@@ -109,7 +109,7 @@ impl SnapshotStore {
         Ok(Scan { snapshot: snapshot.id(), unignored, not_covered, entries, not_scanned })
     }
 
-    fn scan_root(&self, root: &Path, roots: &[PathBuf]) -> Result<Scanned, SnapshotStoreError> {
+    fn scan_root(&self, root: &Path, roots: &[PathBuf]) -> Result<RootScan, SnapshotStoreError> {
         refuse(root, self.home.as_ref())?;
         let generation = self.generation.read()?;
         let mut indexes = unpoisoned(&self.indexes);
@@ -118,30 +118,30 @@ impl SnapshotStore {
         let mut index = cached
             .index
             .take()
-            .or_else(|| Index::load(&file))
-            .unwrap_or_else(|| Index { generation, ..Index::default() });
+            .or_else(|| ScanIndex::load(&file))
+            .unwrap_or_else(|| ScanIndex { generation, ..ScanIndex::default() });
         index.catch_up(generation, &self.objects);
         // The project has a root of its own, whichever else are scanned.
         let others = roots.iter().chain(std::iter::once(&self.root));
         let inner = others.filter(|other| *other != root && other.starts_with(root));
         let without = std::iter::once(&self.folder).chain(inner).map(PathBuf::as_path).collect();
-        let mut walk = Walk::new(&self.objects, &self.limits, without, self.budget()?);
+        let mut walk = ScanWalk::new(&self.objects, &self.limits, without, self.budget()?);
         let walked = walk.project(root, &mut index).and_then(|walked| {
             let pack = walk.pack.take();
             pack.map_or(Ok(()), |pack| self.objects.end_pack(pack)).map(|()| walked)
         });
         self.bytes.add(walk.budget.written)?;
         let (node, unignored) = walked?;
-        let Walk { not_covered, entries, read, .. } = walk;
+        let ScanWalk { not_covered, entries, read, .. } = walk;
         cached.unsaved += read;
         if cached.unsaved >= WORTH_SAVING {
             self.save(&index, &file);
             cached.unsaved = 0;
         }
         cached.index = Some(index);
-        let snapshot = Root::Tree(node).id();
+        let snapshot = SnapshotRoot::Tree(node).id();
         let scan = Scan { snapshot, unignored, not_covered, entries, not_scanned: Vec::new() };
-        Ok(Scanned { node, scan })
+        Ok(RootScan { node, scan })
     }
 
     /// Returns what changed between two scans in the roots that are meant, as far as both hold them, sorted by path within a
@@ -151,7 +151,7 @@ impl SnapshotStore {
         before: &SnapshotId,
         after: &SnapshotId,
         is_meant: impl Fn(&Path) -> bool,
-    ) -> Result<Vec<Change>, SnapshotStoreError> {
+    ) -> Result<Vec<PathChange>, SnapshotStoreError> {
         let (Some(was), Some(is)) = (self.trees(parse(before)?)?, self.trees(parse(after)?)?)
         else {
             let (before, after) = (before.clone(), after.clone());
@@ -173,7 +173,7 @@ impl SnapshotStore {
         snapshot: &SnapshotId,
     ) -> Result<Option<Vec<PathBuf>>, SnapshotStoreError> {
         let snapshot = parse(snapshot)?;
-        if let Root::Tree(_) = snapshot {
+        if let SnapshotRoot::Tree(_) = snapshot {
             return Ok(Some(vec![self.root.clone()]));
         }
         let _shared = self.shared()?;
@@ -183,29 +183,29 @@ impl SnapshotStore {
 
     /// Returns whether a snapshot tells that there is nothing in a root.
     pub fn is_empty(&self, snapshot: &SnapshotId, root: &Path) -> bool {
-        let trees = Root::parse(snapshot.as_str()).map(|parsed| self.trees(parsed));
+        let trees = SnapshotRoot::parse(snapshot.as_str()).map(|parsed| self.trees(parsed));
         let Some(Ok(Some(trees))) = trees else { return false };
-        trees.iter().any(|(own, node)| own == root && *node == ContentHash::of(&[]))
+        trees.iter().any(|(own, node)| own == root && *node == ObjectHash::of(&[]))
     }
 
     /// Returns the roots of a snapshot with the objects of their folders; nothing for one of single paths.
     pub(super) fn trees(
         &self,
-        snapshot: Root,
-    ) -> Result<Option<Vec<(PathBuf, ContentHash)>>, SnapshotStoreError> {
+        snapshot: SnapshotRoot,
+    ) -> Result<Option<Vec<(PathBuf, ObjectHash)>>, SnapshotStoreError> {
         Ok(match snapshot {
-            Root::Tree(node) => Some(vec![(self.root.clone(), node)]),
-            Root::Roots(list) => Some(listed_roots(&self.objects, &list)?),
-            Root::Paths(_) => None,
+            SnapshotRoot::Tree(node) => Some(vec![(self.root.clone(), node)]),
+            SnapshotRoot::Roots(list) => Some(listed_roots(&self.objects, &list)?),
+            SnapshotRoot::Paths(_) => None,
         })
     }
 
     /// Returns the innermost root of a snapshot that a path lies in.
     pub(super) fn tree_around(
         &self,
-        trees: Vec<(PathBuf, ContentHash)>,
+        trees: Vec<(PathBuf, ObjectHash)>,
         path: &Path,
-    ) -> Option<(PathBuf, ContentHash)> {
+    ) -> Option<(PathBuf, ObjectHash)> {
         let around = trees.into_iter().filter(|(root, _)| path.starts_with(root));
         let found = around.max_by_key(|(root, _)| root.as_os_str().len())?;
         // A folder around the project says nothing of what is in the project.
@@ -224,20 +224,20 @@ impl SnapshotStore {
 
     /// Removes the indexes of roots that no snapshot holds any more.
     pub(super) fn forget_indexes(&self, but: &BTreeSet<PathBuf>) {
-        if let Err(error) = Index::forget_further(&self.folder, but) {
+        if let Err(error) = ScanIndex::forget_further(&self.folder, but) {
             tracing::warn!(folder = %self.folder.display(), %error, "indexes that nobody needs stay");
         }
     }
 
     fn index_file(&self, root: &Path) -> PathBuf {
         if root == self.root {
-            Index::file(&self.folder)
+            ScanIndex::file(&self.folder)
         } else {
-            Index::file_of(&self.folder, root)
+            ScanIndex::file_of(&self.folder, root)
         }
     }
 
-    fn save(&self, index: &Index, file: &Path) {
+    fn save(&self, index: &ScanIndex, file: &Path) {
         if let Err(error) = index.save(&self.folder, file) {
             tracing::warn!(file = %file.display(), %error, "a snapshot index is not saved");
         }

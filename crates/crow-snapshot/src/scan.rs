@@ -10,20 +10,20 @@ use std::{
 use crow_core::ids::SnapshotId;
 
 use super::{
-    Content, ContentHash, FileStamp, NotCovered, NotScanned, SnapshotLimits, SnapshotStoreError,
+    ContentRef, FileStamp, NotCovered, NotScanned, ObjectHash, SnapshotLimits, SnapshotStoreError,
     WhyNotCovered,
     error::at,
-    file::{ReadFile, read_file},
-    ignored::{self, Kind, OuterRules, Rules},
-    index::{Folder, Index, Item, Seen, What},
-    node::{Child, write_folder},
-    now::{Is, Now, is_absence},
+    file::{FileReadOutcome, read_file},
+    ignored::{self, IgnoreRules, IgnoredPathKind, OuterRules},
+    index::{IndexFolder, IndexItem, IndexItemKind, IndexStamp, ScanIndex},
+    node::{TreeEntry, write_folder},
+    now::{PathKind, PathStat, is_absence},
     objects::Objects,
     own_output::{is_own_output, see_own_output},
     packs::NewPack,
     proof::prove,
     undoing,
-    usage::Budget,
+    usage::StorageBudget,
 };
 use crow_fs::change_time::{is_settled, since_1970};
 
@@ -36,7 +36,7 @@ pub struct Scan {
     /// The snapshot.
     pub snapshot: SnapshotId,
     /// The same for two states that differ in ignored files alone.
-    pub unignored: ContentHash,
+    pub unignored: ObjectHash,
     /// What it does not hold.
     pub not_covered: Vec<NotCovered>,
     /// How many files, links and folders were looked at.
@@ -47,10 +47,10 @@ pub struct Scan {
 
 /// One walk.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
+pub(super) struct ScanWalk<'a> {
     pub(super) objects: &'a Objects,
     pub(super) limits: &'a SnapshotLimits,
-    pub(super) budget: Budget,
+    pub(super) budget: StorageBudget,
     /// What is not looked into although it may lie in the root: the store itself, and roots of their own.
     pub(super) without: Vec<&'a Path>,
     device: u64,
@@ -66,9 +66,9 @@ pub(super) struct Walk<'a> {
 }
 
 /// Where the walk is.
-struct Place<'a> {
+struct WalkPosition<'a> {
     path: &'a Path,
-    rules: Rules<'a>,
+    rules: IgnoreRules<'a>,
     ignored: bool,
     /// Rules have changed: what was judged before is judged again.
     judge_anew: bool,
@@ -76,7 +76,7 @@ struct Place<'a> {
 }
 
 /// What became of a folder.
-enum Looked {
+enum FolderVisit {
     Into,
     /// It is no longer there.
     Gone,
@@ -84,7 +84,7 @@ enum Looked {
 }
 
 /// What became of an item.
-enum Found {
+enum ItemChange {
     Same,
     Changed,
     Gone,
@@ -92,18 +92,18 @@ enum Found {
     NoFolder(WhyNotCovered),
 }
 
-impl Found {
+impl ItemChange {
     fn changed_if(changed: bool) -> Self {
         if changed { Self::Changed } else { Self::Same }
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ScanWalk<'a> {
     pub(crate) fn new(
         objects: &'a Objects,
         limits: &'a SnapshotLimits,
         without: Vec<&'a Path>,
-        budget: Budget,
+        budget: StorageBudget,
     ) -> Self {
         // The clock of the system, not of the session: it is compared with the times of files.
         let now = since_1970(SystemTime::now());
@@ -126,28 +126,28 @@ impl<'a> Walk<'a> {
     pub(super) fn project(
         &mut self,
         root: &Path,
-        index: &mut Index,
-    ) -> Result<(ContentHash, ContentHash), SnapshotStoreError> {
-        let now = match Now::at(root) {
+        index: &mut ScanIndex,
+    ) -> Result<(ObjectHash, ObjectHash), SnapshotStoreError> {
+        let now = match PathStat::at(root) {
             Ok(now) => now,
             // A project that was removed whole is an empty one: that is what brings it back.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                index.root = Folder::default();
+                index.root = IndexFolder::default();
                 let empty = self.objects.put_folder(&[], &mut self.budget)?;
                 return Ok((empty, empty));
             }
             Err(error) => return Err(at(root)(error)),
         };
-        if now.is != Is::Folder {
+        if now.is != PathKind::Folder {
             return Err(at(root)(io::ErrorKind::NotADirectory.into()));
         }
         self.device = now.device;
         self.pack = index.root.node.is_none().then(NewPack::default);
         prove(root, &index.root, now.device);
         let outer = OuterRules::read(root);
-        let place = Place {
+        let place = WalkPosition {
             path: root,
-            rules: Rules::of_root(&outer, root),
+            rules: IgnoreRules::of_root(&outer, root),
             ignored: false,
             judge_anew: index.outer_rules != Some(outer.hash),
             depth: 0,
@@ -155,22 +155,22 @@ impl<'a> Walk<'a> {
         index.outer_rules = Some(outer.hash);
         let folder = &mut index.root;
         match (self.folder(&place, folder, now.stamp)?, folder.node, folder.unignored) {
-            (Looked::Into, Some(node), Some(unignored)) => Ok((node, unignored)),
-            (Looked::LeftOut(WhyNotCovered::TooManyFiles), ..) => {
+            (FolderVisit::Into, Some(node), Some(unignored)) => Ok((node, unignored)),
+            (FolderVisit::LeftOut(WhyNotCovered::TooManyFiles), ..) => {
                 let (path, limit) = (root.to_path_buf(), self.limits.entries);
                 Err(SnapshotStoreError::TooManyFiles { path, limit })
             }
-            (Looked::Gone, ..) => Err(at(root)(io::ErrorKind::NotFound.into())),
+            (FolderVisit::Gone, ..) => Err(at(root)(io::ErrorKind::NotFound.into())),
             _ => Err(at(root)(io::ErrorKind::PermissionDenied.into())),
         }
     }
 
     fn folder(
         &mut self,
-        place: &Place<'_>,
-        folder: &mut Folder,
+        place: &WalkPosition<'_>,
+        folder: &mut IndexFolder,
         stamp: FileStamp,
-    ) -> Result<Looked, SnapshotStoreError> {
+    ) -> Result<FolderVisit, SnapshotStoreError> {
         let mut changed = folder.node.is_none() || folder.unignored.is_none();
         if place.judge_anew || !folder.seen.is_some_and(|seen| seen.still(&stamp)) {
             self.read += 1;
@@ -182,7 +182,7 @@ impl<'a> Walk<'a> {
         }
         self.entries += folder.items.len();
         if self.entries > self.limits.entries {
-            return Ok(Looked::LeftOut(WhyNotCovered::TooManyFiles));
+            return Ok(FolderVisit::LeftOut(WhyNotCovered::TooManyFiles));
         }
         let judge_anew = self.rules_changed(place, folder, &mut changed)? || place.judge_anew;
         let mut path = place.path.to_path_buf();
@@ -193,30 +193,30 @@ impl<'a> Walk<'a> {
             }
             path.push(&item.name);
             match self.item(place, judge_anew, &path, item)? {
-                Found::Same => {}
-                Found::Changed => changed = true,
-                Found::Gone => {
-                    item.what = What::New;
+                ItemChange::Same => {}
+                ItemChange::Changed => changed = true,
+                ItemChange::Gone => {
+                    item.what = IndexItemKind::New;
                     gone = true;
                 }
-                Found::NoFolder(why) => return Ok(Looked::LeftOut(why)),
+                ItemChange::NoFolder(why) => return Ok(FolderVisit::LeftOut(why)),
             }
             path.pop();
         }
         if gone {
-            folder.items.retain(|item| !matches!(item.what, What::New));
+            folder.items.retain(|item| !matches!(item.what, IndexItemKind::New));
         }
         if changed || gone {
             self.store_folder(folder)?;
         }
-        Ok(Looked::Into)
+        Ok(FolderVisit::Into)
     }
 
     /// Looks at the rules for ignored files before anything is judged by them.
     fn rules_changed(
         &mut self,
-        place: &Place<'_>,
-        folder: &mut Folder,
+        place: &WalkPosition<'_>,
+        folder: &mut IndexFolder,
         changed: &mut bool,
     ) -> Result<bool, SnapshotStoreError> {
         let name = OsStr::new(ignored::FILE);
@@ -229,67 +229,77 @@ impl<'a> Walk<'a> {
             self.not_covered.truncate(covered);
             self.ignored_left = left;
             now = match (&found, &item.what) {
-                (Found::Same | Found::Changed, What::File { content, .. }) => Some(*content),
+                (ItemChange::Same | ItemChange::Changed, IndexItemKind::File { content, .. }) => {
+                    Some(*content)
+                }
                 _ => None,
             };
-            *changed |= matches!(found, Found::Changed);
+            *changed |= matches!(found, ItemChange::Changed);
         }
         Ok(std::mem::replace(&mut folder.rules, now) != now)
     }
 
     fn item(
         &mut self,
-        place: &Place<'_>,
+        place: &WalkPosition<'_>,
         judge_anew: bool,
         path: &Path,
-        item: &mut Item,
-    ) -> Result<Found, SnapshotStoreError> {
+        item: &mut IndexItem,
+    ) -> Result<ItemChange, SnapshotStoreError> {
         let as_before = item.proof.take() && !judge_anew;
-        let known = if as_before { Now::as_before(item, self.device) } else { None };
-        let now = match known.map_or_else(|| Now::at(path), Ok) {
+        let known = if as_before { PathStat::as_before(item, self.device) } else { None };
+        let now = match known.map_or_else(|| PathStat::at(path), Ok) {
             Ok(now) => now,
-            Err(error) if is_absence(&error) => return Ok(Found::Gone),
-            Err(_) => return Ok(Found::NoFolder(WhyNotCovered::Unreadable)),
+            Err(error) if is_absence(&error) => return Ok(ItemChange::Gone),
+            Err(_) => return Ok(ItemChange::NoFolder(WhyNotCovered::Unreadable)),
         };
-        let kind = if now.is == Is::Folder { Kind::Folder } else { Kind::File };
+        let kind = if now.is == PathKind::Folder {
+            IgnoredPathKind::Folder
+        } else {
+            IgnoredPathKind::File
+        };
         let known = match &item.what {
-            What::New => false,
-            What::File { .. } | What::Link { .. } => kind == Kind::File,
-            What::Folder { .. } | What::LeftOut { .. } => kind == Kind::Folder,
+            IndexItemKind::New => false,
+            IndexItemKind::File { .. } | IndexItemKind::Link { .. } => {
+                kind == IgnoredPathKind::File
+            }
+            IndexItemKind::Folder { .. } | IndexItemKind::LeftOut { .. } => {
+                kind == IgnoredPathKind::Folder
+            }
         };
         let was_ignored = item.ignored;
         if judge_anew || !known {
             item.ignored = place.ignored || place.rules.ignore(path, kind);
         }
-        if place.ignored && kind == Kind::File {
+        if place.ignored && kind == IgnoredPathKind::File {
             let Some(left) = self.ignored_left.checked_sub(1) else {
-                return Ok(Found::NoFolder(WhyNotCovered::IgnoredFolder));
+                return Ok(ItemChange::NoFolder(WhyNotCovered::IgnoredFolder));
             };
             self.ignored_left = left;
         }
         let judged_otherwise = item.ignored != was_ignored;
         let found = match now.is {
-            Is::Folder => self.subfolder(place, judge_anew, path, item, now)?,
-            Is::Link => link(path, item),
-            Is::File if is_own_output(now.device, now.stamp.inode) => {
-                Found::changed_if(see_own_output(item, now.stamp))
+            PathKind::Folder => self.subfolder(place, judge_anew, path, item, now)?,
+            PathKind::Link => link(path, item),
+            PathKind::File if is_own_output(now.device, now.stamp.inode) => {
+                ItemChange::changed_if(see_own_output(item, now.stamp))
             }
-            Is::File => self.file(path, item, now.stamp, judged_otherwise)?,
-            Is::Special => Found::Gone,
+            PathKind::File => self.file(path, item, now.stamp, judged_otherwise)?,
+            PathKind::Special => ItemChange::Gone,
         };
-        let only_judged = judged_otherwise && matches!(found, Found::Same);
-        Ok(if only_judged { Found::Changed } else { found })
+        let only_judged = judged_otherwise && matches!(found, ItemChange::Same);
+        Ok(if only_judged { ItemChange::Changed } else { found })
     }
 
     fn file(
         &mut self,
         path: &Path,
-        item: &mut Item,
+        item: &mut IndexItem,
         stamp: FileStamp,
         judged_otherwise: bool,
-    ) -> Result<Found, SnapshotStoreError> {
+    ) -> Result<ItemChange, SnapshotStoreError> {
         let before = item.child();
-        let still = matches!(&item.what, What::File { seen, .. } if !judged_otherwise && seen.still(&stamp));
+        let still = matches!(&item.what, IndexItemKind::File { seen, .. } if !judged_otherwise && seen.still(&stamp));
         if !still {
             let limit = if item.ignored {
                 self.limits.ignored_file_bytes.min(self.limits.file_bytes)
@@ -297,14 +307,14 @@ impl<'a> Walk<'a> {
                 self.limits.file_bytes
             };
             let Some((content, stamp)) = self.content(path, stamp, limit)? else {
-                return Ok(Found::Gone);
+                return Ok(ItemChange::Gone);
             };
-            item.what = What::File { seen: self.seen(stamp), content };
+            item.what = IndexItemKind::File { seen: self.seen(stamp), content };
         }
-        if let What::File { content: Content::NotStored { why, .. }, .. } = &item.what {
+        if let IndexItemKind::File { content: ContentRef::NotStored { why, .. }, .. } = &item.what {
             self.not_covered.push(NotCovered { path: path.to_path_buf(), why: *why });
         }
-        Ok(Found::changed_if(!still && before != item.child()))
+        Ok(ItemChange::changed_if(!still && before != item.child()))
     }
 
     /// Stores what is in a file. Nothing comes back if there is no file any more.
@@ -313,25 +323,25 @@ impl<'a> Walk<'a> {
         path: &Path,
         stamp: FileStamp,
         limit: u64,
-    ) -> Result<Option<(Content, FileStamp)>, SnapshotStoreError> {
+    ) -> Result<Option<(ContentRef, FileStamp)>, SnapshotStoreError> {
         self.read += 1;
-        let not_stored = |why| Ok(Some((Content::NotStored { why, stamp }, stamp)));
+        let not_stored = |why| Ok(Some((ContentRef::NotStored { why, stamp }, stamp)));
         if stamp.size > limit {
             return not_stored(WhyNotCovered::TooLarge);
         }
         match read_file(path, limit) {
-            Ok(ReadFile::Whole { bytes, stamp }) => {
+            Ok(FileReadOutcome::Whole { bytes, stamp }) => {
                 let put = match &mut self.pack {
                     Some(pack) => self.objects.put_into(pack, &bytes, &mut self.budget)?,
                     None => self.objects.put_content(&bytes, &mut self.budget)?,
                 };
                 match put {
-                    Ok(hash) => Ok(Some((Content::Stored(hash), stamp))),
+                    Ok(hash) => Ok(Some((ContentRef::Stored(hash), stamp))),
                     Err(why) => not_stored(why),
                 }
             }
-            Ok(ReadFile::TooLarge) => not_stored(WhyNotCovered::TooLarge),
-            Ok(ReadFile::Special) => Ok(None),
+            Ok(FileReadOutcome::TooLarge) => not_stored(WhyNotCovered::TooLarge),
+            Ok(FileReadOutcome::Special) => Ok(None),
             Err(error) if is_absence(&error) => Ok(None),
             Err(_) => not_stored(WhyNotCovered::Unreadable),
         }
@@ -339,19 +349,19 @@ impl<'a> Walk<'a> {
 
     fn subfolder(
         &mut self,
-        place: &Place<'_>,
+        place: &WalkPosition<'_>,
         judge_anew: bool,
         path: &Path,
-        item: &mut Item,
-        now: Now,
-    ) -> Result<Found, SnapshotStoreError> {
+        item: &mut IndexItem,
+        now: PathStat,
+    ) -> Result<ItemChange, SnapshotStoreError> {
         if self.without.contains(&path) {
-            return Ok(Found::Gone);
+            return Ok(ItemChange::Gone);
         }
         if item.name == ignored::GIT {
             let (before, why) = (item.child(), WhyNotCovered::Repository);
-            item.what = What::LeftOut { seen: self.seen(now.stamp), why };
-            return Ok(Found::changed_if(before != item.child()));
+            item.what = IndexItemKind::LeftOut { seen: self.seen(now.stamp), why };
+            return Ok(ItemChange::changed_if(before != item.child()));
         }
         let (stamp, before) = (now.stamp, (item.child(), item.unignored()));
         let (covered, entries) = (self.not_covered.len(), self.entries);
@@ -369,26 +379,28 @@ impl<'a> Walk<'a> {
             self.ignored_left = self.limits.ignored_folder_files;
         }
         let looked = match why {
-            Some(why) => Looked::LeftOut(why),
+            Some(why) => FolderVisit::LeftOut(why),
             None => self.enter(place, judge_anew, path, item, stamp)?,
         };
         match looked {
-            Looked::Into => Ok(Found::changed_if(before != (item.child(), item.unignored()))),
-            Looked::Gone => {
+            FolderVisit::Into => {
+                Ok(ItemChange::changed_if(before != (item.child(), item.unignored())))
+            }
+            FolderVisit::Gone => {
                 self.not_covered.truncate(covered);
                 self.entries = entries;
-                Ok(Found::Gone)
+                Ok(ItemChange::Gone)
             }
             // The whole ignored folder is left out, not the part that was one file too many.
-            Looked::LeftOut(why @ WhyNotCovered::IgnoredFolder) if !first_ignored => {
-                Ok(Found::NoFolder(why))
+            FolderVisit::LeftOut(why @ WhyNotCovered::IgnoredFolder) if !first_ignored => {
+                Ok(ItemChange::NoFolder(why))
             }
-            Looked::LeftOut(why) => {
+            FolderVisit::LeftOut(why) => {
                 self.not_covered.truncate(covered);
                 self.entries = entries;
                 self.not_covered.push(NotCovered { path: path.to_path_buf(), why });
-                item.what = What::LeftOut { seen: self.seen(stamp), why };
-                Ok(Found::changed_if(before != (item.child(), None)))
+                item.what = IndexItemKind::LeftOut { seen: self.seen(stamp), why };
+                Ok(ItemChange::changed_if(before != (item.child(), None)))
             }
         }
     }
@@ -396,27 +408,28 @@ impl<'a> Walk<'a> {
     /// Looks into a folder in a folder.
     fn enter(
         &mut self,
-        place: &Place<'_>,
+        place: &WalkPosition<'_>,
         judge_anew: bool,
         path: &Path,
-        item: &mut Item,
+        item: &mut IndexItem,
         stamp: FileStamp,
-    ) -> Result<Looked, SnapshotStoreError> {
-        let mut folder = match std::mem::replace(&mut item.what, What::New) {
-            What::Folder { folder, .. } => folder,
-            What::New | What::File { .. } | What::Link { .. } | What::LeftOut { .. } => {
-                Box::default()
-            }
+    ) -> Result<FolderVisit, SnapshotStoreError> {
+        let mut folder = match std::mem::replace(&mut item.what, IndexItemKind::New) {
+            IndexItemKind::Folder { folder, .. } => folder,
+            IndexItemKind::New
+            | IndexItemKind::File { .. }
+            | IndexItemKind::Link { .. }
+            | IndexItemKind::LeftOut { .. } => Box::default(),
         };
-        let inner = Place {
+        let inner = WalkPosition {
             path,
-            rules: Rules::of_folder(&place.rules, path),
+            rules: IgnoreRules::of_folder(&place.rules, path),
             ignored: item.ignored,
             judge_anew,
             depth: place.depth + 1,
         };
         let looked = self.folder(&inner, &mut folder, stamp)?;
-        item.what = What::Folder { mode: stamp.mode, folder };
+        item.what = IndexItemKind::Folder { mode: stamp.mode, folder };
         Ok(looked)
     }
 
@@ -424,36 +437,45 @@ impl<'a> Walk<'a> {
     fn too_many_ignored(
         &self,
         path: &Path,
-        item: &Item,
+        item: &IndexItem,
         stamp: &FileStamp,
     ) -> Option<WhyNotCovered> {
         let too_many = match &item.what {
-            What::LeftOut { seen, why: WhyNotCovered::IgnoredFolder } if seen.still(stamp) => true,
+            IndexItemKind::LeftOut { seen, why: WhyNotCovered::IgnoredFolder }
+                if seen.still(stamp) =>
+            {
+                true
+            }
             // It is counted again while it is walked over.
-            What::Folder { .. } => false,
-            What::New | What::File { .. } | What::Link { .. } | What::LeftOut { .. } => {
+            IndexItemKind::Folder { .. } => false,
+            IndexItemKind::New
+            | IndexItemKind::File { .. }
+            | IndexItemKind::Link { .. }
+            | IndexItemKind::LeftOut { .. } => {
                 ignored::holds_more_than(path, self.limits.ignored_folder_files)
             }
         };
         too_many.then_some(WhyNotCovered::IgnoredFolder)
     }
 
-    fn store_folder(&mut self, folder: &mut Folder) -> Result<(), SnapshotStoreError> {
+    fn store_folder(&mut self, folder: &mut IndexFolder) -> Result<(), SnapshotStoreError> {
         // Should storing fail, the next scan must not believe the old one.
         folder.node = None;
         let all =
             folder.items.iter().filter_map(|item| Some((item.name.as_os_str(), item.child()?)));
         let node = self.objects.put_folder(&write_folder(all), &mut self.budget)?;
-        let differs = |item: &Item| item.ignored || item.unignored() != item.node();
+        let differs = |item: &IndexItem| item.ignored || item.unignored() != item.node();
         folder.unignored = Some(if folder.items.iter().any(differs) {
             let unignored = folder.items.iter().filter(|item| !item.ignored).filter_map(|item| {
                 let child = match item.child()? {
-                    Child::Folder { mode, .. } => Child::Folder { mode, node: item.unignored()? },
-                    leaf @ Child::Leaf(_) => leaf,
+                    TreeEntry::Folder { mode, .. } => {
+                        TreeEntry::Folder { mode, node: item.unignored()? }
+                    }
+                    leaf @ TreeEntry::Leaf(_) => leaf,
                 };
                 Some((item.name.as_os_str(), child))
             });
-            ContentHash::of(&write_folder(unignored))
+            ObjectHash::of(&write_folder(unignored))
         } else {
             node
         });
@@ -462,15 +484,19 @@ impl<'a> Walk<'a> {
     }
 
     /// A stamp proves that nothing changed since only if the change would have got another time.
-    fn seen(&self, stamp: FileStamp) -> Seen {
-        Seen { stamp, settled: is_settled(stamp.changed, self.started) }
+    fn seen(&self, stamp: FileStamp) -> IndexStamp {
+        IndexStamp { stamp, settled: is_settled(stamp.changed, self.started) }
     }
 
     /// Reads the names in a folder, sorted.
-    fn names(&self, path: &Path) -> Result<Vec<OsString>, Looked> {
+    fn names(&self, path: &Path) -> Result<Vec<OsString>, FolderVisit> {
         let unreadable = |error: io::Error| {
             let is_gone = is_absence(&error);
-            if is_gone { Looked::Gone } else { Looked::LeftOut(WhyNotCovered::Unreadable) }
+            if is_gone {
+                FolderVisit::Gone
+            } else {
+                FolderVisit::LeftOut(WhyNotCovered::Unreadable)
+            }
         };
         let mut names = Vec::new();
         for entry in fs::read_dir(path).map_err(unreadable)? {
@@ -483,7 +509,7 @@ impl<'a> Walk<'a> {
                 names.push(name);
             }
             if self.entries.saturating_add(names.len()) > self.limits.entries {
-                return Err(Looked::LeftOut(WhyNotCovered::TooManyFiles));
+                return Err(FolderVisit::LeftOut(WhyNotCovered::TooManyFiles));
             }
         }
         names.sort_unstable();
@@ -491,7 +517,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn link(path: &Path, item: &mut Item) -> Found {
+fn link(path: &Path, item: &mut IndexItem) -> ItemChange {
     let target = crow_fs::read_link(path).map(PathBuf::into_os_string);
-    target.map_or(Found::Gone, |target| Found::changed_if(item.set_link(target)))
+    target.map_or(ItemChange::Gone, |target| ItemChange::changed_if(item.set_link(target)))
 }

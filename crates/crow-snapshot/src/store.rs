@@ -11,8 +11,8 @@ use std::{
 use crow_core::ids::{CallId, SessionId, SnapshotId};
 
 use super::{
-    Activity, Capture, Change, Content, Entry, JobActivity, NotCovered, PutBack, SnapshotLimits,
-    SnapshotStoreError, Undone,
+    Activity, Capture, ContentRef, JobActivity, NotCovered, PathChange, PutBack, RestoreOutcome,
+    SnapshotEntry, SnapshotLimits, SnapshotStoreError,
     activity::Activities,
     capture::{capture, is_reached_directly, resolve, with_missing_folders},
     counter::{Counter, open_common},
@@ -21,16 +21,16 @@ use super::{
     ignored,
     job_marks::{self, JobMark, KilledJob},
     kept::{keep_copy, move_aside},
-    node::{Child, write_paths},
+    node::{TreeEntry, write_paths},
     objects::{Objects, private_folder},
     policy::refuse,
-    refs::{References, Root},
+    refs::{References, SnapshotRoot},
     restore::Restorer,
-    roots::{Indexes, resolved},
-    undoing::Undoing,
-    usage::Budget,
+    roots::{RootIndexes, resolved},
+    undoing::UndoInProgress,
+    usage::StorageBudget,
     version,
-    view::View,
+    view::FileOverlay,
 };
 use crow_fs::FileLock;
 
@@ -60,9 +60,9 @@ pub struct SnapshotStore {
     pub(super) released: Counter,
     /// How many bytes the objects take.
     pub(super) bytes: Counter,
-    pub(super) indexes: Arc<Indexes>,
+    pub(super) indexes: Arc<RootIndexes>,
     /// What was referred to last, so that a project at rest adds nothing to the disk.
-    pub(super) last: Mutex<BTreeMap<SessionId, Root>>,
+    pub(super) last: Mutex<BTreeMap<SessionId, SnapshotRoot>>,
 }
 
 impl SnapshotStore {
@@ -122,12 +122,13 @@ impl SnapshotStore {
         let mut not_covered = Vec::new();
         for path in with_missing_folders(&self.root, paths)? {
             let entry = capture(&path, &self.objects, &self.limits, &mut budget)?;
-            if let Entry::File { content: Content::NotStored { why, .. }, .. } = &entry {
+            if let SnapshotEntry::File { content: ContentRef::NotStored { why, .. }, .. } = &entry {
                 not_covered.push(NotCovered { path: path.clone(), why: *why });
             }
             entries.push((path, entry));
         }
-        let root = Root::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?);
+        let root =
+            SnapshotRoot::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?);
         self.bytes.add(budget.written)?;
         self.refer(session, root)?;
         let paths = entries.into_iter().map(|(path, _)| path).collect();
@@ -148,12 +149,13 @@ impl SnapshotStore {
             let entry = if is_reached_directly(path)? {
                 capture(path, &self.objects, &self.limits, &mut budget)?
             } else {
-                Entry::Absent
+                SnapshotEntry::Absent
             };
             entries.insert(path.clone(), entry);
         }
         let entries: Vec<_> = entries.into_iter().collect();
-        let root = Root::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?);
+        let root =
+            SnapshotRoot::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?);
         self.bytes.add(budget.written)?;
         self.refer(session, root)?;
         Ok(root.id())
@@ -165,10 +167,10 @@ impl SnapshotStore {
         &self,
         before: &SnapshotId,
         after: &SnapshotId,
-    ) -> Result<Vec<Change>, SnapshotStoreError> {
+    ) -> Result<Vec<PathChange>, SnapshotStoreError> {
         let _shared = self.shared()?;
         let pair = (parse(before)?, parse(after)?);
-        if let (Root::Paths(before), Root::Paths(after)) = pair {
+        if let (SnapshotRoot::Paths(before), SnapshotRoot::Paths(after)) = pair {
             return diff::paths(&self.objects, &before, &after);
         }
         self.changes_in(before, after, |_| true)
@@ -179,10 +181,10 @@ impl SnapshotStore {
         &self,
         snapshot: &SnapshotId,
         path: &Path,
-    ) -> Result<Option<Entry>, SnapshotStoreError> {
+    ) -> Result<Option<SnapshotEntry>, SnapshotStoreError> {
         let _shared = self.shared()?;
         let snapshot = parse(snapshot)?;
-        if let Root::Paths(list) = snapshot {
+        if let SnapshotRoot::Paths(list) = snapshot {
             let mut listed = listed(&self.objects, &list)?.into_iter();
             return Ok(listed.find(|(other, _)| other == path).map(|(_, entry)| entry));
         }
@@ -194,26 +196,26 @@ impl SnapshotStore {
             let found = children(&self.objects, &node)?.into_iter().find(|(own, _)| own == name);
             match found.map(|(_, child)| child) {
                 Some(child) if names.peek().is_none() => return Ok(Some(child.entry())),
-                Some(Child::Folder { node: inner, .. }) => node = inner,
-                Some(Child::Leaf(Entry::LeftOut { .. })) => return Ok(None),
-                Some(Child::Leaf(_)) | None => return Ok(Some(Entry::Absent)),
+                Some(TreeEntry::Folder { node: inner, .. }) => node = inner,
+                Some(TreeEntry::Leaf(SnapshotEntry::LeftOut { .. })) => return Ok(None),
+                Some(TreeEntry::Leaf(_)) | None => return Ok(Some(SnapshotEntry::Absent)),
             }
         }
         Ok(None)
     }
 
     /// Reads the content of a file, or the target of a link.
-    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, SnapshotStoreError> {
+    pub fn read(&self, entry: &SnapshotEntry) -> Result<Vec<u8>, SnapshotStoreError> {
         match entry {
-            Entry::File { content: Content::Stored(hash), .. } => {
+            SnapshotEntry::File { content: ContentRef::Stored(hash), .. } => {
                 let _shared = self.shared()?;
                 self.objects.read(hash)
             }
-            Entry::Link { target } => Ok(OsStr::as_bytes(target).to_vec()),
-            Entry::File { content: Content::NotStored { .. }, .. }
-            | Entry::Absent
-            | Entry::Folder { .. }
-            | Entry::LeftOut { .. } => Err(SnapshotStoreError::NotStored),
+            SnapshotEntry::Link { target } => Ok(OsStr::as_bytes(target).to_vec()),
+            SnapshotEntry::File { content: ContentRef::NotStored { .. }, .. }
+            | SnapshotEntry::Absent
+            | SnapshotEntry::Folder { .. }
+            | SnapshotEntry::LeftOut { .. } => Err(SnapshotStoreError::NotStored),
         }
     }
 
@@ -221,15 +223,15 @@ impl SnapshotStore {
     pub fn put_back(
         &self,
         path: &Path,
-        expected: &Entry,
-        wanted: &Entry,
+        expected: &SnapshotEntry,
+        wanted: &SnapshotEntry,
     ) -> Result<PutBack, SnapshotStoreError> {
         let _shared = self.shared()?;
         self.restorer().put_back(path, expected, wanted)
     }
 
     /// Undoes changes in the order in which they can be undone, and tells of each what became of it.
-    pub fn undo(&self, changes: &[Change]) -> Result<Vec<Undone>, SnapshotStoreError> {
+    pub fn undo(&self, changes: &[PathChange]) -> Result<Vec<RestoreOutcome>, SnapshotStoreError> {
         let _shared = self.shared()?;
         let restorer = self.restorer();
         for left in restorer.undoing.left()? {
@@ -239,19 +241,26 @@ impl SnapshotStore {
     }
 
     /// Tells what [`undo`](Self::undo) would report now, and touches nothing.
-    pub fn foresee(&self, changes: &[Change]) -> Result<Vec<Undone>, SnapshotStoreError> {
+    pub fn foresee(
+        &self,
+        changes: &[PathChange],
+    ) -> Result<Vec<RestoreOutcome>, SnapshotStoreError> {
         let _shared = self.shared()?;
         let mut restorer = self.restorer();
         for name in restorer.undoing.left()?.into_iter().flat_map(|left| left.names) {
-            restorer.view.foresee(&name, Entry::Absent);
+            restorer.view.foresee(&name, SnapshotEntry::Absent);
         }
         Ok(restorer.foresee(changes))
     }
 
     /// Tells what a path is now, without storing it. A file whose content was not stored in `like` is known by its
     /// stamp alone, as it is there.
-    pub fn look_at(&self, path: &Path, like: &Entry) -> Result<Entry, SnapshotStoreError> {
-        View::new(&self.limits).found(&self.root.join(path), like)
+    pub fn look_at(
+        &self,
+        path: &Path,
+        like: &SnapshotEntry,
+    ) -> Result<SnapshotEntry, SnapshotStoreError> {
+        FileOverlay::new(&self.limits).found(&self.root.join(path), like)
     }
 
     /// Copies the file or link that is at a path beside it, as `NAME.crow-kept` or, if that is taken, `NAME.crow-kept-2`
@@ -293,8 +302,8 @@ impl SnapshotStore {
     ) -> Result<Option<Vec<PathBuf>>, SnapshotStoreError> {
         let _shared = self.shared()?;
         match parse(snapshot)? {
-            Root::Tree(_) | Root::Roots(_) => Ok(None),
-            Root::Paths(list) => {
+            SnapshotRoot::Tree(_) | SnapshotRoot::Roots(_) => Ok(None),
+            SnapshotRoot::Paths(list) => {
                 let paths = listed(&self.objects, &list)?.into_iter().map(|(path, _)| path);
                 Ok(Some(paths.collect()))
             }
@@ -381,16 +390,21 @@ impl SnapshotStore {
     pub fn record(
         &self,
         session: &SessionId,
-        changes: &[Change],
+        changes: &[PathChange],
     ) -> Result<(SnapshotId, SnapshotId), SnapshotStoreError> {
         let _shared = self.shared()?;
         let mut budget = self.budget()?;
-        let mut put = |entry: fn(&Change) -> &Entry| -> Result<Root, SnapshotStoreError> {
-            let entries: BTreeMap<_, _> =
-                changes.iter().map(|change| (change.path.clone(), entry(change).clone())).collect();
-            let entries: Vec<_> = entries.into_iter().collect();
-            Ok(Root::Paths(self.objects.put_folder(&write_paths(&entries), &mut budget)?))
-        };
+        let mut put =
+            |entry: fn(&PathChange) -> &SnapshotEntry| -> Result<SnapshotRoot, SnapshotStoreError> {
+                let entries: BTreeMap<_, _> = changes
+                    .iter()
+                    .map(|change| (change.path.clone(), entry(change).clone()))
+                    .collect();
+                let entries: Vec<_> = entries.into_iter().collect();
+                Ok(SnapshotRoot::Paths(
+                    self.objects.put_folder(&write_paths(&entries), &mut budget)?,
+                ))
+            };
         let (before, after) = (put(|change| &change.before)?, put(|change| &change.after)?);
         self.bytes.add(budget.written)?;
         self.refer(session, before)?;
@@ -425,18 +439,22 @@ impl SnapshotStore {
     fn restorer(&self) -> Restorer<'_> {
         Restorer {
             objects: &self.objects,
-            view: View::new(&self.limits),
-            undoing: Undoing::new(&self.folder),
+            view: FileOverlay::new(&self.limits),
+            undoing: UndoInProgress::new(&self.folder),
         }
     }
 
     /// Returns whether this is the snapshot that the session referred to last, and still there.
-    pub(super) fn is_last(&self, session: &SessionId, root: Root) -> bool {
+    pub(super) fn is_last(&self, session: &SessionId, root: SnapshotRoot) -> bool {
         let is_last = unpoisoned(&self.last).get(session) == Some(&root);
         is_last && self.objects.has(&root.object())
     }
 
-    pub(super) fn refer(&self, session: &SessionId, root: Root) -> Result<(), SnapshotStoreError> {
+    pub(super) fn refer(
+        &self,
+        session: &SessionId,
+        root: SnapshotRoot,
+    ) -> Result<(), SnapshotStoreError> {
         let mut last = unpoisoned(&self.last);
         if last.get(session) != Some(&root) {
             self.references.add(session, &[root])?;
@@ -458,8 +476,8 @@ impl SnapshotStore {
         FileLock::try_exclusive(lock).map_err(at(path))?.map_err(|_| SnapshotStoreError::Busy)
     }
 
-    pub(super) fn budget(&self) -> Result<Budget, SnapshotStoreError> {
-        Budget::new(&self.folder, self.bytes.read()?, &self.limits)
+    pub(super) fn budget(&self) -> Result<StorageBudget, SnapshotStoreError> {
+        StorageBudget::new(&self.folder, self.bytes.read()?, &self.limits)
     }
 }
 
@@ -469,8 +487,8 @@ impl Drop for SnapshotStore {
     }
 }
 
-pub(super) fn parse(id: &SnapshotId) -> Result<Root, SnapshotStoreError> {
-    Root::parse(id.as_str()).ok_or_else(|| SnapshotStoreError::Unknown { id: id.clone() })
+pub(super) fn parse(id: &SnapshotId) -> Result<SnapshotRoot, SnapshotStoreError> {
+    SnapshotRoot::parse(id.as_str()).ok_or_else(|| SnapshotStoreError::Unknown { id: id.clone() })
 }
 
 /// What the locks guard is whole between any two steps.

@@ -21,7 +21,7 @@ use crow_fs::FileLock;
 use super::{
     SnapshotLimits, SnapshotStoreError,
     error::at,
-    view::{View, Way},
+    view::{FileOverlay, PathReachability},
 };
 
 const UNDOING: &str = "undoing";
@@ -35,13 +35,13 @@ pub(super) fn is_own(name: &OsStr) -> bool {
 
 /// The record of one undo. It is locked as long as the undo goes on, and gone after it.
 #[derive(Debug)]
-pub(super) struct Undoing {
+pub(super) struct UndoInProgress {
     folder: PathBuf,
     /// Made with the first name.
     record: Mutex<Option<(PathBuf, FileLock)>>,
 }
 
-impl Undoing {
+impl UndoInProgress {
     pub(crate) fn new(store: &Path) -> Self {
         Self { folder: store.join(UNDOING), record: Mutex::default() }
     }
@@ -76,7 +76,7 @@ impl Undoing {
     }
 
     /// Returns what undos that were killed have left beside files.
-    pub(super) fn left(&self) -> Result<Vec<Left>, SnapshotStoreError> {
+    pub(super) fn left(&self) -> Result<Vec<InterruptedUndo>, SnapshotStoreError> {
         let records = match fs::read_dir(&self.folder) {
             Ok(records) => records,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -94,13 +94,13 @@ impl Undoing {
                 let name = OsString::from_vec(name.strip_suffix(b"\0")?.to_vec());
                 Some(PathBuf::from(name)).filter(|path| path.file_name().is_some_and(is_own))
             });
-            left.push(Left { names: names.collect(), record: path, _lock: lock });
+            left.push(InterruptedUndo { names: names.collect(), record: path, _lock: lock });
         }
         Ok(left)
     }
 }
 
-impl Drop for Undoing {
+impl Drop for UndoInProgress {
     fn drop(&mut self) {
         let record = self.record.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some((path, _)) = record
@@ -113,19 +113,19 @@ impl Drop for Undoing {
 
 /// What an undo that was killed has left.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(super) struct InterruptedUndo {
     pub(super) names: Vec<PathBuf>,
     record: PathBuf,
     _lock: FileLock,
 }
 
-impl Left {
+impl InterruptedUndo {
     /// Removes it. What is no longer where it was made stays.
     pub(super) fn remove(self, limits: &SnapshotLimits) {
-        let view = View::new(limits);
+        let view = FileOverlay::new(limits);
         let mut all = true;
         for name in &self.names {
-            let is_there = |folder| matches!(view.way(folder), Ok(Way::Clear));
+            let is_there = |folder| matches!(view.way(folder), Ok(PathReachability::Clear));
             if name.parent().is_some_and(is_there)
                 && let Err(error) = crow_fs::remove_file(name)
                 && error.kind() != io::ErrorKind::NotFound

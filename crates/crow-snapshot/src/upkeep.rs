@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use crow_core::ids::{SessionId, SnapshotId};
 
 use super::{
-    ContentHash, SnapshotLimits, SnapshotStore, SnapshotStoreError,
-    reach::Reached,
+    ObjectHash, SnapshotLimits, SnapshotStore, SnapshotStoreError,
+    reach::ReachableObjects,
     store::{parse, unpoisoned},
-    undoing::Undoing,
-    writing::{self, Writing},
+    undoing::UndoInProgress,
+    writing::{self, WriteInProgress},
 };
 
 /// With less than this part of its room left a store is nearly full.
@@ -17,7 +17,7 @@ const NEARLY_FULL: u64 = 10;
 
 /// What a collection did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Collected {
+pub struct CollectionReport {
     /// How many objects went.
     pub removed: usize,
     /// How many bytes that freed.
@@ -28,15 +28,15 @@ pub struct Collected {
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct StoreCheckReport {
     /// How many objects are whole.
     pub objects: usize,
     /// How many bytes they take.
     pub bytes: u64,
     /// Objects that were not what their name says. They were removed: the next scan stores them anew if it can.
-    pub damaged: Vec<ContentHash>,
+    pub damaged: Vec<ObjectHash>,
     /// Objects that a session refers to and that are not there.
-    pub missing: Vec<ContentHash>,
+    pub missing: Vec<ObjectHash>,
 }
 
 impl SnapshotStore {
@@ -44,15 +44,15 @@ impl SnapshotStore {
     /// `folder` need not exist.
     pub fn remove_left(folder: &Path, limits: &SnapshotLimits) {
         writing::remove_left(folder);
-        match Undoing::new(folder).left() {
+        match UndoInProgress::new(folder).left() {
             Ok(left) => left.into_iter().for_each(|left| left.remove(limits)),
             Err(error) => tracing::debug!(%error, "what undos left beside files stays"),
         }
     }
 
     /// Writes down that files at these paths are about to be written, until what is returned is dropped.
-    pub fn writing(&self, paths: &[PathBuf]) -> Result<Writing, SnapshotStoreError> {
-        Writing::begin(&self.folder, paths)
+    pub fn writing(&self, paths: &[PathBuf]) -> Result<WriteInProgress, SnapshotStoreError> {
+        WriteInProgress::begin(&self.folder, paths)
     }
 
     /// Refers to snapshots from a session, as one does that goes on from another.
@@ -90,7 +90,7 @@ impl SnapshotStore {
     }
 
     /// Removes what no session refers to. Needs the store alone.
-    pub fn collect_garbage(&self) -> Result<Collected, SnapshotStoreError> {
+    pub fn collect_garbage(&self) -> Result<CollectionReport, SnapshotStoreError> {
         let _alone = self.alone()?;
         self.collect()
     }
@@ -99,18 +99,19 @@ impl SnapshotStore {
     pub(super) fn make_room(&self) -> Result<(), SnapshotStoreError> {
         let limit = self.limits.store_bytes;
         if self.bytes.read()? > limit - limit / NEARLY_FULL && self.released.read()? > 0 {
-            let Collected { removed, freed, remaining } = self.collect()?;
+            let CollectionReport { removed, freed, remaining } = self.collect()?;
             tracing::info!(removed, freed, remaining, "the snapshot store was nearly full");
         }
         Ok(())
     }
 
-    fn collect(&self) -> Result<Collected, SnapshotStoreError> {
-        let Reached { found, roots, .. } = Reached::from_sessions(&self.references, &self.objects)?;
+    fn collect(&self) -> Result<CollectionReport, SnapshotStoreError> {
+        let ReachableObjects { found, roots, .. } =
+            ReachableObjects::from_sessions(&self.references, &self.objects)?;
         // First of all: a process that goes on after this looks again at what it believed to be stored.
         self.next_generation()?;
         self.objects.remove_unfinished()?;
-        let mut collected = Collected { removed: 0, freed: 0, remaining: 0 };
+        let mut collected = CollectionReport { removed: 0, freed: 0, remaining: 0 };
         self.objects.retain(|hash, bytes| {
             let is_found = found.contains(hash);
             if is_found {
@@ -128,10 +129,10 @@ impl SnapshotStore {
     }
 
     /// Reads everything and compares it with its name. Needs the store alone.
-    pub fn check(&self) -> Result<Checked, SnapshotStoreError> {
+    pub fn check(&self) -> Result<StoreCheckReport, SnapshotStoreError> {
         let _alone = self.alone()?;
         let mut checked =
-            Checked { objects: 0, bytes: 0, damaged: Vec::new(), missing: Vec::new() };
+            StoreCheckReport { objects: 0, bytes: 0, damaged: Vec::new(), missing: Vec::new() };
         self.next_generation()?;
         self.objects.retain(|hash, bytes| match self.objects.read(hash) {
             Ok(_) => {
@@ -145,8 +146,8 @@ impl SnapshotStore {
             }
             Err(error) => Err(error),
         })?;
-        let Reached { found, mut missing, .. } =
-            Reached::from_sessions(&self.references, &self.objects)?;
+        let ReachableObjects { found, mut missing, .. } =
+            ReachableObjects::from_sessions(&self.references, &self.objects)?;
         missing.extend(found.into_iter().filter(|hash| !self.objects.has(hash)));
         missing.sort_unstable();
         missing.dedup();

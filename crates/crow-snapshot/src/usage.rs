@@ -13,7 +13,7 @@ const FOR_FOLDERS: u64 = 16;
 
 /// What may be stored, and what was.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct StorageBudget {
     /// For contents.
     contents: u64,
     /// Why not more.
@@ -24,7 +24,7 @@ pub(super) struct Budget {
     pub(super) written: u64,
 }
 
-impl Budget {
+impl StorageBudget {
     /// Sees what fits into the store and on the disk now.
     pub(crate) fn new(
         folder: &Path,

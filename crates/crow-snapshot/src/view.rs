@@ -9,59 +9,64 @@ use std::{
 use rustix::fs::{Access, access};
 
 use super::{
-    Content, ContentHash, Entry, SnapshotLimits, SnapshotStoreError, capture::look, error::at,
+    ContentRef, ObjectHash, SnapshotEntry, SnapshotLimits, SnapshotStoreError, capture::look,
+    error::at,
 };
 
 /// The files, with what was foreseen laid over them.
 #[derive(Debug)]
-pub(super) struct View<'a> {
+pub(super) struct FileOverlay<'a> {
     limits: &'a SnapshotLimits,
-    foreseen: BTreeMap<PathBuf, Entry>,
+    foreseen: BTreeMap<PathBuf, SnapshotEntry>,
 }
 
 /// Whether a path can be reached without following a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum PathReachability {
     /// Folders that are there or can be made lead to it.
     Clear,
     /// Something else is in the way.
     Blocked,
 }
 
-impl<'a> View<'a> {
+impl<'a> FileOverlay<'a> {
     pub(crate) fn new(limits: &'a SnapshotLimits) -> Self {
         Self { limits, foreseen: BTreeMap::new() }
     }
 
     /// Takes a path for what it will be.
-    pub(super) fn foresee(&mut self, path: &Path, entry: Entry) {
+    pub(super) fn foresee(&mut self, path: &Path, entry: SnapshotEntry) {
         self.foreseen.insert(path.to_path_buf(), entry);
     }
 
     /// Tells what is at a path, without storing it. A file that was not stored is known by its stamp alone.
-    pub(super) fn found(&self, path: &Path, like: &Entry) -> Result<Entry, SnapshotStoreError> {
+    pub(super) fn found(
+        &self,
+        path: &Path,
+        like: &SnapshotEntry,
+    ) -> Result<SnapshotEntry, SnapshotStoreError> {
         if let Some(entry) = self.known(path) {
             return Ok(entry);
         }
         let found = look(path, self.limits, |bytes| {
             Ok(match like {
-                Entry::File { content: Content::NotStored { why, .. }, .. } => Err(*why),
-                Entry::File { .. }
-                | Entry::Absent
-                | Entry::Link { .. }
-                | Entry::Folder { .. }
-                | Entry::LeftOut { .. } => Ok(ContentHash::of(bytes)),
+                SnapshotEntry::File { content: ContentRef::NotStored { why, .. }, .. } => Err(*why),
+                SnapshotEntry::File { .. }
+                | SnapshotEntry::Absent
+                | SnapshotEntry::Link { .. }
+                | SnapshotEntry::Folder { .. }
+                | SnapshotEntry::LeftOut { .. } => Ok(ObjectHash::of(bytes)),
             })
         });
         match found {
             // Behind a link lies another path. A folder that will take its place is empty.
-            Err(SnapshotStoreError::Link { .. }) => Ok(Entry::Absent),
+            Err(SnapshotStoreError::Link { .. }) => Ok(SnapshotEntry::Absent),
             found => found,
         }
     }
 
     /// Tells whether folders alone lead to a folder and it is one: a link on the way leads somewhere else.
-    pub(super) fn way(&self, folder: &Path) -> Result<Way, SnapshotStoreError> {
+    pub(super) fn way(&self, folder: &Path) -> Result<PathReachability, SnapshotStoreError> {
         let mut way = PathBuf::new();
         for component in folder.components() {
             way.push(component);
@@ -71,28 +76,30 @@ impl<'a> View<'a> {
                 Component::Normal(_)
                 | Component::Prefix(_)
                 | Component::CurDir
-                | Component::ParentDir => return Ok(Way::Blocked),
+                | Component::ParentDir => return Ok(PathReachability::Blocked),
             }
             let is_folder = match self.known(&way) {
-                Some(Entry::Absent) => return Ok(Way::Clear),
-                Some(entry) => matches!(entry, Entry::Folder { .. }),
+                Some(SnapshotEntry::Absent) => return Ok(PathReachability::Clear),
+                Some(entry) => matches!(entry, SnapshotEntry::Folder { .. }),
                 None => match crow_fs::metadata(&way) {
                     Ok(metadata) => metadata.is_directory(),
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Way::Clear),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        return Ok(PathReachability::Clear);
+                    }
                     Err(error) => return Err(at(way)(error)),
                 },
             };
             if !is_folder {
-                return Ok(Way::Blocked);
+                return Ok(PathReachability::Blocked);
             }
         }
-        Ok(Way::Clear)
+        Ok(PathReachability::Clear)
     }
 
     /// Returns whether nothing will be in a folder.
     pub(super) fn is_empty(&self, folder: &Path) -> Result<bool, SnapshotStoreError> {
         for name in crow_fs::read_directory(folder).map_err(at(folder))? {
-            if self.known(&folder.join(name.as_os_str())) != Some(Entry::Absent) {
+            if self.known(&folder.join(name.as_os_str())) != Some(SnapshotEntry::Absent) {
                 return Ok(false);
             }
         }
@@ -115,7 +122,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    fn known(&self, path: &Path) -> Option<Entry> {
+    fn known(&self, path: &Path) -> Option<SnapshotEntry> {
         if self.foreseen.is_empty() {
             return None;
         }
@@ -124,6 +131,6 @@ impl<'a> View<'a> {
         }
         // In what is no folder is nothing.
         let above = path.ancestors().skip(1).find_map(|above| self.foreseen.get(above))?;
-        (!matches!(above, Entry::Folder { .. })).then_some(Entry::Absent)
+        (!matches!(above, SnapshotEntry::Folder { .. })).then_some(SnapshotEntry::Absent)
     }
 }

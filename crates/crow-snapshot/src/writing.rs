@@ -21,12 +21,12 @@ const WRITING: &str = "writing";
 
 /// The record of one call. It is locked as long as the call runs, and gone after it.
 #[derive(Debug)]
-pub struct Writing {
+pub struct WriteInProgress {
     record: PathBuf,
     _lock: File,
 }
 
-impl Writing {
+impl WriteInProgress {
     /// Writes down that files at these paths are about to be written.
     pub(super) fn begin(store: &Path, paths: &[PathBuf]) -> Result<Self, SnapshotStoreError> {
         let folder = store.join(WRITING);
@@ -49,7 +49,7 @@ impl Writing {
     }
 }
 
-impl Drop for Writing {
+impl Drop for WriteInProgress {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.record) {
             tracing::debug!(%error, "the record of a call stays until the next start");
@@ -101,7 +101,7 @@ mod tests {
         fs::write(&left, "half").unwrap();
         fs::write(&other, "not of this call").unwrap();
         let paths = [project.join("src/a.rs"), project.join("gone/b.rs")];
-        let writing = Writing::begin(&store, &paths).unwrap();
+        let writing = WriteInProgress::begin(&store, &paths).unwrap();
         remove_left(&store);
         assert!(left.exists());
         // A process that is killed leaves the record and holds no lock on it.

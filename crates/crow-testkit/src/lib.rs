@@ -46,10 +46,13 @@ pub mod wire;
 
 pub use clock::TokioClock;
 pub use named_pipe::NamedPipe;
-pub use server::check::{Checks, PrefixCheck, Rule, Violation, Violations, check_body};
+pub use server::check::{PrefixCheck, Rule, ServerChecks, Violation, Violations, check_body};
 pub use server::{
-    Answer, AnswerState, Chunk, Delivery, Ending, Fault, Gate, LineEnd, ModelServer,
-    RecordedRequest, Script, ServerOptions, Step, UsageSource, refused_base_url,
+    AnswerState, BodyChunk, BodyEnd, Delivery, Fault, ModelServer, RecordedAnswer, RecordedRequest,
+    Script, ScriptStep, ServerOptions, SseLineEnd, StreamGate, UsageSource, refused_base_url,
 };
 pub use wait::wait_until;
-pub use wire::{ChatFlavour, Dialect, Pieces, Reply, ReplyBlock, ReplyUsage, Stop, VendorError};
+pub use wire::{
+    ChatFlavour, Pieces, ReplyUsage, ScriptedBlock, ScriptedReply, ScriptedStop, VendorError,
+    WireDialect,
+};

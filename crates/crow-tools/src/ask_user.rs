@@ -18,12 +18,12 @@ pub(crate) struct AskUser;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Input {
+pub(crate) struct AskUserInput {
     #[serde(alias = "text", alias = "prompt")]
     question: String,
     #[serde(default, alias = "options")]
     #[schemars(with = "Vec<String>")]
-    choices: Vec<Choice>,
+    choices: Vec<ChoiceInput>,
     #[serde(default, alias = "multiSelect", alias = "multi_select")]
     multiple: bool,
     /// What it is about.
@@ -34,7 +34,7 @@ pub(crate) struct Input {
 /// A choice: its label alone, which is what the model is told of, or more.
 #[derive(Debug, Deserialize)]
 #[serde(from = "AnyChoice")]
-struct Choice(QuestionChoice);
+struct ChoiceInput(QuestionChoice);
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
@@ -47,7 +47,7 @@ enum AnyChoice {
     },
 }
 
-impl From<AnyChoice> for Choice {
+impl From<AnyChoice> for ChoiceInput {
     fn from(choice: AnyChoice) -> Self {
         let (label, description) = match choice {
             AnyChoice::Label(label) => (label, None),
@@ -60,7 +60,7 @@ impl From<AnyChoice> for Choice {
 
 #[async_trait]
 impl TypedTool for AskUser {
-    type Input = Input;
+    type Input = AskUserInput;
     const NAME: &'static str = "ask_user";
     const CATEGORY: ToolCategory = ToolCategory::Session;
 
@@ -76,13 +76,18 @@ impl TypedTool for AskUser {
         argument != "header"
     }
 
-    async fn plan(&self, input: &Input, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, input: &AskUserInput, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         question(input).map_err(ToolError::Model)?;
         let first = input.question.trim().lines().next().unwrap_or_default();
         Ok(CallPlan::inert(format!("ask: {first}")))
     }
 
-    async fn execute(&self, input: Input, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(
+        &self,
+        input: AskUserInput,
+        _plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> ToolResult {
         let question = match question(&input) {
             Ok(question) => question,
             Err(message) => return ToolResult::failure(message),
@@ -98,7 +103,7 @@ impl TypedTool for AskUser {
 }
 
 /// Makes the question of the arguments, or says what is wrong with them.
-fn question(input: &Input) -> Result<UserQuestion, String> {
+fn question(input: &AskUserInput) -> Result<UserQuestion, String> {
     let text = input.question.trim().to_owned();
     if text.is_empty() {
         return Err("question is empty: write what the user is to decide".to_owned());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crow_core::tool::{Tool, ToolRegistry, Typed, TypedTool};
+use crow_core::tool::{Tool, ToolRegistry, TypedTool, TypedToolAdapter};
 
 use crate::{
     ask_user::AskUser,
@@ -43,5 +43,5 @@ pub fn register_builtin(registry: &mut ToolRegistry) {
 }
 
 fn tool(tool: impl TypedTool) -> Arc<dyn Tool> {
-    Arc::new(Typed::new(tool))
+    Arc::new(TypedToolAdapter::new(tool))
 }

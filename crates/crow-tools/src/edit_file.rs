@@ -12,7 +12,7 @@ use serde_json::{Map, json};
 
 use crate::{
     blocking::{blocking, blocking_until_cancelled},
-    file::{Change, Current, Seen, file_diff, lock, missing, save, unloadable},
+    file::{CurrentFile, SavedChange, ViewFreshness, file_diff, lock, missing, save, unloadable},
     paths::{self, AllowedPath, shown},
 };
 use crow_edit::{EditedFile, MatchType, NoteCause, TextEdit, apply_edits};
@@ -23,7 +23,7 @@ pub(crate) struct EditFile;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Input {
+pub(crate) struct EditFileInput {
     /// Absolute, or relative to the working directory.
     #[serde(alias = "file_path", alias = "filePath", alias = "filename", alias = "file")]
     path: String,
@@ -52,12 +52,12 @@ pub(crate) struct Input {
     replace_all: bool,
     /// Several replacements in place of the three above: all or none, each matched against the original file.
     #[serde(default)]
-    edits: Vec<One>,
+    edits: Vec<EditInput>,
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct One {
+struct EditInput {
     #[serde(
         alias = "old_str",
         alias = "oldStr",
@@ -78,7 +78,7 @@ struct One {
     replace_all: bool,
 }
 
-impl Input {
+impl EditFileInput {
     fn edits(&self) -> Result<Vec<TextEdit>, String> {
         let fail = |message: &str| Err(message.to_owned());
         match (&self.old_string, &self.new_string, self.edits.as_slice()) {
@@ -107,7 +107,7 @@ impl Input {
 
 #[async_trait]
 impl TypedTool for EditFile {
-    type Input = Input;
+    type Input = EditFileInput;
     const NAME: &'static str = "edit_file";
     const CATEGORY: ToolCategory = ToolCategory::Write;
 
@@ -116,14 +116,14 @@ impl TypedTool for EditFile {
          leave out its line numbers. If old_string is in several places, add neighbouring lines or set replace_all."
     }
 
-    async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, input: &EditFileInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         input.edits().map_err(ToolError::Model)?;
         paths::plan("edit", &input.path, Access::Write, ctx).await
     }
 
     async fn preview(
         &self,
-        input: &Input,
+        input: &EditFileInput,
         plan: &CallPlan,
         ctx: &ToolContext,
     ) -> Result<Option<Preview>, ToolError> {
@@ -139,13 +139,18 @@ impl TypedTool for EditFile {
         }))
     }
 
-    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(
+        &self,
+        input: EditFileInput,
+        plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> ToolResult {
         edit_planned(&input, plan, ctx).await.unwrap_or_else(|error| error.to_result())
     }
 }
 
 async fn edit_planned(
-    input: &Input,
+    input: &EditFileInput,
     plan: &CallPlan,
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
@@ -163,9 +168,9 @@ async fn edit_planned(
 }
 
 /// The edited content, not yet stored.
-struct Draft {
-    current: Current,
-    seen: Seen,
+struct EditDraft {
+    current: CurrentFile,
+    seen: ViewFreshness,
     applied: EditedFile,
 }
 
@@ -185,7 +190,7 @@ fn edit(
         )));
     }
     // What was created by this call is known in full.
-    let known = if draft.current.is_present() { draft.seen } else { Seen::Current };
+    let known = if draft.current.is_present() { draft.seen } else { ViewFreshness::Current };
     let change = save(&draft.current, &draft.applied.content, known, ctx)?;
     let output = report(&draft, &change, ctx);
     let match_type = json!(draft.applied.match_type.as_str());
@@ -193,18 +198,24 @@ fn edit(
 }
 
 /// Works out the edited content, or says why the edit is refused.
-fn draft(path: &AllowedPath, edits: &[TextEdit], ctx: &ToolContext) -> Result<Draft, ToolError> {
+fn draft(
+    path: &AllowedPath,
+    edits: &[TextEdit],
+    ctx: &ToolContext,
+) -> Result<EditDraft, ToolError> {
     let current =
-        Current::load(path, &ctx.file_views).map_err(|error| unloadable(path, &error, ctx))?;
+        CurrentFile::load(path, &ctx.file_views).map_err(|error| unloadable(path, &error, ctx))?;
     if !current.is_present() && edits.iter().any(|edit| !edit.old.is_empty()) {
         return Err(ToolError::Model(missing(path, ctx)));
     }
     let name = shown(path, ctx);
     let seen = current.seen(&ctx.file_views);
     let unknown = match seen {
-        Seen::Current => None,
-        Seen::Never => Some("the file was not read in this session"),
-        Seen::Stale => Some("the file was changed by something else since you last saw it"),
+        ViewFreshness::Current => None,
+        ViewFreshness::Never => Some("the file was not read in this session"),
+        ViewFreshness::Stale => {
+            Some("the file was changed by something else since you last saw it")
+        }
     };
     let applied = apply_edits(current.bytes(), edits).map_err(|error| {
         ToolError::Model(match unknown {
@@ -218,7 +229,7 @@ fn draft(path: &AllowedPath, edits: &[TextEdit], ctx: &ToolContext) -> Result<Dr
     })?;
     match (unknown, applied.match_type) {
         (None, _) | (_, MatchType::Exact | MatchType::Create) => {
-            Ok(Draft { current, seen, applied })
+            Ok(EditDraft { current, seen, applied })
         }
         (
             Some(unknown),
@@ -238,7 +249,7 @@ fn draft(path: &AllowedPath, edits: &[TextEdit], ctx: &ToolContext) -> Result<Dr
     }
 }
 
-fn report(draft: &Draft, change: &Change, ctx: &ToolContext) -> String {
+fn report(draft: &EditDraft, change: &SavedChange, ctx: &ToolContext) -> String {
     let name = shown(draft.current.path(), ctx);
     let applied = &draft.applied;
     let (additions, deletions) = (change.diff.additions, change.diff.deletions);
@@ -251,9 +262,9 @@ fn report(draft: &Draft, change: &Change, ctx: &ToolContext) -> String {
     }
     let _ = write!(report, ", first change in line {}.", applied.first_changed_line);
     match draft.seen {
-        Seen::Current => {}
-        Seen::Never => report.push_str(" The file had not been read in this session."),
-        Seen::Stale => report.push_str(
+        ViewFreshness::Current => {}
+        ViewFreshness::Never => report.push_str(" The file had not been read in this session."),
+        ViewFreshness::Stale => report.push_str(
             " The file had been changed by something else since you last saw it: read it before you go on.",
         ),
     }

@@ -11,7 +11,7 @@ pub(crate) struct Think;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Input {
+pub(crate) struct ThinkInput {
     #[serde(alias = "thoughts", alias = "text")]
     #[expect(dead_code, reason = "a thought only has to be in the call")]
     thought: String,
@@ -19,7 +19,7 @@ pub(crate) struct Input {
 
 #[async_trait]
 impl TypedTool for Think {
-    type Input = Input;
+    type Input = ThinkInput;
     const NAME: &'static str = "think";
     const CATEGORY: ToolCategory = ToolCategory::Session;
 
@@ -31,7 +31,12 @@ impl TypedTool for Think {
         false
     }
 
-    async fn execute(&self, _input: Input, _plan: &CallPlan, _ctx: &ToolContext) -> ToolResult {
+    async fn execute(
+        &self,
+        _input: ThinkInput,
+        _plan: &CallPlan,
+        _ctx: &ToolContext,
+    ) -> ToolResult {
         ToolResult::success("ok")
     }
 }

@@ -21,18 +21,18 @@ pub(crate) struct TodoRead;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct List {
+pub(crate) struct TodoWriteInput {
     /// The complete new list.
     #[serde(alias = "items", alias = "todo_list")]
     todos: Vec<TodoItem>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct Nothing {}
+pub(crate) struct TodoReadInput {}
 
 #[async_trait]
 impl TypedTool for TodoWrite {
-    type Input = List;
+    type Input = TodoWriteInput;
     const NAME: &'static str = "todo_write";
     const CATEGORY: ToolCategory = ToolCategory::Session;
 
@@ -44,7 +44,12 @@ impl TypedTool for TodoWrite {
         false
     }
 
-    async fn execute(&self, input: List, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(
+        &self,
+        input: TodoWriteInput,
+        _plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> ToolResult {
         let list = match TodoList::new(input.todos) {
             Ok(list) => list,
             Err(error) => {
@@ -60,7 +65,7 @@ impl TypedTool for TodoWrite {
 
 #[async_trait]
 impl TypedTool for TodoRead {
-    type Input = Nothing;
+    type Input = TodoReadInput;
     const NAME: &'static str = "todo_read";
     const CATEGORY: ToolCategory = ToolCategory::Session;
 
@@ -72,7 +77,12 @@ impl TypedTool for TodoRead {
         false
     }
 
-    async fn execute(&self, _input: Nothing, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(
+        &self,
+        _input: TodoReadInput,
+        _plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> ToolResult {
         let text = ctx.todo.lock().unwrap_or_else(PoisonError::into_inner).to_text();
         if text.is_empty() { ToolResult::success("The todo list is empty.") } else { text.into() }
     }

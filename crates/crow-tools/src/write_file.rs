@@ -14,7 +14,7 @@ use serde_json::{Map, json};
 
 use crate::{
     blocking::{blocking, blocking_until_cancelled},
-    file::{Current, Seen, Text, file_diff, lock, save, unloadable, written},
+    file::{CurrentFile, DecodedText, ViewFreshness, file_diff, lock, save, unloadable, written},
     paths::{self, AllowedPath, shown},
 };
 
@@ -24,7 +24,7 @@ pub(crate) struct WriteFile;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Input {
+pub(crate) struct WriteFileInput {
     /// Absolute, or relative to the working directory.
     #[serde(alias = "file_path", alias = "filePath", alias = "filename", alias = "file")]
     path: String,
@@ -35,7 +35,7 @@ pub(crate) struct Input {
 
 #[async_trait]
 impl TypedTool for WriteFile {
-    type Input = Input;
+    type Input = WriteFileInput;
     const NAME: &'static str = "write_file";
     const CATEGORY: ToolCategory = ToolCategory::Write;
 
@@ -44,13 +44,13 @@ impl TypedTool for WriteFile {
          be unchanged since. To change parts of a file use edit_file."
     }
 
-    async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, input: &WriteFileInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         paths::plan("write", &input.path, Access::Write, ctx).await
     }
 
     async fn preview(
         &self,
-        input: &Input,
+        input: &WriteFileInput,
         plan: &CallPlan,
         ctx: &ToolContext,
     ) -> Result<Option<Preview>, ToolError> {
@@ -65,13 +65,18 @@ impl TypedTool for WriteFile {
         }))
     }
 
-    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(
+        &self,
+        input: WriteFileInput,
+        plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> ToolResult {
         write_planned(input, plan, ctx).await.unwrap_or_else(|error| error.to_result())
     }
 }
 
 async fn write_planned(
-    input: Input,
+    input: WriteFileInput,
     plan: &CallPlan,
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
@@ -88,8 +93,8 @@ async fn write_planned(
 }
 
 /// What is going to be written.
-struct Draft {
-    current: Current,
+struct WriteDraft {
+    current: CurrentFile,
     content: Vec<u8>,
     remarks: Vec<String>,
 }
@@ -112,7 +117,7 @@ fn write(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<ToolR
         result.metadata.extra = json!({ FileViews::EXTRA_KEY: written(path, &draft.content, ctx) });
         return Ok(result);
     }
-    let change = save(&draft.current, &draft.content, Seen::Current, ctx)?;
+    let change = save(&draft.current, &draft.content, ViewFreshness::Current, ctx)?;
     let output = if draft.current.is_present() {
         format!("Wrote {name}: +{} -{} lines.", change.diff.additions, change.diff.deletions)
     } else {
@@ -124,29 +129,30 @@ fn write(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<ToolR
 }
 
 /// Works out what to write, or says why nothing may be written.
-fn draft(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<Draft, ToolError> {
+fn draft(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<WriteDraft, ToolError> {
     let current =
-        Current::load(path, &ctx.file_views).map_err(|error| unloadable(path, &error, ctx))?;
+        CurrentFile::load(path, &ctx.file_views).map_err(|error| unloadable(path, &error, ctx))?;
     let mut remarks = Vec::new();
     let content = in_form_of(&current, content, &mut remarks);
     let name = shown(path, ctx);
     if current.bytes().is_empty() || current.bytes() == content {
-        return Ok(Draft { current, content, remarks });
+        return Ok(WriteDraft { current, content, remarks });
     }
     match current.seen(&ctx.file_views) {
-        Seen::Current => Ok(Draft { current, content, remarks }),
-        Seen::Never => Err(ToolError::Model(format!(
+        ViewFreshness::Current => Ok(WriteDraft { current, content, remarks }),
+        ViewFreshness::Never => Err(ToolError::Model(format!(
             "{name} exists and was not read in this session, so it was not overwritten; read it with read_file first, or change parts of it with edit_file"
         ))),
-        Seen::Stale => Err(ToolError::Model(format!(
+        ViewFreshness::Stale => Err(ToolError::Model(format!(
             "{name} was changed by something else since you last saw it, so it was not overwritten; read it again first"
         ))),
     }
 }
 
 /// Gives new text the encoding and line ends that the file has. Models write UTF-8 with line feeds.
-fn in_form_of(current: &Current, content: String, remarks: &mut Vec<String>) -> Vec<u8> {
-    let Some(old) = Text::decode(current.bytes()).filter(|_| !current.bytes().is_empty()) else {
+fn in_form_of(current: &CurrentFile, content: String, remarks: &mut Vec<String>) -> Vec<u8> {
+    let Some(old) = DecodedText::decode(current.bytes()).filter(|_| !current.bytes().is_empty())
+    else {
         return content.into_bytes();
     };
     let content = if old.is_crlf() && !content.contains('\r') {

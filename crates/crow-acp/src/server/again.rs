@@ -9,14 +9,19 @@ use crow_core::{
 
 use super::{
     peer::Peer,
-    published::Published,
+    published::PublishedState,
     pump::{Begin, Pump},
 };
-use crate::view::{StoredContents, View};
+use crate::view::{SessionView, StoredContents};
 
 impl Pump {
     /// Begins anew, after a pause. Prompts under way are answered when their runs end, as if nothing had happened.
-    pub(super) fn begin_again(&mut self, peer: Arc<dyn Peer>, published: Published, begin: Begin) {
+    pub(super) fn begin_again(
+        &mut self,
+        peer: Arc<dyn Peer>,
+        published: PublishedState,
+        begin: Begin,
+    ) {
         self.peer = peer;
         self.published = published;
         // Questions that are open are asked again.
@@ -30,7 +35,7 @@ impl Pump {
                 let cwd = self.handle.metadata().crow().cwd;
                 let contents = Arc::new(StoredContents::of(&self.handle));
                 let id = self.handle.session_id().clone();
-                self.view = View::new(self.abilities.clone(), id, cwd, contents);
+                self.view = SessionView::new(self.abilities.clone(), id, cwd, contents);
                 self.out.clear();
                 self.past.clear();
                 self.errors.clear();

@@ -5,7 +5,7 @@ use crow_core::{
     event::AgentEvent,
 };
 
-use super::{peer::Progress, pump::Pump, question};
+use super::{peer::SessionProgress, pump::Pump, question};
 use crate::view::{self, PermissionReply};
 
 impl Pump {
@@ -24,7 +24,7 @@ impl Pump {
         {
             asked.abort();
             if self.asked.is_empty() {
-                self.peer.progress(&self.root, Progress::GoesOn);
+                self.peer.progress(&self.root, SessionProgress::GoesOn);
             }
         }
         if let AgentEvent::QuestionAsked { request_id, .. } = event {
@@ -40,7 +40,7 @@ impl Pump {
         {
             asked.abort();
             if self.asked.is_empty() {
-                self.peer.progress(&self.root, Progress::GoesOn);
+                self.peer.progress(&self.root, SessionProgress::GoesOn);
             }
         }
     }
@@ -65,7 +65,7 @@ impl Pump {
             drop(handle.answer(&question.id, answer));
         });
         self.asked.insert(id, task);
-        self.peer.progress(&self.root, Progress::Waits);
+        self.peer.progress(&self.root, SessionProgress::Waits);
     }
 
     /// Asks the user what an agent wants to know: with a form, or a choice, or not at all.
@@ -101,6 +101,6 @@ impl Pump {
             return;
         };
         self.asked.insert(id, task);
-        self.peer.progress(&self.root, Progress::Waits);
+        self.peer.progress(&self.root, SessionProgress::Waits);
     }
 }

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     pump::Pump,
-    requests::{CancelCount, Request},
+    requests::{AttachedRequest, CancelCount},
 };
 
 /// How many requests of a session may wait.
@@ -14,10 +14,10 @@ pub(super) const WAITING_REQUESTS: usize = 64;
 
 /// A session that a connection shows. Its task ends with it.
 #[derive(Debug)]
-pub(super) struct Attached {
+pub(super) struct AttachedSession {
     pub handle: AgentHandle,
     pub cancels: CancelCount,
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<AttachedRequest>,
     leave: CancellationToken,
     /// None while it is paused.
     task: Option<PumpTask>,
@@ -50,10 +50,10 @@ impl PumpTask {
     }
 }
 
-impl Attached {
+impl AttachedSession {
     pub(super) fn new(
         handle: AgentHandle,
-        requests: mpsc::Sender<Request>,
+        requests: mpsc::Sender<AttachedRequest>,
         leave: CancellationToken,
         task: PumpTask,
     ) -> Self {
@@ -71,7 +71,7 @@ impl Attached {
     }
 
     /// Puts a request into the queue. Gives it back if that is full or the session has ended.
-    pub(super) fn request(&self, request: Request) -> Result<(), Request> {
+    pub(super) fn request(&self, request: AttachedRequest) -> Result<(), AttachedRequest> {
         self.requests.try_send(request).map_err(|error| match error {
             mpsc::error::TrySendError::Full(request)
             | mpsc::error::TrySendError::Closed(request) => request,
@@ -87,7 +87,7 @@ impl Attached {
     }
 }
 
-impl Drop for Attached {
+impl Drop for AttachedSession {
     fn drop(&mut self) {
         self.leave.cancel();
     }

@@ -17,14 +17,14 @@ use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    attached::{Attached, PumpTask, WAITING_REQUESTS},
+    attached::{AttachedSession, PumpTask, WAITING_REQUESTS},
     fault::{host_error, invalid, not_open},
     links::Links,
     peer::{Peer, PromptReply},
-    published::Published,
+    published::PublishedState,
     pump::{Begin, Pump, PumpParts, Replay},
-    requests::Request,
-    serve::Shared,
+    requests::AttachedRequest,
+    serve::ServerShared,
     setup::{Setup, absolute},
     ways::Ways,
 };
@@ -35,10 +35,10 @@ const REQUESTS: usize = 128;
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Connection {
-    pub shared: Arc<Shared>,
+pub(super) struct AcpConnection {
+    pub shared: Arc<ServerShared>,
     pub ways: Arc<Ways>,
-    attached: Mutex<HashMap<SessionId, Attached>>,
+    attached: Mutex<HashMap<SessionId, AttachedSession>>,
     /// Held while a session is attached: one after the other.
     attaching: tokio::sync::Mutex<()>,
     abilities: OnceLock<ClientAbilities>,
@@ -53,7 +53,7 @@ pub(super) struct Connection {
 
 /// A session that the client comes to know.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct DisclosedSession {
     pub id: SessionId,
     pub options: Vec<SessionConfigOption>,
     pub modes: Option<SessionModeState>,
@@ -63,15 +63,15 @@ pub(super) struct Shown {
 
 /// How much of a session that is opened is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Showing {
+pub(super) enum ReplayExtent {
     /// All that happened before.
     Everything,
     /// What comes from here on.
     FromHereOn,
 }
 
-impl Connection {
-    pub(super) fn new(shared: Arc<Shared>, ways: Arc<Ways>) -> Arc<Self> {
+impl AcpConnection {
+    pub(super) fn new(shared: Arc<ServerShared>, ways: Arc<Ways>) -> Arc<Self> {
         let ended = CancellationToken::new();
         Arc::new(Self {
             shared,
@@ -119,13 +119,13 @@ impl Connection {
         peer: Arc<dyn Peer>,
         cwd: PathBuf,
         setup: Setup,
-    ) -> Result<Shown, Error> {
+    ) -> Result<DisclosedSession, Error> {
         absolute(&cwd, "cwd")?;
         let setup = setup.over(&self.shared.identity.setup, &self.links, &peer)?;
         let new = NewSession { cwd, setup, ..NewSession::default() };
         let created = self.shared.host()?.create(new).await;
         let handle = created.map_err(|error| host_error(&error))?;
-        self.attach(peer, handle, Showing::FromHereOn).await
+        self.attach(peer, handle, ReplayExtent::FromHereOn).await
     }
 
     pub(super) async fn open(
@@ -133,8 +133,8 @@ impl Connection {
         peer: Arc<dyn Peer>,
         id: SessionId,
         setup: Setup,
-        showing: Showing,
-    ) -> Result<Shown, Error> {
+        showing: ReplayExtent,
+    ) -> Result<DisclosedSession, Error> {
         let setup = setup.over(&SessionSetup::default(), &self.links, &peer)?;
         let opened = self.shared.host()?.open(&id, setup).await;
         let handle = opened.map_err(|error| host_error(&error))?;
@@ -146,11 +146,11 @@ impl Connection {
         peer: Arc<dyn Peer>,
         id: SessionId,
         setup: Setup,
-    ) -> Result<Shown, Error> {
+    ) -> Result<DisclosedSession, Error> {
         let setup = setup.over(&SessionSetup::default(), &self.links, &peer)?;
         let forked = self.shared.host()?.fork(&id, setup).await;
         let handle = forked.map_err(|error| host_error(&error))?;
-        self.attach(peer, handle, Showing::FromHereOn).await
+        self.attach(peer, handle, ReplayExtent::FromHereOn).await
     }
 
     /// Ends the agent of a session.
@@ -186,7 +186,7 @@ impl Connection {
         titled.map_err(|error| host_error(&error))?;
         if let Some(attached) = self.attached().get(id) {
             // A session with a full queue tells its title at the end of its run.
-            drop(attached.request(Request::Refresh));
+            drop(attached.request(AttachedRequest::Refresh));
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Connection {
     pub(super) fn refresh_sessions(&self) {
         for attached in self.attached().values() {
             // A session with a full queue tells its options when one of them is set.
-            drop(attached.request(Request::Refresh));
+            drop(attached.request(AttachedRequest::Refresh));
         }
     }
 
@@ -224,14 +224,14 @@ impl Connection {
         let received = self.attached().get(id).map(|attached| attached.cancels.mark());
         match received {
             Some(received) => {
-                self.request(id, Request::Prompt { content, withdrawn, received, reply });
+                self.request(id, AttachedRequest::Prompt { content, withdrawn, received, reply });
             }
             None => reply.refuse(not_open(id)),
         }
     }
 
     /// Puts a request into the queue of its session, or answers why not.
-    pub(super) fn request(&self, id: &SessionId, request: Request) {
+    pub(super) fn request(&self, id: &SessionId, request: AttachedRequest) {
         let refused = match self.attached().get(id) {
             Some(attached) => attached.request(request).map_err(|request| (request, full())),
             None => Err((request, not_open(id))),
@@ -245,21 +245,21 @@ impl Connection {
         &self,
         peer: Arc<dyn Peer>,
         handle: AgentHandle,
-        showing: Showing,
-    ) -> Result<Shown, Error> {
+        showing: ReplayExtent,
+    ) -> Result<DisclosedSession, Error> {
         let id = handle.session_id().clone();
         let attaching = self.attaching.lock().await;
         let abilities = self.abilities.get().cloned().unwrap_or_default();
         let host = Arc::clone(self.shared.host()?);
-        let mut published = Published::new(Arc::clone(&host), &handle, abilities.clone());
+        let mut published = PublishedState::new(Arc::clone(&host), &handle, abilities.clone());
         let (options, modes) = published.options().await.map_err(|error| host_error(&error))?;
         let paused = self.pause(&handle).await;
         let (known, begin, replayed) = match showing {
-            Showing::FromHereOn => {
+            ReplayExtent::FromHereOn => {
                 let (known, when) = oneshot::channel();
                 (Some(known), Begin::When(when), None)
             }
-            Showing::Everything => {
+            ReplayExtent::Everything => {
                 let (done, replayed) = oneshot::channel();
                 let replay = Replay { until: handle.last_seq(), done };
                 (None, Begin::Replay(replay), Some(replayed))
@@ -284,7 +284,7 @@ impl Connection {
                 begin,
             });
             let task = PumpTask::start(Box::new(pump));
-            self.attached().insert(id.clone(), Attached::new(handle, sender, leave, task));
+            self.attached().insert(id.clone(), AttachedSession::new(handle, sender, leave, task));
             self.shared.attached(&id);
         }
         drop(attaching);
@@ -292,7 +292,7 @@ impl Connection {
             // The session's task ended instead: there is nothing more to show.
             let _ = replayed.await;
         }
-        Ok(Shown { id, options, modes, known })
+        Ok(DisclosedSession { id, options, modes, known })
     }
 
     /// Pauses the task of a session that is shown already, and returns it with all that it has under way: prompts, and
@@ -353,7 +353,7 @@ impl Connection {
         self.tasks.wait().await;
     }
 
-    fn attached(&self) -> MutexGuard<'_, HashMap<SessionId, Attached>> {
+    fn attached(&self) -> MutexGuard<'_, HashMap<SessionId, AttachedSession>> {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,11 +23,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    connection::Connection,
+    connection::AcpConnection,
     events::{CONNECTION, EventStreams},
-    serve::{AcpError, AcpServer, Shared, agent},
+    serve::{AcpError, AcpServer, ServerShared, agent},
     socket::messages,
-    wire::{LONGEST_LINE, Wire},
+    wire::{ClientWire, LONGEST_LINE},
 };
 
 /// What a client must show to be served over HTTP: `Authorization: Bearer TOKEN`.
@@ -132,7 +132,7 @@ impl AcpServer {
         let (shared, ending) = (Arc::clone(self.shared()), hall.ending.clone());
         let server = AcpHttpServer::new(move || {
             let ways = EventStreams::begin();
-            let connection = Connection::new(Arc::clone(&shared), ways);
+            let connection = AcpConnection::new(Arc::clone(&shared), ways);
             Component { shared: Arc::clone(&shared), connection, ending: ending.clone() }
         });
         let options = ServerOptions::default().with_path(ENDPOINT).with_health_endpoint(false);
@@ -143,8 +143,8 @@ impl AcpServer {
 
 /// The agent of one connection.
 struct Component {
-    shared: Arc<Shared>,
-    connection: Arc<Connection>,
+    shared: Arc<ServerShared>,
+    connection: Arc<AcpConnection>,
     ending: TaskTracker,
 }
 
@@ -152,7 +152,8 @@ impl ConnectTo<Client> for Component {
     async fn connect_to(self, client: impl ConnectTo<Agent>) -> Result<(), Error> {
         self.shared.connected(&self.connection);
         // The transport drops what it does not need any more, wherever it is.
-        let closing = Closing { connection: Arc::clone(&self.connection), ending: self.ending };
+        let closing =
+            ConnectionCloseGuard { connection: Arc::clone(&self.connection), ending: self.ending };
         let agent = agent(&self.connection);
         let served = ConnectTo::<Client>::connect_to(agent, client).await;
         drop(closing);
@@ -161,12 +162,12 @@ impl ConnectTo<Client> for Component {
 }
 
 /// Closes the sessions of a connection that is gone.
-struct Closing {
-    connection: Arc<Connection>,
+struct ConnectionCloseGuard {
+    connection: Arc<AcpConnection>,
     ending: TaskTracker,
 }
 
-impl Drop for Closing {
+impl Drop for ConnectionCloseGuard {
     fn drop(&mut self) {
         let connection = Arc::clone(&self.connection);
         self.ending.spawn(async move { connection.end().await });
@@ -198,7 +199,7 @@ impl Hall {
         let number = sockets.fetch_add(1, Ordering::Relaxed);
         let mut response = upgrade.on_upgrade(move |socket| {
             ending.track_future(async move {
-                let wire = Arc::new(Wire::default());
+                let wire = Arc::new(ClientWire::default());
                 let transport = messages(socket, Arc::clone(&wire));
                 let served = server.serve_over(transport, wire, ended.cancelled()).await;
                 if let Err(error) = served {

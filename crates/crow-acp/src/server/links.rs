@@ -24,7 +24,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::peer::{Peer, Waited};
+use super::peer::{Peer, WaitedFuture};
 
 /// How much of what is told of one request may wait. What comes on top of it is lost.
 const WAITING_NEWS: usize = 64;
@@ -36,20 +36,20 @@ const REQUESTS: usize = 1024;
 pub(super) struct Links {
     /// The number of the next request. No two requests of a connection have the same one.
     next: AtomicU64,
-    open: Mutex<HashMap<String, Open>>,
+    open: Mutex<HashMap<String, OpenLinkRequest>>,
     /// Cancelled when the client is gone.
     ended: CancellationToken,
 }
 
 /// A request under way.
 #[derive(Debug)]
-struct Open {
+struct OpenLinkRequest {
     server: Arc<str>,
     news: mpsc::Sender<MessageMcpNotification>,
 }
 
 /// What a request is answered with.
-type Answer = Waited<'static, Result<MessageMcpResponse, Error>>;
+type LinkResponse = WaitedFuture<'static, Result<MessageMcpResponse, Error>>;
 
 impl Links {
     /// Makes those of a connection that holds until `ended` is cancelled.
@@ -64,7 +64,7 @@ impl Links {
         peer: &Arc<dyn Peer>,
         server: McpServerAcp,
     ) -> McpServerConfig {
-        let link = Link {
+        let link = ClientServerLink {
             id: Arc::clone(&server.server_id.0),
             peer: Arc::clone(peer),
             links: Arc::clone(self),
@@ -94,12 +94,12 @@ impl Links {
         if open.len() >= REQUESTS {
             return None;
         }
-        open.insert(id.clone(), Open { server, news });
+        open.insert(id.clone(), OpenLinkRequest { server, news });
         drop(open);
         Some((Under { id, links: Arc::clone(self) }, receiver))
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<String, Open>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<String, OpenLinkRequest>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,20 +118,20 @@ impl Drop for Under {
 }
 
 /// The way to a server of the client's.
-struct Link {
+struct ClientServerLink {
     id: Arc<str>,
     peer: Arc<dyn Peer>,
     links: Arc<Links>,
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for ClientServerLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl McpLink for Link {
+impl McpLink for ClientServerLink {
     fn id(&self) -> &str {
         &self.id
     }
@@ -149,7 +149,7 @@ impl McpLink for Link {
         let request = MessageMcpRequest::new(Arc::clone(&self.id), under.id.clone(), method);
         // Sent now, so that it stands behind what was sent before.
         let answer = self.peer.mcp(request.params(params));
-        Box::pin(stream::unfold(Stage::Waits(Waiting { under, news, answer }), next))
+        Box::pin(stream::unfold(LinkStage::Waits(WaitingRequest { under, news, answer }), next))
     }
 
     async fn closed(&self) {
@@ -158,26 +158,26 @@ impl McpLink for Link {
 }
 
 /// How far a request is.
-enum Stage {
-    Waits(Waiting),
+enum LinkStage {
+    Waits(WaitingRequest),
     /// The answer is there. What was told before it goes first.
     Answered(mpsc::Receiver<MessageMcpNotification>, Result<Value, McpLinkError>),
     Over,
 }
 
-struct Waiting {
+struct WaitingRequest {
     under: Under,
     news: mpsc::Receiver<MessageMcpNotification>,
-    answer: Answer,
+    answer: LinkResponse,
 }
 
-async fn next(stage: Stage) -> Option<(McpLinkMessage, Stage)> {
+async fn next(stage: LinkStage) -> Option<(McpLinkMessage, LinkStage)> {
     let (mut news, outcome) = match stage {
-        Stage::Waits(mut waiting) => {
+        LinkStage::Waits(mut waiting) => {
             tokio::select! {
                 biased;
                 Some(news) = waiting.news.recv() => {
-                    return Some((of(news), Stage::Waits(waiting)));
+                    return Some((of(news), LinkStage::Waits(waiting)));
                 }
                 answer = &mut waiting.answer => {
                     let outcome = outcome(answer, &waiting.under.links);
@@ -188,12 +188,12 @@ async fn next(stage: Stage) -> Option<(McpLinkMessage, Stage)> {
                 }
             }
         }
-        Stage::Answered(news, outcome) => (news, outcome),
-        Stage::Over => return None,
+        LinkStage::Answered(news, outcome) => (news, outcome),
+        LinkStage::Over => return None,
     };
     match news.try_recv() {
-        Ok(told) => Some((of(told), Stage::Answered(news, outcome))),
-        Err(_) => Some((McpLinkMessage::Ended(outcome), Stage::Over)),
+        Ok(told) => Some((of(told), LinkStage::Answered(news, outcome))),
+        Err(_) => Some((McpLinkMessage::Ended(outcome), LinkStage::Over)),
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::{server::peer::Progress, view::Outgoing};
+    use crate::{server::peer::SessionProgress, view::SessionUpdateOut};
 
     type Answers = oneshot::Sender<Result<MessageMcpResponse, Error>>;
 
@@ -254,35 +254,35 @@ mod tests {
     }
 
     impl Peer for Asked {
-        fn room<'a>(&'a self, _session: &'a SessionId) -> Waited<'a, ()> {
+        fn room<'a>(&'a self, _session: &'a SessionId) -> WaitedFuture<'a, ()> {
             unreachable!()
         }
 
-        fn update(&self, _update: Outgoing) {
+        fn update(&self, _update: SessionUpdateOut) {
             unreachable!()
         }
 
         fn ask(
             &self,
             _request: RequestPermissionRequest,
-        ) -> Waited<'static, Result<RequestPermissionResponse, Error>> {
+        ) -> WaitedFuture<'static, Result<RequestPermissionResponse, Error>> {
             unreachable!()
         }
 
         fn elicit(
             &self,
             _request: CreateElicitationRequest,
-        ) -> Waited<'static, Result<CreateElicitationResponse, Error>> {
+        ) -> WaitedFuture<'static, Result<CreateElicitationResponse, Error>> {
             unreachable!()
         }
 
-        fn mcp(&self, request: MessageMcpRequest) -> Answer {
+        fn mcp(&self, request: MessageMcpRequest) -> LinkResponse {
             let (answers, answer) = oneshot::channel();
             self.0.lock().unwrap().push_back((request, answers));
             Box::pin(async move { answer.await.unwrap_or_else(|_| Err(Error::internal_error())) })
         }
 
-        fn progress(&self, _session: &SessionId, _progress: Progress<'_>) {
+        fn progress(&self, _session: &SessionId, _progress: SessionProgress<'_>) {
             unreachable!()
         }
     }

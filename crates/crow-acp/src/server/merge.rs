@@ -2,14 +2,14 @@
 
 use agent_client_protocol::v1::schema::{ContentBlock, ContentChunk, SessionUpdate};
 
-use crate::view::Outgoing;
+use crate::view::SessionUpdateOut;
 
 /// The longest text that comes of joining, in bytes.
 const LONGEST: usize = 16 << 10;
 
 /// Joins chunks of text that follow each other and belong together.
-pub(super) fn merged(updates: Vec<Outgoing>) -> Vec<Outgoing> {
-    let mut merged: Vec<Outgoing> = Vec::with_capacity(updates.len());
+pub(super) fn merged(updates: Vec<SessionUpdateOut>) -> Vec<SessionUpdateOut> {
+    let mut merged: Vec<SessionUpdateOut> = Vec::with_capacity(updates.len());
     for mut update in updates {
         let joined = merged.last_mut().is_some_and(|last| join(last, &mut update));
         if !joined {
@@ -20,7 +20,7 @@ pub(super) fn merged(updates: Vec<Outgoing>) -> Vec<Outgoing> {
 }
 
 /// Moves the text of an update to the end of another one, if it goes on there.
-fn join(last: &mut Outgoing, next: &mut Outgoing) -> bool {
+fn join(last: &mut SessionUpdateOut, next: &mut SessionUpdateOut) -> bool {
     if last.session_id != next.session_id {
         return false;
     }
@@ -54,14 +54,14 @@ mod tests {
 
     use super::*;
 
-    fn chunk(id: &str, text: &str) -> Outgoing {
+    fn chunk(id: &str, text: &str) -> SessionUpdateOut {
         let content = ContentBlock::Text(TextContent::new(text));
         let chunk = ContentChunk::new(content).message_id(Some(id.to_owned().into()));
-        Outgoing { session_id: "s".into(), update: SessionUpdate::AgentMessageChunk(chunk) }
+        SessionUpdateOut { session_id: "s".into(), update: SessionUpdate::AgentMessageChunk(chunk) }
     }
 
-    fn texts(updates: Vec<Outgoing>) -> Vec<String> {
-        let text = |update: Outgoing| {
+    fn texts(updates: Vec<SessionUpdateOut>) -> Vec<String> {
+        let text = |update: SessionUpdateOut| {
             let update = serde_json::to_value(update.update).unwrap();
             update["content"]["text"].as_str().unwrap().to_owned()
         };

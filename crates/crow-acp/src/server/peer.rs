@@ -11,42 +11,44 @@ use agent_client_protocol::{
     },
 };
 
-use crate::view::Outgoing;
+use crate::view::SessionUpdateOut;
 
 /// Something that is waited for.
-pub(super) type Waited<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(super) type WaitedFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The client, as a session sees it.
 pub(super) trait Peer: Send + Sync + fmt::Debug {
     /// Waits until one more update of a session may be sent.
-    fn room<'a>(&'a self, session: &'a SessionId) -> Waited<'a, ()>;
+    fn room<'a>(&'a self, session: &'a SessionId) -> WaitedFuture<'a, ()>;
 
     /// Sends an update. What a client that is gone does not get is lost: the log has it.
-    fn update(&self, update: Outgoing);
+    fn update(&self, update: SessionUpdateOut);
 
     /// Asks the user about a call. Dropping the future withdraws the question.
     fn ask(
         &self,
         request: RequestPermissionRequest,
-    ) -> Waited<'static, Result<RequestPermissionResponse, Error>>;
+    ) -> WaitedFuture<'static, Result<RequestPermissionResponse, Error>>;
 
     /// Has the user fill in a form. Dropping the future withdraws it.
     fn elicit(
         &self,
         request: CreateElicitationRequest,
-    ) -> Waited<'static, Result<CreateElicitationResponse, Error>>;
+    ) -> WaitedFuture<'static, Result<CreateElicitationResponse, Error>>;
 
     /// Asks something of a server of tools that the client serves. Dropping the future withdraws it.
-    fn mcp(&self, request: MessageMcpRequest)
-    -> Waited<'static, Result<MessageMcpResponse, Error>>;
+    fn mcp(
+        &self,
+        request: MessageMcpRequest,
+    ) -> WaitedFuture<'static, Result<MessageMcpResponse, Error>>;
 
     /// Tells how far a session is, where the protocol has words for it.
-    fn progress(&self, session: &SessionId, progress: Progress<'_>);
+    fn progress(&self, session: &SessionId, progress: SessionProgress<'_>);
 }
 
 /// How far a session is with what it was told.
 #[derive(Debug)]
-pub(super) enum Progress<'a> {
+pub(super) enum SessionProgress<'a> {
     /// The agent has read a prompt and works on it.
     Began { message_id: &'a str, prompt: &'a [ContentBlock] },
     /// It waits for the user.
@@ -63,9 +65,9 @@ pub(super) enum Progress<'a> {
 #[derive(Debug)]
 pub(super) enum PromptReply {
     /// When the agent is through with it.
-    Ended(Reply<PromptResponse>),
+    Ended(RequestReply<PromptResponse>),
     /// When the agent has read it, with the id of the message that it became.
-    Inserted(Reply<String>),
+    Inserted(RequestReply<String>),
 }
 
 impl PromptReply {
@@ -79,9 +81,9 @@ impl PromptReply {
 }
 
 /// The answer that a request waits for.
-pub(super) struct Reply<T>(Box<dyn FnOnce(Result<T, Error>) + Send>);
+pub(super) struct RequestReply<T>(Box<dyn FnOnce(Result<T, Error>) + Send>);
 
-impl<T> Reply<T> {
+impl<T> RequestReply<T> {
     pub(super) fn new(answer: impl FnOnce(Result<T, Error>) + Send + 'static) -> Self {
         Self(Box::new(answer))
     }
@@ -91,7 +93,7 @@ impl<T> Reply<T> {
     }
 }
 
-impl<T> fmt::Debug for Reply<T> {
+impl<T> fmt::Debug for RequestReply<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reply").finish_non_exhaustive()
     }

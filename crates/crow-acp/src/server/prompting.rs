@@ -15,14 +15,14 @@ use tokio::task::AbortHandle;
 
 use super::{
     fault::{handle_error, host_error, prompt_fault},
-    peer::{Progress, PromptReply},
+    peer::{PromptReply, SessionProgress},
     pump::Pump,
     requests::CancelMark,
 };
-use crate::view::{self, Source};
+use crate::view::{self, EventSource};
 
 /// A prompt whose run has not ended.
-pub(super) struct Prompt {
+pub(super) struct OpenPrompt {
     pub(super) run_id: RunId,
     /// What was said.
     pub(super) content: Vec<ContentBlock>,
@@ -35,21 +35,21 @@ pub(super) struct Prompt {
 
 impl Pump {
     /// Answers a prompt whose run is over.
-    pub(super) fn answer(&self, prompt: Prompt, result: &RunOutcome) {
+    pub(super) fn answer(&self, prompt: OpenPrompt, result: &RunOutcome) {
         if let Some(watch) = &prompt.watch {
             watch.abort();
         }
         let response = response(result, &prompt.usage);
         match prompt.reply {
             Some(PromptReply::Ended(reply)) => {
-                self.peer.progress(&self.root, Progress::Ended(&response));
+                self.peer.progress(&self.root, SessionProgress::Ended(&response));
                 reply.give(response);
             }
             // It was cancelled before the agent read it.
             Some(PromptReply::Inserted(reply)) => {
                 reply.give(response.and(Err(Error::request_cancelled())));
             }
-            None => self.peer.progress(&self.root, Progress::Ended(&response)),
+            None => self.peer.progress(&self.root, SessionProgress::Ended(&response)),
         }
     }
 
@@ -82,7 +82,7 @@ impl Pump {
                     AgentEvent::Error { error, .. } if Some(error) == answered
                 );
                 if !is_answered {
-                    self.view.event(&held, Source::Live, &mut self.out);
+                    self.view.event(&held, EventSource::Live, &mut self.out);
                 }
             }
         }
@@ -94,7 +94,7 @@ impl Pump {
         let run = self.run_id.as_ref();
         let prompt = self.prompts.iter_mut().find(|prompt| Some(&prompt.run_id) == run);
         let Some(prompt) = prompt else { return };
-        let began = Progress::Began { message_id, prompt: &prompt.content };
+        let began = SessionProgress::Began { message_id, prompt: &prompt.content };
         match prompt.reply.take() {
             Some(PromptReply::Inserted(reply)) => {
                 reply.give(Ok(message_id.to_owned()));
@@ -141,14 +141,14 @@ impl Pump {
             }
             PromptReply::Ended(reply) => Some(reply),
         };
-        let began = Progress::Began { message_id: &message_id, prompt: content };
+        let began = SessionProgress::Began { message_id: &message_id, prompt: content };
         self.peer.progress(&self.root, began);
         self.view.say_aside(text, &mut self.out);
         self.published.tell_options(&mut self.out).await;
         self.published.tell_title(&self.handle, &mut self.out);
         self.flush().await;
         let response = response(&RunOutcome::NeedsInput, &TokenUsage::default());
-        self.peer.progress(&self.root, Progress::Ended(&response));
+        self.peer.progress(&self.root, SessionProgress::Ended(&response));
         if let Some(reply) = reply {
             reply.give(response);
         }
@@ -191,7 +191,7 @@ impl Pump {
             })
         });
         let (reply, usage) = (Some(reply), TokenUsage::default());
-        self.prompts.push_back(Prompt { run_id, content, reply, usage, watch });
+        self.prompts.push_back(OpenPrompt { run_id, content, reply, usage, watch });
     }
 }
 

@@ -14,13 +14,16 @@ use crow_runtime::{
 };
 
 use super::{
-    connection::Connection,
+    connection::AcpConnection,
     fault::{host_error, invalid},
-    serve::Shared,
+    serve::ServerShared,
 };
 
 /// Adds to what the agent says of itself that the client may choose, where it may.
-pub(super) fn announced(shared: &Shared, mut answer: InitializeResponse) -> InitializeResponse {
+pub(super) fn announced(
+    shared: &ServerShared,
+    mut answer: InitializeResponse,
+) -> InitializeResponse {
     if shared.host().is_ok_and(|host| host.routes_providers()) {
         answer.agent_capabilities =
             answer.agent_capabilities.providers(ProvidersCapabilities::new());
@@ -29,7 +32,7 @@ pub(super) fn announced(shared: &Shared, mut answer: InitializeResponse) -> Init
 }
 
 /// Answers `providers/list`.
-pub(super) async fn list(connection: &Connection) -> Result<ListProvidersResponse, Error> {
+pub(super) async fn list(connection: &AcpConnection) -> Result<ListProvidersResponse, Error> {
     let providers = connection.shared.host()?.providers().await;
     let providers = providers.map_err(|error| host_error(&error))?;
     Ok(ListProvidersResponse::new(providers.into_iter().map(info).collect()))
@@ -37,7 +40,7 @@ pub(super) async fn list(connection: &Connection) -> Result<ListProvidersRespons
 
 /// Does what `providers/set` asks for, and has all clients told what it changes of their sessions.
 pub(super) async fn set(
-    connection: &Connection,
+    connection: &AcpConnection,
     request: SetProviderRequest,
 ) -> Result<SetProviderResponse, Error> {
     let headers = request.headers.into_iter();
@@ -60,7 +63,7 @@ pub(super) async fn set(
 
 /// Does what `providers/disable` asks for, and has all clients told what it changes of their sessions.
 pub(super) async fn disable(
-    connection: &Connection,
+    connection: &AcpConnection,
     request: DisableProviderRequest,
 ) -> Result<DisableProviderResponse, Error> {
     let disabled = connection.shared.host()?.disable_provider(&request.provider_id.0).await;

@@ -9,11 +9,11 @@ use agent_client_protocol::v1::schema::{
 use crow_core::ids::SessionId;
 use crow_runtime::{AgentHandle, AgentHost, HostError, SessionUsage};
 
-use crate::view::{self, ClientAbilities, Outgoing};
+use crate::view::{self, ClientAbilities, SessionUpdateOut};
 
 /// What a client was told of a session.
 #[derive(Debug)]
-pub(super) struct Published {
+pub(super) struct PublishedState {
     host: Arc<dyn AgentHost>,
     id: SessionId,
     abilities: ClientAbilities,
@@ -24,7 +24,7 @@ pub(super) struct Published {
     usage: Option<SessionUsage>,
 }
 
-impl Published {
+impl PublishedState {
     pub(super) fn new(
         host: Arc<dyn AgentHost>,
         handle: &AgentHandle,
@@ -50,7 +50,7 @@ impl Published {
     /// that know modes alone.
     pub(super) async fn answered(
         &mut self,
-        out: &mut Vec<Outgoing>,
+        out: &mut Vec<SessionUpdateOut>,
     ) -> Result<Vec<SessionConfigOption>, HostError> {
         let before = self.modes.clone();
         let (options, _) = self.options().await?;
@@ -59,7 +59,7 @@ impl Published {
     }
 
     /// Tells what changed of the options.
-    pub(super) async fn tell_options(&mut self, out: &mut Vec<Outgoing>) {
+    pub(super) async fn tell_options(&mut self, out: &mut Vec<SessionUpdateOut>) {
         let (before, mode) = (self.options.clone(), self.modes.clone());
         let Ok((options, _)) = self.options().await else { return };
         if options != before {
@@ -69,7 +69,7 @@ impl Published {
     }
 
     /// Tells the mode, if it was another one before.
-    fn tell_mode(&self, before: Option<&SessionModeState>, out: &mut Vec<Outgoing>) {
+    fn tell_mode(&self, before: Option<&SessionModeState>, out: &mut Vec<SessionUpdateOut>) {
         let Some(modes) = &self.modes else { return };
         let is_new = before.is_none_or(|mode| mode.current_mode_id != modes.current_mode_id);
         if is_new {
@@ -79,7 +79,7 @@ impl Published {
     }
 
     /// Tells which commands there are, if that changed.
-    pub(super) async fn tell_commands(&mut self, out: &mut Vec<Outgoing>) {
+    pub(super) async fn tell_commands(&mut self, out: &mut Vec<SessionUpdateOut>) {
         let Ok(commands) = self.host.commands(&self.id).await else { return };
         let update = view::commands(&commands);
         if self.commands.as_ref() != Some(&update) {
@@ -89,7 +89,7 @@ impl Published {
     }
 
     /// Tells the title, if it changed.
-    pub(super) fn tell_title(&mut self, handle: &AgentHandle, out: &mut Vec<Outgoing>) {
+    pub(super) fn tell_title(&mut self, handle: &AgentHandle, out: &mut Vec<SessionUpdateOut>) {
         let metadata = handle.metadata();
         let title = metadata.crow().title;
         if title != self.title {
@@ -100,7 +100,7 @@ impl Published {
     }
 
     /// Tells how full the window is and what it cost, if that changed.
-    pub(super) async fn tell_usage(&mut self, out: &mut Vec<Outgoing>) {
+    pub(super) async fn tell_usage(&mut self, out: &mut Vec<SessionUpdateOut>) {
         let Ok(usage) = self.host.usage(&self.id).await else { return };
         if self.usage != Some(usage) {
             self.usage = Some(usage);
@@ -110,7 +110,7 @@ impl Published {
         }
     }
 
-    fn tell(&self, update: SessionUpdate, out: &mut Vec<Outgoing>) {
-        out.push(Outgoing { session_id: self.id.as_str().to_owned().into(), update });
+    fn tell(&self, update: SessionUpdate, out: &mut Vec<SessionUpdateOut>) {
+        out.push(SessionUpdateOut { session_id: self.id.as_str().to_owned().into(), update });
     }
 }

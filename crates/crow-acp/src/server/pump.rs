@@ -14,7 +14,7 @@ use crow_core::{
     event::{AgentEvent, AgentState, Envelope, Failure, InputSource, RunOutcome},
     ids::{RequestId, RunId},
 };
-use crow_runtime::{AgentHandle, AgentHost, Observed, Observer};
+use crow_runtime::{AgentHandle, AgentHost, Observer, ObserverItem};
 use futures_util::FutureExt as _;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -26,12 +26,14 @@ use tokio_util::sync::CancellationToken;
 use super::{
     fault::{host_error, invalid},
     merge::merged,
-    peer::{Peer, Progress},
-    prompting::Prompt,
-    published::Published,
-    requests::{OptionName, OptionValue, Request},
+    peer::{Peer, SessionProgress},
+    prompting::OpenPrompt,
+    published::PublishedState,
+    requests::{AttachedRequest, OptionName, OptionValue},
 };
-use crate::view::{self, ClientAbilities, Outgoing, Source, StoredContents, View};
+use crate::view::{
+    self, ClientAbilities, EventSource, SessionUpdateOut, SessionView, StoredContents,
+};
 
 /// How many events are looked at before what came of them is sent.
 const BATCH: usize = 256;
@@ -46,8 +48,8 @@ pub(super) struct PumpParts {
     pub handle: AgentHandle,
     pub observer: Observer,
     pub abilities: ClientAbilities,
-    pub published: Published,
-    pub requests: mpsc::Receiver<Request>,
+    pub published: PublishedState,
+    pub requests: mpsc::Receiver<AttachedRequest>,
     pub leave: CancellationToken,
     pub begin: Begin,
 }
@@ -93,12 +95,12 @@ pub(super) struct Pump {
     /// The session as the client knows it.
     pub(super) root: acp::SessionId,
     pub(super) observer: Observer,
-    pub(super) requests: mpsc::Receiver<Request>,
+    pub(super) requests: mpsc::Receiver<AttachedRequest>,
     pub(super) leave: CancellationToken,
     pub(super) abilities: ClientAbilities,
-    pub(super) view: View,
-    pub(super) out: Vec<Outgoing>,
-    pub(super) published: Published,
+    pub(super) view: SessionView,
+    pub(super) out: Vec<SessionUpdateOut>,
+    pub(super) published: PublishedState,
     pub(super) replay_until: u64,
     pub(super) replayed: Option<oneshot::Sender<()>>,
     /// What is shown again when all of it is there.
@@ -109,7 +111,7 @@ pub(super) struct Pump {
     pub(super) catch_up: Instant,
     pub(super) when: Option<oneshot::Receiver<()>>,
     /// Prompts whose runs have not ended, the oldest first.
-    pub(super) prompts: VecDeque<Prompt>,
+    pub(super) prompts: VecDeque<OpenPrompt>,
     /// The run under way.
     pub(super) run_id: Option<RunId>,
     /// Errors of the run under way. The answer to its prompt says the last one: it is not shown beside that.
@@ -136,7 +138,7 @@ impl Pump {
         } = parts;
         let cwd = handle.metadata().crow().cwd;
         let contents = Arc::new(StoredContents::of(&handle));
-        let view = View::new(abilities.clone(), handle.session_id().clone(), cwd, contents);
+        let view = SessionView::new(abilities.clone(), handle.session_id().clone(), cwd, contents);
         let (replay_until, replayed, when) = match begin {
             Begin::When(known) => (0, None, Some(known)),
             Begin::Replay(replay) => (replay.until, Some(replay.done), None),
@@ -222,7 +224,10 @@ impl Pump {
         self.published.tell_usage(&mut self.out).await;
         self.flush().await;
         let is_idle = self.handle.state() == AgentState::Idle;
-        self.peer.progress(&self.root, if is_idle { Progress::Ready } else { Progress::GoesOn });
+        self.peer.progress(
+            &self.root,
+            if is_idle { SessionProgress::Ready } else { SessionProgress::GoesOn },
+        );
         // Questions that were open before.
         for question in self.handle.open_questions() {
             self.ask(question);
@@ -233,13 +238,13 @@ impl Pump {
     }
 
     /// Shows what was observed, and what else is there already.
-    async fn observed(&mut self, first: Observed) {
+    async fn observed(&mut self, first: ObserverItem) {
         let mut next = Some(first);
         for _ in 0..BATCH {
             match next.take() {
-                Some(Observed::Event(envelope)) => self.event(&envelope).await,
+                Some(ObserverItem::Event(envelope)) => self.event(&envelope).await,
                 Some(observed) => {
-                    if let Observed::Lost(_) = &observed {
+                    if let ObserverItem::Lost(_) = &observed {
                         self.replay_ends().await;
                     }
                     self.view.observed(&observed, &mut self.out);
@@ -267,7 +272,7 @@ impl Pump {
         if self.holds_back(envelope) {
             return;
         }
-        self.view.event(envelope, Source::Live, &mut self.out);
+        self.view.event(envelope, EventSource::Live, &mut self.out);
         self.question(&envelope.event).await;
         if let AgentEvent::Usage { usage, .. } = &envelope.event
             && let Some(prompt) = self.prompts.front_mut()
@@ -312,7 +317,7 @@ impl Pump {
     async fn replay_ends(&mut self) {
         if let Some(done) = self.replayed.take() {
             for envelope in view::replayable(std::mem::take(&mut self.past)) {
-                self.view.event(&envelope, Source::Replayed, &mut self.out);
+                self.view.event(&envelope, EventSource::Replayed, &mut self.out);
                 if self.out.len() >= BATCH {
                     self.flush().await;
                 }
@@ -330,12 +335,12 @@ impl Pump {
         }
     }
 
-    async fn request(&mut self, request: Request) {
+    async fn request(&mut self, request: AttachedRequest) {
         match request {
-            Request::Prompt { content, withdrawn, received, reply } => {
+            AttachedRequest::Prompt { content, withdrawn, received, reply } => {
                 self.prompt(content, withdrawn, received, reply).await;
             }
-            Request::Set { option, value, reply } => {
+            AttachedRequest::Set { option, value, reply } => {
                 let set = self.set(option, value).await;
                 reply.give(set);
                 self.flush().await;
@@ -343,7 +348,7 @@ impl Pump {
                 self.published.tell_commands(&mut self.out).await;
                 self.flush().await;
             }
-            Request::Refresh => {
+            AttachedRequest::Refresh => {
                 self.published.tell_title(&self.handle, &mut self.out);
                 self.published.tell_options(&mut self.out).await;
                 self.flush().await;
@@ -398,7 +403,7 @@ impl Pump {
     /// Answers what waits: the session is left, or its agent has ended.
     pub(super) fn end(mut self) {
         for error in std::mem::take(&mut self.errors) {
-            self.view.event(&error, Source::Live, &mut self.out);
+            self.view.event(&error, EventSource::Live, &mut self.out);
         }
         self.view.settle(&mut self.out, "the session was closed");
         self.send();

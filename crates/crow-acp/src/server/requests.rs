@@ -11,7 +11,7 @@ use agent_client_protocol::{
 };
 use crow_runtime::OptionKind;
 
-use super::peer::{PromptReply, Reply};
+use super::peer::{PromptReply, RequestReply};
 
 /// Counts how often a client cancelled what a session does. Cheap to clone: clones are one count.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +45,7 @@ impl CancelMark {
 
 /// What a client asks of a session.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum AttachedRequest {
     /// To say something to the agent.
     Prompt {
         content: Vec<ContentBlock>,
@@ -56,7 +56,7 @@ pub(super) enum Request {
         reply: PromptReply,
     },
     /// To set an option.
-    Set { option: OptionName, value: OptionValue, reply: Reply<Vec<SessionConfigOption>> },
+    Set { option: OptionName, value: OptionValue, reply: RequestReply<Vec<SessionConfigOption>> },
     /// To say how title and options were changed from elsewhere.
     Refresh,
 }
@@ -75,7 +75,7 @@ pub(super) enum OptionName {
     OfKind(OptionKind),
 }
 
-impl Request {
+impl AttachedRequest {
     /// Answers that it cannot be done.
     pub(super) fn refuse(self, error: Error) {
         match self {

@@ -18,11 +18,11 @@ use tokio::{
 };
 
 use super::{
-    connection::Connection,
+    connection::AcpConnection,
     identity::AcpIdentity,
     v1, v2,
     ways::Ways,
-    wire::{Wire, lines},
+    wire::{ClientWire, lines},
 };
 
 /// How long a client that said its last word may take to read what it is told.
@@ -47,22 +47,22 @@ impl AcpError {
 /// Serves a product to clients. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct AcpServer {
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
 }
 
 /// What all connections share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ServerShared {
     host: Result<Arc<dyn AgentHost>, String>,
     pub identity: AcpIdentity,
     /// How many connections show a session.
     shown: Mutex<HashMap<SessionId, usize>>,
     /// The connections that were made and may still be there.
-    connections: Mutex<Vec<Weak<Connection>>>,
+    connections: Mutex<Vec<Weak<AcpConnection>>>,
 }
 
 impl AcpServer {
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<ServerShared> {
         &self.shared
     }
 
@@ -79,7 +79,9 @@ impl AcpServer {
 
     fn of(host: Result<Arc<dyn AgentHost>, String>, identity: AcpIdentity) -> Self {
         let shown = Mutex::default();
-        Self { shared: Arc::new(Shared { host, identity, shown, connections: Mutex::default() }) }
+        Self {
+            shared: Arc::new(ServerShared { host, identity, shown, connections: Mutex::default() }),
+        }
     }
 
     /// Serves one client until it is gone: one message per line. The sessions that it opened are closed then, unless
@@ -91,7 +93,7 @@ impl AcpServer {
         outgoing: impl AsyncWrite + Send + Unpin + 'static,
         stop: impl Future<Output = ()>,
     ) -> Result<(), AcpError> {
-        let wire = Arc::new(Wire::default());
+        let wire = Arc::new(ClientWire::default());
         let transport = lines(incoming, outgoing, Arc::clone(&wire));
         self.serve_over(transport, wire, stop).await
     }
@@ -100,11 +102,11 @@ impl AcpServer {
     pub(super) async fn serve_over(
         &self,
         transport: impl ConnectTo<Agent>,
-        wire: Arc<Wire>,
+        wire: Arc<ClientWire>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), AcpError> {
         let ways = Arc::new(Ways::One(Arc::clone(&wire)));
-        let connection = Connection::new(Arc::clone(&self.shared), ways);
+        let connection = AcpConnection::new(Arc::clone(&self.shared), ways);
         self.shared.connected(&connection);
         let agent = agent(&connection);
         let mut served = pin!(ConnectTo::<Agent>::connect_to(transport, agent));
@@ -136,7 +138,7 @@ impl AcpServer {
 }
 
 /// Makes the agent of a connection: the client's first word says which version it speaks.
-pub(super) fn agent(connection: &Arc<Connection>) -> impl ConnectTo<Client> {
+pub(super) fn agent(connection: &Arc<AcpConnection>) -> impl ConnectTo<Client> {
     Agent
         .protocol_router()
         .with_v1(v1::agent(Arc::clone(connection)))
@@ -144,15 +146,15 @@ pub(super) fn agent(connection: &Arc<Connection>) -> impl ConnectTo<Client> {
 }
 
 /// Waits until the sessions are closed, and then a little for the client to read what it is told of that.
-async fn last_words(closing: &mut JoinSet<()>, wire: &Wire) {
+async fn last_words(closing: &mut JoinSet<()>, wire: &ClientWire) {
     // What broke down there has nothing more to say.
     drop(closing.join_next().await);
     sleep(if wire.has_ended() { LAST_WORDS } else { FLUSH }).await;
 }
 
-impl Shared {
+impl ServerShared {
     /// Keeps a connection in mind.
-    pub(super) fn connected(&self, connection: &Arc<Connection>) {
+    pub(super) fn connected(&self, connection: &Arc<AcpConnection>) {
         let mut connections = self.connections();
         connections.retain(|known| known.strong_count() > 0);
         connections.push(Arc::downgrade(connection));
@@ -173,7 +175,7 @@ impl Shared {
         }
     }
 
-    fn connections(&self) -> MutexGuard<'_, Vec<Weak<Connection>>> {
+    fn connections(&self) -> MutexGuard<'_, Vec<Weak<AcpConnection>>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

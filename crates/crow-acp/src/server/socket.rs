@@ -6,12 +6,12 @@ use agent_client_protocol::Lines;
 use axum::extract::ws::{Message, WebSocket};
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _, future::ready, stream};
 
-use super::wire::{JUNK, Wire};
+use super::wire::{ClientWire, JUNK};
 
 /// Makes a transport of a WebSocket.
 pub(super) fn messages(
     socket: WebSocket,
-    wire: Arc<Wire>,
+    wire: Arc<ClientWire>,
 ) -> Lines<
     impl Sink<String, Error = io::Error> + Send + 'static,
     impl Stream<Item = io::Result<String>> + Send + 'static,

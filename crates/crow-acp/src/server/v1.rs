@@ -24,18 +24,18 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::to_raw_value};
 
 use super::{
-    connection::{Connection, Showing},
+    connection::{AcpConnection, ReplayExtent},
     fault::{handle_error, host_error, invalid, prompt_fault},
     initialize,
     list::list,
     parsed::{ParsedRequest, without_quotes},
-    peer::{Peer, Progress, PromptReply, Reply, Waited},
+    peer::{Peer, PromptReply, RequestReply, SessionProgress, WaitedFuture},
     providers,
-    requests::{OptionName, OptionValue, Request},
+    requests::{AttachedRequest, OptionName, OptionValue},
     setup::Setup,
     ways::Ways,
 };
-use crate::view::{ClientAbilities, Outgoing, prompt_blocks};
+use crate::view::{ClientAbilities, SessionUpdateOut, prompt_blocks};
 
 /// A client that speaks version 1.
 #[derive(Debug)]
@@ -45,12 +45,12 @@ struct PeerV1 {
 }
 
 impl Peer for PeerV1 {
-    fn room<'a>(&'a self, session: &'a schema::SessionId) -> Waited<'a, ()> {
+    fn room<'a>(&'a self, session: &'a schema::SessionId) -> WaitedFuture<'a, ()> {
         Box::pin(async move { self.ways.of(&session.0).room().await })
     }
 
-    fn update(&self, update: Outgoing) {
-        let Outgoing { session_id, update } = update;
+    fn update(&self, update: SessionUpdateOut) {
+        let SessionUpdateOut { session_id, update } = update;
         let way = self.ways.of(&session_id.0);
         if way.is_full() {
             return;
@@ -63,7 +63,7 @@ impl Peer for PeerV1 {
     fn ask(
         &self,
         request: RequestPermissionRequest,
-    ) -> Waited<'static, Result<RequestPermissionResponse, Error>> {
+    ) -> WaitedFuture<'static, Result<RequestPermissionResponse, Error>> {
         // Sent now, so that it stands behind what was sent before.
         let sent = self.to.send_request(request);
         Box::pin(sent.block_task())
@@ -72,7 +72,7 @@ impl Peer for PeerV1 {
     fn elicit(
         &self,
         request: CreateElicitationRequest,
-    ) -> Waited<'static, Result<CreateElicitationResponse, Error>> {
+    ) -> WaitedFuture<'static, Result<CreateElicitationResponse, Error>> {
         let sent = self.to.send_request(request);
         Box::pin(sent.block_task())
     }
@@ -80,17 +80,17 @@ impl Peer for PeerV1 {
     fn mcp(
         &self,
         request: MessageMcpRequest,
-    ) -> Waited<'static, Result<MessageMcpResponse, Error>> {
+    ) -> WaitedFuture<'static, Result<MessageMcpResponse, Error>> {
         let sent = self.to.send_request(request);
         Box::pin(sent.block_task())
     }
 
     /// The answer to a prompt is all that this version says.
-    fn progress(&self, _session: &schema::SessionId, _progress: Progress<'_>) {}
+    fn progress(&self, _session: &schema::SessionId, _progress: SessionProgress<'_>) {}
 }
 
 /// Makes the agent of a connection that speaks version 1.
-pub(super) fn agent(connection: Arc<Connection>) -> impl ConnectTo<Client> {
+pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
     let told = Arc::clone(&connection);
     let name = connection.shared.identity.name.clone();
     Agent
@@ -116,7 +116,7 @@ pub(super) fn agent(connection: Arc<Connection>) -> impl ConnectTo<Client> {
 
 /// Takes in what a client tells.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
-pub(super) fn notification_of(connection: &Connection, notification: ClientNotification) {
+pub(super) fn notification_of(connection: &AcpConnection, notification: ClientNotification) {
     match notification {
         ClientNotification::CancelNotification(cancel) => {
             connection.cancel(&id_of(&cancel.session_id));
@@ -129,7 +129,7 @@ pub(super) fn notification_of(connection: &Connection, notification: ClientNotif
 /// Does what a request asks for, or has it done. Never waits: the next message waits meanwhile.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 fn request_of(
-    connection: &Arc<Connection>,
+    connection: &Arc<AcpConnection>,
     peer: Arc<dyn Peer>,
     request: ClientRequest,
     responder: Responder<AgentResponse>,
@@ -156,7 +156,10 @@ fn request_of(
             });
             let option = OptionName::OfKind(OptionKind::ControlFlow);
             let value = OptionValue::Named(request.mode_id.0.to_string());
-            connection.request(&id_of(&request.session_id), Request::Set { option, value, reply });
+            connection.request(
+                &id_of(&request.session_id),
+                AttachedRequest::Set { option, value, reply },
+            );
             Ok(())
         }
         ClientRequest::SetSessionConfigOptionRequest(request) => {
@@ -169,7 +172,7 @@ fn request_of(
     }
 }
 
-fn prompt(connection: &Connection, request: PromptRequest, responder: Responder<AgentResponse>) {
+fn prompt(connection: &AcpConnection, request: PromptRequest, responder: Responder<AgentResponse>) {
     let withdrawn = Some(responder.cancellation());
     let reply = PromptReply::Ended(reply(responder, AgentResponse::PromptResponse));
     let id = id_of(&request.session_id);
@@ -177,7 +180,7 @@ fn prompt(connection: &Connection, request: PromptRequest, responder: Responder<
 }
 
 fn set_option(
-    connection: &Connection,
+    connection: &AcpConnection,
     request: SetSessionConfigOptionRequest,
     responder: Responder<AgentResponse>,
 ) -> Result<(), Error> {
@@ -190,13 +193,13 @@ fn set_option(
     let reply = reply(responder, |options| {
         AgentResponse::SetSessionConfigOptionResponse(SetSessionConfigOptionResponse::new(options))
     });
-    connection.request(&id_of(&request.session_id), Request::Set { option, value, reply });
+    connection.request(&id_of(&request.session_id), AttachedRequest::Set { option, value, reply });
     Ok(())
 }
 
 /// Answers what takes a while.
 async fn answer_of(
-    connection: Arc<Connection>,
+    connection: Arc<AcpConnection>,
     peer: Arc<dyn Peer>,
     request: ClientRequest,
     responder: Responder<AgentResponse>,
@@ -213,12 +216,12 @@ async fn answer_of(
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 pub(super) async fn session(
-    connection: &Connection,
+    connection: &AcpConnection,
     peer: Arc<dyn Peer>,
     request: ClientRequest,
     known: &mut Option<tokio::sync::oneshot::Sender<()>>,
 ) -> Result<AgentResponse, Error> {
-    let mut shown = |shown: super::connection::Shown| {
+    let mut shown = |shown: super::connection::DisclosedSession| {
         *known = shown.known;
         (shown.id.as_str().to_owned(), shown.options, shown.modes)
     };
@@ -241,7 +244,7 @@ pub(super) async fn session(
             )
             .working_in(request.cwd);
             let id = id_of(&request.session_id);
-            let opened = connection.open(peer, id, setup, Showing::Everything).await?;
+            let opened = connection.open(peer, id, setup, ReplayExtent::Everything).await?;
             let (_, options, modes) = shown(opened);
             let answer = LoadSessionResponse::new().modes(modes).config_options(options);
             AgentResponse::LoadSessionResponse(answer)
@@ -254,7 +257,7 @@ pub(super) async fn session(
             )
             .working_in(request.cwd);
             let id = id_of(&request.session_id);
-            let opened = connection.open(peer, id, setup, Showing::FromHereOn).await?;
+            let opened = connection.open(peer, id, setup, ReplayExtent::FromHereOn).await?;
             let (_, options, modes) = shown(opened);
             let answer = ResumeSessionResponse::new().modes(modes).config_options(options);
             AgentResponse::ResumeSessionResponse(answer)
@@ -277,7 +280,10 @@ pub(super) async fn session(
 
 /// Answers what concerns sessions that need not be open, and who uses the agent.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
-async fn stored(connection: &Connection, request: ClientRequest) -> Result<AgentResponse, Error> {
+async fn stored(
+    connection: &AcpConnection,
+    request: ClientRequest,
+) -> Result<AgentResponse, Error> {
     let host = connection.shared.host()?;
     Ok(match request {
         ClientRequest::ListSessionsRequest(request) => {
@@ -330,11 +336,11 @@ async fn stored(connection: &Connection, request: ClientRequest) -> Result<Agent
     })
 }
 
-fn extension(connection: &Connection, method: &str, params: &str) -> Result<Value, Error> {
+fn extension(connection: &AcpConnection, method: &str, params: &str) -> Result<Value, Error> {
     // The library takes the underscore away.
     match method.trim_start_matches('_') {
         "session/steering" => {
-            let asked: Steering = serde_json::from_str(params)
+            let asked: SteerRequest = serde_json::from_str(params)
                 .map_err(|error| invalid(without_quotes(&error.to_string())))?;
             steer(connection, asked)
         }
@@ -345,12 +351,12 @@ fn extension(connection: &Connection, method: &str, params: &str) -> Result<Valu
 /// Words in the middle of a run: an extension that several agents and clients have.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Steering {
+struct SteerRequest {
     session_id: schema::SessionId,
     prompt: Vec<ContentBlock>,
 }
 
-fn steer(connection: &Connection, asked: Steering) -> Result<Value, Error> {
+fn steer(connection: &AcpConnection, asked: SteerRequest) -> Result<Value, Error> {
     let handle = connection.handle(&id_of(&asked.session_id))?;
     let cwd = handle.metadata().crow().cwd;
     let blocks = prompt_blocks(asked.prompt, &cwd).map_err(|fault| prompt_fault(&fault))?;
@@ -362,8 +368,8 @@ fn steer(connection: &Connection, asked: Steering) -> Result<Value, Error> {
 fn reply<T: 'static>(
     responder: Responder<AgentResponse>,
     answer: impl FnOnce(T) -> AgentResponse + Send + 'static,
-) -> Reply<T> {
-    Reply::new(move |result: Result<T, Error>| {
+) -> RequestReply<T> {
+    RequestReply::new(move |result: Result<T, Error>| {
         // A client that is gone needs no answer.
         drop(responder.respond_with_result(result.map(answer)));
     })

@@ -16,18 +16,18 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::{
-    connection::Connection,
+    connection::AcpConnection,
     convert,
     fault::{host_error, invalid},
     initialize,
     parsed::without_quotes,
-    peer::{Peer, Progress, PromptReply, Reply, Waited},
+    peer::{Peer, PromptReply, RequestReply, SessionProgress, WaitedFuture},
     providers,
-    requests::{OptionName, OptionValue, Request},
+    requests::{AttachedRequest, OptionName, OptionValue},
     v1 as version_1,
     ways::Ways,
 };
-use crate::view::{self, ClientAbilities, Outgoing};
+use crate::view::{self, ClientAbilities, SessionUpdateOut};
 
 /// A client that speaks version 2.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl PeerV2 {
         &self,
         method: &str,
         params: Result<Value, Error>,
-    ) -> Waited<'static, Result<T, Error>> {
+    ) -> WaitedFuture<'static, Result<T, Error>> {
         let sent = params
             .and_then(|params| UntypedMessage::new(method, params))
             .map(|request| self.to.send_request(request));
@@ -64,12 +64,12 @@ impl PeerV2 {
 }
 
 impl Peer for PeerV2 {
-    fn room<'a>(&'a self, session: &'a v1::SessionId) -> Waited<'a, ()> {
+    fn room<'a>(&'a self, session: &'a v1::SessionId) -> WaitedFuture<'a, ()> {
         Box::pin(async move { self.ways.of(&session.0).room().await })
     }
 
-    fn update(&self, update: Outgoing) {
-        let Outgoing { session_id, update } = update;
+    fn update(&self, update: SessionUpdateOut) {
+        let SessionUpdateOut { session_id, update } = update;
         for update in convert::updates(&update) {
             self.tell(&session_id, update);
         }
@@ -78,37 +78,37 @@ impl Peer for PeerV2 {
     fn ask(
         &self,
         request: v1::RequestPermissionRequest,
-    ) -> Waited<'static, Result<v1::RequestPermissionResponse, Error>> {
+    ) -> WaitedFuture<'static, Result<v1::RequestPermissionResponse, Error>> {
         self.request("session/request_permission", convert::permission(&request))
     }
 
     fn elicit(
         &self,
         request: v1::CreateElicitationRequest,
-    ) -> Waited<'static, Result<v1::CreateElicitationResponse, Error>> {
+    ) -> WaitedFuture<'static, Result<v1::CreateElicitationResponse, Error>> {
         self.request("elicitation/create", json_of(request))
     }
 
     fn mcp(
         &self,
         request: v1::MessageMcpRequest,
-    ) -> Waited<'static, Result<v1::MessageMcpResponse, Error>> {
+    ) -> WaitedFuture<'static, Result<v1::MessageMcpResponse, Error>> {
         self.request("mcp/message", json_of(request))
     }
 
-    fn progress(&self, session: &v1::SessionId, progress: Progress<'_>) {
+    fn progress(&self, session: &v1::SessionId, progress: SessionProgress<'_>) {
         let state = match progress {
-            Progress::Began { message_id, prompt } => {
+            SessionProgress::Began { message_id, prompt } => {
                 let said = json!({
                     "sessionUpdate": "user_message", "messageId": message_id, "content": prompt,
                 });
                 self.tell(session, convert::object(said));
                 json!({ "state": "running" })
             }
-            Progress::GoesOn => json!({ "state": "running" }),
-            Progress::Waits => json!({ "state": "requires_action" }),
-            Progress::Ready => json!({ "state": "idle" }),
-            Progress::Ended(response) => convert::ended(response),
+            SessionProgress::GoesOn => json!({ "state": "running" }),
+            SessionProgress::Waits => json!({ "state": "requires_action" }),
+            SessionProgress::Ready => json!({ "state": "idle" }),
+            SessionProgress::Ended(response) => convert::ended(response),
         };
         let mut update = convert::object(state);
         update.insert("sessionUpdate".to_owned(), json!("state_update"));
@@ -117,7 +117,7 @@ impl Peer for PeerV2 {
 }
 
 /// Makes the agent of a connection that speaks version 2.
-pub(super) fn agent(connection: Arc<Connection>) -> impl ConnectTo<Client> {
+pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
     let told = Arc::clone(&connection);
     let name = connection.shared.identity.name.clone();
     Agent
@@ -147,7 +147,7 @@ pub(super) fn agent(connection: Arc<Connection>) -> impl ConnectTo<Client> {
 
 /// Does what a request asks for, or has it done. Never waits.
 fn request_of(
-    connection: &Arc<Connection>,
+    connection: &Arc<AcpConnection>,
     peer: Arc<dyn Peer>,
     request: UntypedMessage,
     responder: Responder<Value>,
@@ -173,7 +173,7 @@ fn request_of(
     }
 }
 
-fn introduction(connection: &Connection, said: &v1::InitializeRequest) -> Value {
+fn introduction(connection: &AcpConnection, said: &v1::InitializeRequest) -> Value {
     let identity = &connection.shared.identity;
     let own = providers::announced(&connection.shared, initialize::initialize(identity, said));
     let sessions = &own.agent_capabilities.session_capabilities;
@@ -201,12 +201,13 @@ fn introduction(connection: &Connection, said: &v1::InitializeRequest) -> Value 
     })
 }
 
-fn prompt(connection: &Connection, params: Value, responder: Responder<Value>) {
+fn prompt(connection: &AcpConnection, params: Value, responder: Responder<Value>) {
     let withdrawn = Some(responder.cancellation());
-    let reply = PromptReply::Inserted(Reply::new(move |message_id: Result<String, Error>| {
-        // A client that is gone needs no answer.
-        drop(responder.respond_with_result(message_id.map(|id| json!({ "messageId": id }))));
-    }));
+    let reply =
+        PromptReply::Inserted(RequestReply::new(move |message_id: Result<String, Error>| {
+            // A client that is gone needs no answer.
+            drop(responder.respond_with_result(message_id.map(|id| json!({ "messageId": id }))));
+        }));
     match read::<v1::PromptRequest>(params) {
         Ok(request) => {
             connection.prompt(&id_of(&request.session_id), request.prompt, withdrawn, reply);
@@ -233,8 +234,8 @@ struct SetOption {
     value: ValueOfOption,
 }
 
-fn set_option(connection: &Connection, params: Value, responder: Responder<Value>) {
-    let reply = Reply::new(move |options: Result<Vec<v1::SessionConfigOption>, Error>| {
+fn set_option(connection: &AcpConnection, params: Value, responder: Responder<Value>) {
+    let reply = RequestReply::new(move |options: Result<Vec<v1::SessionConfigOption>, Error>| {
         let answer = options.map(|options| json!({ "configOptions": convert::options(&options) }));
         // A client that is gone needs no answer.
         drop(responder.respond_with_result(answer));
@@ -246,7 +247,7 @@ fn set_option(connection: &Connection, params: Value, responder: Responder<Value
                 ValueOfOption::Id { value } => OptionValue::Named(value),
                 ValueOfOption::Boolean { value } => OptionValue::Switched(value),
             };
-            connection.request(&id_of(&session_id), Request::Set { option, value, reply });
+            connection.request(&id_of(&session_id), AttachedRequest::Set { option, value, reply });
         }
         Err(error) => reply.give(Err(error)),
     }
@@ -254,7 +255,7 @@ fn set_option(connection: &Connection, params: Value, responder: Responder<Value
 
 /// Answers what takes a while.
 async fn answer_of(
-    connection: Arc<Connection>,
+    connection: Arc<AcpConnection>,
     peer: Arc<dyn Peer>,
     method: String,
     params: Value,
@@ -271,7 +272,7 @@ async fn answer_of(
 }
 
 async fn answer(
-    connection: &Connection,
+    connection: &AcpConnection,
     peer: Arc<dyn Peer>,
     method: &str,
     params: Value,

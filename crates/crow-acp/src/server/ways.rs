@@ -5,15 +5,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::wire::Wire;
+use super::wire::ClientWire;
 
 /// The ways to a client.
 #[derive(Debug)]
 pub(super) enum Ways {
     /// Standard streams and WebSocket.
-    One(Arc<Wire>),
+    One(Arc<ClientWire>),
     /// A stream of events for each session, by its id.
-    OfSessions(Mutex<HashMap<String, Arc<Wire>>>),
+    OfSessions(Mutex<HashMap<String, Arc<ClientWire>>>),
 }
 
 impl Ways {
@@ -23,7 +23,7 @@ impl Ways {
     }
 
     /// Returns the way on which the updates of a session go.
-    pub(super) fn of(&self, session: &str) -> Arc<Wire> {
+    pub(super) fn of(&self, session: &str) -> Arc<ClientWire> {
         match self {
             Self::One(wire) => Arc::clone(wire),
             Self::OfSessions(wires) => {

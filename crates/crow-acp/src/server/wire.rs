@@ -41,14 +41,14 @@ const UPDATE_WITHIN: usize = 64;
 ///
 /// The library queues without a bound. Whoever sends many waits for [`room`](Self::room) before each.
 #[derive(Debug, Default)]
-pub(super) struct Wire {
+pub(super) struct ClientWire {
     sent: AtomicU64,
     written: AtomicU64,
     moved: Notify,
     ended: CancellationToken,
 }
 
-impl Wire {
+impl ClientWire {
     /// Waits until one more update may be sent. Returns at once where nothing waits.
     pub(super) async fn room(&self) {
         loop {
@@ -103,7 +103,7 @@ impl Wire {
 pub(super) fn lines(
     incoming: impl AsyncRead + Send + Unpin + 'static,
     outgoing: impl AsyncWrite + Send + Unpin + 'static,
-    wire: Arc<Wire>,
+    wire: Arc<ClientWire>,
 ) -> Lines<
     impl Sink<String, Error = io::Error> + Send + 'static,
     impl Stream<Item = io::Result<String>> + Send + 'static,
@@ -168,7 +168,7 @@ struct LineSink<W> {
     writer: W,
     line: Vec<u8>,
     written: usize,
-    wire: Arc<Wire>,
+    wire: Arc<ClientWire>,
 }
 
 impl<W: AsyncWrite + Unpin> LineSink<W> {
@@ -246,14 +246,14 @@ mod tests {
 
     #[test]
     fn what_nobody_waits_for_is_bounded_as_well() {
-        let wire = Wire::default();
+        let wire = ClientWire::default();
         let sent = (0..2 * MOST_UPDATES).filter(|_| !wire.is_full()).map(|_| wire.sent()).count();
         assert_eq!(sent as u64, MOST_UPDATES);
     }
 
     #[tokio::test]
     async fn whoever_sends_much_waits_until_it_is_written() {
-        let wire = Wire::default();
+        let wire = ClientWire::default();
         for _ in 0..WAITING_UPDATES {
             wire.room().await;
             wire.sent();

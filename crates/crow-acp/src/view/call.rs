@@ -14,14 +14,14 @@ use crow_core::{
 use serde_json::Value;
 
 use super::{
-    child::{Stage, acp_id},
+    child::{ChildDisplay, acp_id},
     content::{fenced_command, prose, raw},
     diff::of_preview,
-    event::{At, View},
-    kind::{Body, Rank, Showing, showing},
+    event::{EventPosition, SessionView},
+    kind::{Rank, ResultDisplay, ToolDisplay, showing},
     location,
-    open_call::{Key, OpenCall},
-    outgoing::Outgoing,
+    open_call::{CallKeyInView, OpenCallView},
+    outgoing::SessionUpdateOut,
     terminal,
     text::title,
     who::only,
@@ -29,14 +29,14 @@ use super::{
 
 /// The calls of all agents of a session.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    open: Vec<OpenCall>,
+pub(super) struct CallViews {
+    open: Vec<OpenCallView>,
     /// How many calls were shown for each key: models may use an id again.
-    count: HashMap<Key, u32>,
+    count: HashMap<CallKeyInView, u32>,
     /// Calls that were ended for the client before they ended.
-    settled: HashSet<Key>,
+    settled: HashSet<CallKeyInView>,
     /// Calls that are shown although others of their kind are not: the user was asked.
-    asked_about: HashSet<Key>,
+    asked_about: HashSet<CallKeyInView>,
 }
 
 /// What is known of a call.
@@ -47,57 +47,57 @@ pub(super) struct Facts<'a> {
     pub(super) arguments: &'a Value,
 }
 
-impl Calls {
-    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut OpenCall> {
+impl CallViews {
+    pub(super) fn get_mut(&mut self, key: &CallKeyInView) -> Option<&mut OpenCallView> {
         self.open.iter_mut().find(|call| call.key == *key)
     }
 
-    pub(super) fn is_open(&self, key: &Key) -> bool {
+    pub(super) fn is_open(&self, key: &CallKeyInView) -> bool {
         self.open.iter().any(|call| call.key == *key)
     }
 
-    pub(super) fn open_keys(&self) -> impl Iterator<Item = &Key> {
+    pub(super) fn open_keys(&self) -> impl Iterator<Item = &CallKeyInView> {
         self.open.iter().map(|call| &call.key)
     }
 
-    pub(super) fn take(&mut self, key: &Key) -> Option<OpenCall> {
+    pub(super) fn take(&mut self, key: &CallKeyInView) -> Option<OpenCallView> {
         let index = self.open.iter().position(|call| call.key == *key)?;
         Some(self.open.remove(index))
     }
 
-    pub(super) fn push(&mut self, call: OpenCall) {
+    pub(super) fn push(&mut self, call: OpenCallView) {
         self.open.push(call);
     }
 
     /// Returns whether a call was ended for the client already.
-    pub(super) fn is_settled(&self, key: &Key) -> bool {
+    pub(super) fn is_settled(&self, key: &CallKeyInView) -> bool {
         self.settled.contains(key)
     }
 
     /// A model asks for a call: what became of one of the same id is over.
-    pub(super) fn begin_anew(&mut self, key: &Key) {
+    pub(super) fn begin_anew(&mut self, key: &CallKeyInView) {
         self.settled.remove(key);
     }
 
-    pub(super) fn is_asked_about(&self, key: &Key) -> bool {
+    pub(super) fn is_asked_about(&self, key: &CallKeyInView) -> bool {
         self.asked_about.contains(key)
     }
 
-    pub(super) fn ask_about(&mut self, key: Key) {
+    pub(super) fn ask_about(&mut self, key: CallKeyInView) {
         self.asked_about.insert(key);
     }
 
-    pub(super) fn forget(&mut self, key: &Key) {
+    pub(super) fn forget(&mut self, key: &CallKeyInView) {
         self.asked_about.remove(key);
     }
 
     pub(super) fn open_id(&self, session: &SessionId, call: &CallId) -> Option<ToolCallId> {
-        let is_it = |open: &&OpenCall| open.key.0 == *session && open.key.1 == *call;
+        let is_it = |open: &&OpenCallView| open.key.0 == *session && open.key.1 == *call;
         self.open.iter().find(is_it).map(|call| call.id.clone())
     }
 
     pub(super) fn title(&self, session: &SessionId, call: &CallId) -> Option<String> {
-        let is_it = |open: &&OpenCall| open.key.0 == *session && open.key.1 == *call;
+        let is_it = |open: &&OpenCallView| open.key.0 == *session && open.key.1 == *call;
         self.open.iter().find(is_it).map(|call| call.title.clone())
     }
 
@@ -111,12 +111,14 @@ impl Calls {
     /// Gives a call an id that no other call of the client's session has, and that is the same in a replay.
     ///
     /// Calls of agents that the client does not know as sessions bear the session in their id.
-    pub(super) fn new_id(&mut self, key: &Key, stage: &Stage) -> ToolCallId {
+    pub(super) fn new_id(&mut self, key: &CallKeyInView, stage: &ChildDisplay) -> ToolCallId {
         let count = self.count.entry(key.clone()).or_insert(0);
         *count += 1;
         match stage {
-            Stage::Session(_) => name(&key.1, *count),
-            Stage::Below(_) => ToolCallId::new(format!("{}/{}", key.0, name(&key.1, *count))),
+            ChildDisplay::Session(_) => name(&key.1, *count),
+            ChildDisplay::Below(_) => {
+                ToolCallId::new(format!("{}/{}", key.0, name(&key.1, *count)))
+            }
         }
     }
 
@@ -133,18 +135,23 @@ impl Calls {
     }
 
     pub(super) fn is_behind(&self) -> bool {
-        self.open.iter().any(OpenCall::is_behind)
+        self.open.iter().any(OpenCallView::is_behind)
     }
 
-    pub(super) fn catch_up(&mut self, out: &mut Vec<Outgoing>) {
-        out.extend(self.open.iter_mut().filter_map(OpenCall::catch_up));
+    pub(super) fn catch_up(&mut self, out: &mut Vec<SessionUpdateOut>) {
+        out.extend(self.open.iter_mut().filter_map(OpenCallView::catch_up));
     }
 
     /// Ends all calls that `which` names.
-    fn settle(&mut self, which: impl Fn(&OpenCall) -> bool, why: &str, out: &mut Vec<Outgoing>) {
+    fn settle(
+        &mut self,
+        which: impl Fn(&OpenCallView) -> bool,
+        why: &str,
+        out: &mut Vec<SessionUpdateOut>,
+    ) {
         let (ended, open) = std::mem::take(&mut self.open).into_iter().partition(which);
         self.open = open;
-        for call in Vec::<OpenCall>::into_iter(ended) {
+        for call in Vec::<OpenCallView>::into_iter(ended) {
             settle(call, why, &mut self.settled, out);
         }
     }
@@ -157,7 +164,12 @@ fn name(call: &CallId, count: u32) -> ToolCallId {
     }
 }
 
-fn settle(mut call: OpenCall, why: &str, settled: &mut HashSet<Key>, out: &mut Vec<Outgoing>) {
+fn settle(
+    mut call: OpenCallView,
+    why: &str,
+    settled: &mut HashSet<CallKeyInView>,
+    out: &mut Vec<SessionUpdateOut>,
+) {
     out.extend(call.catch_up());
     let mut content = call.content.clone();
     content.push(prose(why));
@@ -173,32 +185,32 @@ fn settle(mut call: OpenCall, why: &str, settled: &mut HashSet<Key>, out: &mut V
     settled.insert(call.key);
 }
 
-impl View {
-    /// Returns whether [`View::flush`] has something to tell.
+impl SessionView {
+    /// Returns whether [`SessionView::flush`] has something to tell.
     pub(crate) fn is_behind(&self) -> bool {
         self.calls.is_behind()
     }
 
     /// Tells what is shown as a whole each time: what runs printed and agents below calls said since the last time. The
     /// caller does so as often as it wants it to be seen; ends of calls tell it all the same.
-    pub(crate) fn flush(&mut self, out: &mut Vec<Outgoing>) {
+    pub(crate) fn flush(&mut self, out: &mut Vec<SessionUpdateOut>) {
         self.calls.catch_up(out);
     }
 
     /// Ends every call that is open for the client, so that nothing is shown as under way that is not. What comes of
     /// them later is not shown.
-    pub(crate) fn settle(&mut self, out: &mut Vec<Outgoing>, why: &str) {
+    pub(crate) fn settle(&mut self, out: &mut Vec<SessionUpdateOut>, why: &str) {
         self.calls.settle(|_| true, why, out);
     }
 
     /// Ends the open calls of one agent.
-    pub(super) fn settle_session(&mut self, at: &mut At<'_>, why: &str) {
+    pub(super) fn settle_session(&mut self, at: &mut EventPosition<'_>, why: &str) {
         let session = &at.who.session;
         self.calls.settle(|call| call.key.0 == *session, why, at.out);
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
-    pub(super) fn show_call(&mut self, at: &mut At<'_>, event: &AgentEvent) {
+    pub(super) fn show_call(&mut self, at: &mut EventPosition<'_>, event: &AgentEvent) {
         match event {
             AgentEvent::CallPending { call_id, tool, title, arguments, preview } => {
                 let facts = Facts { tool, title, arguments };
@@ -241,7 +253,7 @@ impl View {
 
     fn on_pending(
         &mut self,
-        at: &mut At<'_>,
+        at: &mut EventPosition<'_>,
         call_id: &CallId,
         facts: Facts<'_>,
         preview: Option<&Patch>,
@@ -253,7 +265,7 @@ impl View {
         self.open_call(at, key, facts, (ToolCallStatus::Pending, preview));
     }
 
-    fn on_start(&mut self, at: &mut At<'_>, call_id: &CallId, facts: Facts<'_>) {
+    fn on_start(&mut self, at: &mut EventPosition<'_>, call_id: &CallId, facts: Facts<'_>) {
         let key = (at.who.session.clone(), call_id.clone());
         self.note_step(at, facts.title);
         if !self.is_to_show(at, &key, facts.tool) {
@@ -266,7 +278,12 @@ impl View {
     }
 
     /// Shows the call that a question is about, whatever it is.
-    fn on_question(&mut self, at: &mut At<'_>, call_id: &CallId, (tool, title): (&str, &str)) {
+    fn on_question(
+        &mut self,
+        at: &mut EventPosition<'_>,
+        call_id: &CallId,
+        (tool, title): (&str, &str),
+    ) {
         let key = (at.who.session.clone(), call_id.clone());
         self.calls.ask_about(key.clone());
         if self.is_to_show(at, &key, tool) && !self.calls.is_open(&key) {
@@ -276,12 +293,17 @@ impl View {
         }
     }
 
-    pub(super) fn arguments(&self, key: &Key) -> Value {
+    pub(super) fn arguments(&self, key: &CallKeyInView) -> Value {
         self.asked.get(key).map(|(_, arguments)| arguments.clone()).unwrap_or_default()
     }
 
     /// Returns whether the client is shown a call as such, and was not told of its end.
-    pub(super) fn is_to_show(&self, at: &At<'_>, key: &Key, tool: &str) -> bool {
+    pub(super) fn is_to_show(
+        &self,
+        at: &EventPosition<'_>,
+        key: &CallKeyInView,
+        tool: &str,
+    ) -> bool {
         if self.calls.is_settled(key) {
             return false;
         }
@@ -289,27 +311,27 @@ impl View {
             return true;
         }
         match (showing(tool).rank, at.stage) {
-            (Rank::Hidden, _) | (Rank::Minor, Stage::Below(_)) => false,
-            (Rank::Minor, Stage::Session(_)) | (Rank::Major, _) => true,
+            (Rank::Hidden, _) | (Rank::Minor, ChildDisplay::Below(_)) => false,
+            (Rank::Minor, ChildDisplay::Session(_)) | (Rank::Major, _) => true,
         }
     }
 
     /// Shows a call for the first time.
     pub(super) fn open_call(
         &mut self,
-        at: &mut At<'_>,
-        key: Key,
+        at: &mut EventPosition<'_>,
+        key: CallKeyInView,
         facts: Facts<'_>,
         (status, preview): (ToolCallStatus, Option<&Patch>),
     ) {
         let showing = showing(facts.tool);
         let command = facts.arguments.get("command").and_then(Value::as_str);
-        let command = command.filter(|_| showing.body == Body::Command);
+        let command = command.filter(|_| showing.body == ResultDisplay::Command);
         let words = title(command.unwrap_or(facts.title));
         let head = command.filter(|command| words != command.trim());
         let prefix = match at.stage {
-            Stage::Session(_) => String::new(),
-            Stage::Below(_) => at.who.prefix(),
+            ChildDisplay::Session(_) => String::new(),
+            ChildDisplay::Below(_) => at.who.prefix(),
         };
         let mut call = self.new_call(at, key, (format!("{prefix}{words}"), showing));
         call.status = status;
@@ -347,12 +369,12 @@ impl View {
     /// Makes a call that the client is to be told of.
     pub(super) fn new_call(
         &mut self,
-        at: &At<'_>,
-        key: Key,
-        (title, showing): (String, Showing),
-    ) -> OpenCall {
+        at: &EventPosition<'_>,
+        key: CallKeyInView,
+        (title, showing): (String, ToolDisplay),
+    ) -> OpenCallView {
         let id = self.calls.new_id(&key, at.stage);
-        OpenCall::new(key, id, self.session_of(at.stage), at.who.clone(), (title, showing))
+        OpenCallView::new(key, id, self.session_of(at.stage), at.who.clone(), (title, showing))
     }
 
     /// Returns whether a command is shown in a terminal: one in the background prints nothing into its call.
@@ -365,15 +387,15 @@ impl View {
     /// Shows a call that is over when it is first heard of.
     pub(super) fn done_call(
         &mut self,
-        at: &mut At<'_>,
+        at: &mut EventPosition<'_>,
         id: &str,
         (title, name): (String, &str),
-        (showing, status): (Showing, ToolCallStatus),
+        (showing, status): (ToolDisplay, ToolCallStatus),
         content: Vec<ToolCallContent>,
     ) {
         let session = match at.stage {
-            Stage::Session(session) => session.clone(),
-            Stage::Below(_) => acp_id(&self.root),
+            ChildDisplay::Session(session) => session.clone(),
+            ChildDisplay::Below(_) => acp_id(&self.root),
         };
         let call = ToolCall::new(ToolCallId::new(id), title)
             .name(name)

@@ -12,15 +12,15 @@ use crow_core::{
 };
 
 use super::{
-    event::{At, View},
-    outgoing::Outgoing,
+    event::{EventPosition, SessionView},
+    outgoing::SessionUpdateOut,
     text::title,
     who::Who,
 };
 
 /// Where an agent's words are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ChildDisplay {
     /// As the words of a session that the client knows.
     Session(AcpSessionId),
     /// In this call, if it is open.
@@ -29,18 +29,18 @@ pub(super) enum Stage {
 
 /// An agent that is not the primary.
 #[derive(Debug)]
-pub(super) struct Child {
+pub(super) struct ChildView {
     pub(super) parent: SessionId,
     /// The call that started it.
     call: Option<CallId>,
     role: AgentRole,
-    state: State,
+    state: ChildState,
     /// How many messages went between it and its parent.
     messages: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ChildState {
     Unknown,
     Running,
     Asking,
@@ -58,11 +58,15 @@ pub(super) fn acp_id(session: &SessionId) -> AcpSessionId {
     AcpSessionId::new(session.as_str())
 }
 
-impl View {
+impl SessionView {
     /// Returns where an event is shown. The first one of an agent announces the agent.
-    pub(super) fn stage(&mut self, envelope: &Envelope, out: &mut Vec<Outgoing>) -> Stage {
+    pub(super) fn stage(
+        &mut self,
+        envelope: &Envelope,
+        out: &mut Vec<SessionUpdateOut>,
+    ) -> ChildDisplay {
         if envelope.session_id == self.root {
-            return Stage::Session(acp_id(&self.root));
+            return ChildDisplay::Session(acp_id(&self.root));
         }
         if !self.children.contains_key(&envelope.session_id) {
             self.announce(envelope, out);
@@ -70,16 +74,16 @@ impl View {
         self.stage_at(&envelope.session_id, &envelope.agent, envelope.role)
     }
 
-    pub(super) fn stage_of(&self, who: &Who) -> Stage {
+    pub(super) fn stage_of(&self, who: &Who) -> ChildDisplay {
         self.stage_at(&who.session, &who.agent, who.role)
     }
 
-    fn stage_at(&self, session: &SessionId, agent: &str, role: AgentRole) -> Stage {
+    fn stage_at(&self, session: &SessionId, agent: &str, role: AgentRole) -> ChildDisplay {
         if *session == self.root || self.abilities.subagents.is_yes() {
-            return Stage::Session(acp_id(session));
+            return ChildDisplay::Session(acp_id(session));
         }
-        let Some(child) = self.children.get(session) else { return Stage::Below(None) };
-        Stage::Below(match role {
+        let Some(child) = self.children.get(session) else { return ChildDisplay::Below(None) };
+        ChildDisplay::Below(match role {
             AgentRole::Coagent => self.calls.open_review(&child.parent, agent),
             AgentRole::Primary | AgentRole::Subagent => {
                 child.call.as_ref().and_then(|call| self.calls.open_id(&child.parent, call))
@@ -88,8 +92,12 @@ impl View {
     }
 
     /// Returns the call below which the agent works, open or not.
-    pub(super) fn parent_call(&self, envelope: &Envelope, stage: &Stage) -> Option<ToolCallId> {
-        if let Stage::Below(Some(anchor)) = stage {
+    pub(super) fn parent_call(
+        &self,
+        envelope: &Envelope,
+        stage: &ChildDisplay,
+    ) -> Option<ToolCallId> {
+        if let ChildDisplay::Below(Some(anchor)) = stage {
             return Some(anchor.clone());
         }
         let child = self.children.get(&envelope.session_id)?;
@@ -100,20 +108,20 @@ impl View {
     }
 
     /// The session in which an agent's calls are shown.
-    pub(super) fn session_of(&self, stage: &Stage) -> AcpSessionId {
+    pub(super) fn session_of(&self, stage: &ChildDisplay) -> AcpSessionId {
         match stage {
-            Stage::Session(session) => session.clone(),
-            Stage::Below(_) => acp_id(&self.root),
+            ChildDisplay::Session(session) => session.clone(),
+            ChildDisplay::Below(_) => acp_id(&self.root),
         }
     }
 
-    fn announce(&mut self, envelope: &Envelope, out: &mut Vec<Outgoing>) {
+    fn announce(&mut self, envelope: &Envelope, out: &mut Vec<SessionUpdateOut>) {
         let parent = envelope.parent.as_ref();
-        let child = Child {
+        let child = ChildView {
             parent: parent.map_or_else(|| self.root.clone(), |parent| parent.session_id.clone()),
             call: parent.and_then(|parent| parent.call_id.clone()),
             role: envelope.role,
-            state: State::Unknown,
+            state: ChildState::Unknown,
             messages: 0,
         };
         if self.abilities.subagents.is_yes() {
@@ -126,14 +134,14 @@ impl View {
             }
             let (session_id, update) =
                 (acp_id(&child.parent), SessionUpdate::SubagentUpdate(update));
-            out.push(Outgoing { session_id, update });
+            out.push(SessionUpdateOut { session_id, update });
         }
         self.children.insert(envelope.session_id.clone(), child);
     }
 
     /// Shows what becomes of other agents than the one whose event it is.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
-    pub(super) fn show_others(&mut self, at: &mut At<'_>, event: &AgentEvent) {
+    pub(super) fn show_others(&mut self, at: &mut EventPosition<'_>, event: &AgentEvent) {
         match event {
             AgentEvent::Handoff { to, prompt, .. } => self.begin_review(at, to, Some(prompt)),
             AgentEvent::CoagentStart { coagent, .. } => self.begin_review(at, coagent, None),
@@ -143,30 +151,30 @@ impl View {
             AgentEvent::CoagentEnd { coagent, .. } => self.end_review(at, coagent, None),
             AgentEvent::SubagentEnd { child_id, result, .. } => {
                 self.message(at, child_id, Direction::ToParent, &[result.as_str().into()]);
-                self.set_child_state(at, child_id, State::Idle, None);
+                self.set_child_state(at, child_id, ChildState::Idle, None);
             }
             // The first event of the subagent itself announces it: that stands in the log, too.
             _ => {}
         }
     }
 
-    pub(super) fn child_works(&mut self, at: &mut At<'_>) {
-        self.set_child_state(at, &at.who.session.clone(), State::Running, None);
+    pub(super) fn child_works(&mut self, at: &mut EventPosition<'_>) {
+        self.set_child_state(at, &at.who.session.clone(), ChildState::Running, None);
     }
 
-    pub(super) fn child_asks(&mut self, at: &mut At<'_>) {
-        self.set_child_state(at, &at.who.session.clone(), State::Asking, None);
+    pub(super) fn child_asks(&mut self, at: &mut EventPosition<'_>) {
+        self.set_child_state(at, &at.who.session.clone(), ChildState::Asking, None);
     }
 
-    pub(super) fn child_rests(&mut self, at: &mut At<'_>, end: Option<&TurnEnd>) {
-        self.set_child_state(at, &at.who.session.clone(), State::Idle, end);
+    pub(super) fn child_rests(&mut self, at: &mut EventPosition<'_>, end: Option<&TurnEnd>) {
+        self.set_child_state(at, &at.who.session.clone(), ChildState::Idle, end);
     }
 
     fn set_child_state(
         &mut self,
-        at: &mut At<'_>,
+        at: &mut EventPosition<'_>,
         session: &SessionId,
-        state: State,
+        state: ChildState,
         end: Option<&TurnEnd>,
     ) {
         if !self.abilities.subagents.is_yes() {
@@ -178,10 +186,10 @@ impl View {
         };
         child.state = state;
         let told = match state {
-            State::Unknown => return,
-            State::Running => StateUpdate::Running(RunningStateUpdate::new()),
-            State::Asking => StateUpdate::RequiresAction(RequiresActionStateUpdate::new()),
-            State::Idle => {
+            ChildState::Unknown => return,
+            ChildState::Running => StateUpdate::Running(RunningStateUpdate::new()),
+            ChildState::Asking => StateUpdate::RequiresAction(RequiresActionStateUpdate::new()),
+            ChildState::Idle => {
                 StateUpdate::Idle(IdleStateUpdate::new().stop_reason(end.map(stop_reason)))
             }
         };
@@ -192,7 +200,7 @@ impl View {
     /// Shows a message between a child and its parent in the transcripts of both.
     pub(super) fn message(
         &mut self,
-        at: &mut At<'_>,
+        at: &mut EventPosition<'_>,
         session: &SessionId,
         direction: Direction,
         content: &[ContentBlock],
@@ -239,8 +247,8 @@ impl View {
     }
 
     /// Tells in the progress of an agent's work that it makes a call.
-    pub(super) fn note_step(&mut self, at: &At<'_>, step: &str) {
-        if let Stage::Below(Some(anchor)) = at.stage {
+    pub(super) fn note_step(&mut self, at: &EventPosition<'_>, step: &str) {
+        if let ChildDisplay::Below(Some(anchor)) = at.stage {
             self.calls.step(anchor, title(step));
         }
     }

@@ -4,14 +4,14 @@ use std::{fmt, io, path::Path, sync::Arc};
 
 use crow_core::{ids::SnapshotId, redact::Redactor, workspace::Workspace};
 use crow_fs::Directory;
-use crow_runtime::{AgentHandle, Content, Entry, SnapshotStore};
+use crow_runtime::{AgentHandle, ContentRef, SnapshotEntry, SnapshotStore};
 
 /// The largest file of which a difference is shown, in bytes.
 pub(crate) const LARGEST: usize = 256 * 1024;
 
 /// What was in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Text {
+pub(crate) enum DiffContent {
     /// There was no file.
     Absent,
     /// This text, at most 256 KiB of it.
@@ -25,12 +25,12 @@ pub(crate) enum Text {
 }
 
 /// Tells what was in files. Both methods may block for as long as it takes to read a file of 256 KiB.
-pub(crate) trait Contents: Send + Sync + fmt::Debug {
+pub(crate) trait FileReader: Send + Sync + fmt::Debug {
     /// Returns what was at an absolute path in a snapshot.
-    fn in_snapshot(&self, snapshot: &SnapshotId, path: &Path) -> Text;
+    fn in_snapshot(&self, snapshot: &SnapshotId, path: &Path) -> DiffContent;
 
     /// Returns what is at an absolute path of the workspace now.
-    fn now(&self, path: &Path) -> Text;
+    fn now(&self, path: &Path) -> DiffContent;
 }
 
 /// Knows of no contents. Differences show what their hunks say.
@@ -39,13 +39,13 @@ pub(crate) trait Contents: Send + Sync + fmt::Debug {
 pub(crate) struct NoContents;
 
 #[cfg(test)]
-impl Contents for NoContents {
-    fn in_snapshot(&self, _snapshot: &SnapshotId, _path: &Path) -> Text {
-        Text::Unknown
+impl FileReader for NoContents {
+    fn in_snapshot(&self, _snapshot: &SnapshotId, _path: &Path) -> DiffContent {
+        DiffContent::Unknown
     }
 
-    fn now(&self, _path: &Path) -> Text {
-        Text::Unknown
+    fn now(&self, _path: &Path) -> DiffContent {
+        DiffContent::Unknown
     }
 }
 
@@ -79,59 +79,60 @@ impl StoredContents {
 }
 
 impl StoredContents {
-    fn text(&self, bytes: Vec<u8>) -> Text {
+    fn text(&self, bytes: Vec<u8>) -> DiffContent {
         if bytes.len() > LARGEST {
-            return Text::TooLarge;
+            return DiffContent::TooLarge;
         }
         if bytes.contains(&0) {
-            return Text::Binary;
+            return DiffContent::Binary;
         }
-        let Ok(mut text) = String::from_utf8(bytes) else { return Text::Binary };
+        let Ok(mut text) = String::from_utf8(bytes) else { return DiffContent::Binary };
         self.redactor.redact_string(&mut text);
-        Text::Known(text)
+        DiffContent::Known(text)
     }
 }
 
-impl Contents for StoredContents {
-    fn in_snapshot(&self, snapshot: &SnapshotId, path: &Path) -> Text {
-        let Some(store) = &self.store else { return Text::Unknown };
-        let Ok(Some(entry)) = store.entry(snapshot, path) else { return Text::Unknown };
+impl FileReader for StoredContents {
+    fn in_snapshot(&self, snapshot: &SnapshotId, path: &Path) -> DiffContent {
+        let Some(store) = &self.store else { return DiffContent::Unknown };
+        let Ok(Some(entry)) = store.entry(snapshot, path) else { return DiffContent::Unknown };
         match &entry {
-            Entry::Absent => Text::Absent,
-            Entry::Folder { .. } | Entry::Link { .. } => Text::Binary,
-            Entry::LeftOut { .. } | Entry::File { content: Content::NotStored { .. }, .. } => {
-                Text::Unknown
+            SnapshotEntry::Absent => DiffContent::Absent,
+            SnapshotEntry::Folder { .. } | SnapshotEntry::Link { .. } => DiffContent::Binary,
+            SnapshotEntry::LeftOut { .. }
+            | SnapshotEntry::File { content: ContentRef::NotStored { .. }, .. } => {
+                DiffContent::Unknown
             }
-            Entry::File { size, .. } if *size > LARGEST as u64 => Text::TooLarge,
-            Entry::File { content: Content::Stored(_), .. } => {
-                store.read(&entry).map_or(Text::Unknown, |bytes| self.text(bytes))
+            SnapshotEntry::File { size, .. } if *size > LARGEST as u64 => DiffContent::TooLarge,
+            SnapshotEntry::File { content: ContentRef::Stored(_), .. } => {
+                store.read(&entry).map_or(DiffContent::Unknown, |bytes| self.text(bytes))
             }
         }
     }
 
-    fn now(&self, path: &Path) -> Text {
+    fn now(&self, path: &Path) -> DiffContent {
         let mut roots = self.workspace.roots().iter();
         let beneath = roots.find_map(|root| Some((root, path.strip_prefix(root).ok()?)));
         // What lies elsewhere is not read for a picture: differences show what their hunks say.
-        let Some((root, beneath)) = beneath else { return Text::Unknown };
+        let Some((root, beneath)) = beneath else { return DiffContent::Unknown };
         if beneath.as_os_str().is_empty() {
-            return Text::Binary;
+            return DiffContent::Binary;
         }
         match self.beneath(root, beneath) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Text::Absent,
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Text::TooLarge,
-            Err(_) => Text::Unknown,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => DiffContent::Absent,
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => DiffContent::TooLarge,
+            Err(_) => DiffContent::Unknown,
         }
     }
 }
 
 impl StoredContents {
     /// Reads what is at a path beneath a root. No link is followed, and nothing but a regular file is opened to its end.
-    fn beneath(&self, root: &Path, path: &Path) -> io::Result<Text> {
+    fn beneath(&self, root: &Path, path: &Path) -> io::Result<DiffContent> {
         let (directory, name) = Directory::open(root)?.open_parent_beneath(path)?;
         if !directory.metadata(&name)?.is_file() {
-            return Ok(Text::Binary);
+            return Ok(DiffContent::Binary);
         }
         let bytes = crow_fs::read_file(directory.open_file(&name)?, LARGEST as u64)?;
         Ok(self.text(bytes))
@@ -192,11 +193,11 @@ mod tests {
         project.write("a.rs", "new\n");
         let contents = project.contents();
         for snapshot in [scanned, captured] {
-            assert_eq!(contents.in_snapshot(&snapshot, &path), Text::Known("old\n".into()));
-            assert_eq!(contents.in_snapshot(&snapshot, &gone), Text::Absent);
+            assert_eq!(contents.in_snapshot(&snapshot, &path), DiffContent::Known("old\n".into()));
+            assert_eq!(contents.in_snapshot(&snapshot, &gone), DiffContent::Absent);
         }
-        assert_eq!(contents.now(&path), Text::Known("new\n".into()));
-        assert_eq!(contents.now(&gone), Text::Absent);
+        assert_eq!(contents.now(&path), DiffContent::Known("new\n".into()));
+        assert_eq!(contents.now(&gone), DiffContent::Absent);
     }
 
     #[test]
@@ -206,7 +207,7 @@ mod tests {
         let snapshot = project.store.scan(&SessionId::new("s")).unwrap().snapshot;
         let contents = project.contents();
         for text in [contents.in_snapshot(&snapshot, &path), contents.now(&path)] {
-            assert_eq!(text, Text::Known("KEY=[redacted by crow]\n".into()));
+            assert_eq!(text, DiffContent::Known("KEY=[redacted by crow]\n".into()));
         }
     }
 
@@ -214,10 +215,10 @@ mod tests {
     fn what_is_no_text_or_too_large_is_not_read() {
         let project = Project::new();
         let table = [
-            ("bytes", vec![0, 1, 2], Text::Binary),
-            ("latin", vec![b'a', 0xe9], Text::Binary),
-            ("large", vec![b'x'; LARGEST + 1], Text::TooLarge),
-            ("most", vec![b'x'; LARGEST], Text::Known("x".repeat(LARGEST))),
+            ("bytes", vec![0, 1, 2], DiffContent::Binary),
+            ("latin", vec![b'a', 0xe9], DiffContent::Binary),
+            ("large", vec![b'x'; LARGEST + 1], DiffContent::TooLarge),
+            ("most", vec![b'x'; LARGEST], DiffContent::Known("x".repeat(LARGEST))),
         ];
         let paths: Vec<_> =
             table.iter().map(|(name, bytes, _)| project.write(name, bytes)).collect();
@@ -227,7 +228,7 @@ mod tests {
             assert_eq!(contents.in_snapshot(&snapshot, path), *expected, "{name}");
             assert_eq!(contents.now(path), *expected, "{name}");
         }
-        assert_eq!(contents.now(&project.root), Text::Binary);
+        assert_eq!(contents.now(&project.root), DiffContent::Binary);
     }
 
     #[test]
@@ -235,12 +236,12 @@ mod tests {
         let project = Project::new();
         let path = project.write("a", "a");
         let nothing = SnapshotId::new("nothing");
-        assert_eq!(project.contents().in_snapshot(&nothing, &path), Text::Unknown);
+        assert_eq!(project.contents().in_snapshot(&nothing, &path), DiffContent::Unknown);
         let without = StoredContents { store: None, ..project.contents() };
-        assert_eq!(without.in_snapshot(&nothing, &path), Text::Unknown);
+        assert_eq!(without.in_snapshot(&nothing, &path), DiffContent::Unknown);
         let outside = Path::new("/nowhere/at/all");
         let snapshot = project.store.scan(&SessionId::new("s")).unwrap().snapshot;
-        assert_eq!(project.contents().in_snapshot(&snapshot, outside), Text::Unknown);
+        assert_eq!(project.contents().in_snapshot(&snapshot, outside), DiffContent::Unknown);
     }
 
     #[test]
@@ -253,11 +254,11 @@ mod tests {
         std::os::unix::fs::symlink(outside.join("key"), project.root.join("link")).unwrap();
         let contents = project.contents();
         for (path, expected) in [
-            (project.root.join("folder/key"), Text::Unknown),
-            (project.root.join("link"), Text::Binary),
-            (project.root.join("../outside/key"), Text::Unknown),
-            (outside.join("key"), Text::Unknown),
-            (outside.join("nothing"), Text::Unknown),
+            (project.root.join("folder/key"), DiffContent::Unknown),
+            (project.root.join("link"), DiffContent::Binary),
+            (project.root.join("../outside/key"), DiffContent::Unknown),
+            (outside.join("key"), DiffContent::Unknown),
+            (outside.join("nothing"), DiffContent::Unknown),
         ] {
             assert_eq!(contents.now(&path), expected, "{}", path.display());
         }
@@ -271,7 +272,7 @@ mod tests {
         std::fs::write(further.join("a"), "text").unwrap();
         let workspace = Workspace::new(&project.root).with_root(&further);
         let contents = StoredContents { workspace, ..project.contents() };
-        assert_eq!(contents.now(&further.join("a")), Text::Known("text".into()));
+        assert_eq!(contents.now(&further.join("a")), DiffContent::Known("text".into()));
     }
 
     #[test]
@@ -279,6 +280,6 @@ mod tests {
         let project = Project::new();
         let pipe = project.root.join("pipe");
         crow_testkit::NamedPipe::make(&pipe);
-        assert_eq!(project.contents().now(&pipe), Text::Binary);
+        assert_eq!(project.contents().now(&pipe), DiffContent::Binary);
     }
 }

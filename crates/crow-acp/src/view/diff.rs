@@ -10,7 +10,7 @@ use crow_core::{
 use serde_json::Value;
 
 use super::{
-    contents::{Contents, LARGEST, Text},
+    contents::{DiffContent, FileReader, LARGEST},
     location::at_line,
     proposal::proposed,
     text::title,
@@ -26,7 +26,7 @@ const GAP: &str = "⋯\n";
 
 /// A change, by what is known of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known<'a> {
+pub(super) struct KnownChange<'a> {
     pub(super) patch: Option<&'a Patch>,
     pub(super) files: &'a [PathBuf],
     /// How many paths changed in all.
@@ -37,7 +37,7 @@ pub(super) struct Known<'a> {
 
 /// A change as it is shown.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct DiffDisplay {
     pub(super) content: Vec<ToolCallContent>,
     pub(super) locations: Vec<ToolCallLocation>,
     bytes: usize,
@@ -45,11 +45,15 @@ pub(super) struct Shown {
 }
 
 /// Shows what was changed, with the texts of the snapshots or, where those say nothing, what the hunks say.
-pub(super) fn of_change(contents: &dyn Contents, cwd: &Path, known: Known<'_>) -> Shown {
-    let mut shown = Shown::default();
+pub(super) fn of_change(
+    contents: &dyn FileReader,
+    cwd: &Path,
+    known: KnownChange<'_>,
+) -> DiffDisplay {
+    let mut shown = DiffDisplay::default();
     for (path, diff) in files(known.patch, known.files, cwd).into_iter().take(MOST_FILES) {
         let text = |snapshot: Option<&SnapshotId>| {
-            snapshot.map_or(Text::Unknown, |snapshot| contents.in_snapshot(snapshot, &path))
+            snapshot.map_or(DiffContent::Unknown, |snapshot| contents.in_snapshot(snapshot, &path))
         };
         shown.push(&path, &(text(known.before), text(known.after)), diff);
     }
@@ -64,18 +68,18 @@ pub(super) fn of_change(contents: &dyn Contents, cwd: &Path, known: Known<'_>) -
 /// Shows what a call would change: the hunks, applied to what is on the disk. Where they leave something out, the
 /// arguments of the call say it.
 pub(super) fn of_preview(
-    contents: &dyn Contents,
+    contents: &dyn FileReader,
     cwd: &Path,
     patch: &Patch,
     (tool, arguments): (&str, &Value),
-) -> Shown {
-    let mut shown = Shown::default();
+) -> DiffDisplay {
+    let mut shown = DiffDisplay::default();
     for (path, diff) in files(Some(patch), &[], cwd).into_iter().take(MOST_FILES) {
         let before = contents.now(&path);
         let old = match &before {
-            Text::Known(old) => Some(old.as_str()),
-            Text::Absent => Some(""),
-            Text::TooLarge | Text::Binary | Text::Unknown => None,
+            DiffContent::Known(old) => Some(old.as_str()),
+            DiffContent::Absent => Some(""),
+            DiffContent::TooLarge | DiffContent::Binary | DiffContent::Unknown => None,
         };
         let after = diff.zip(old).and_then(|(diff, old)| {
             if !diff.truncated {
@@ -85,7 +89,7 @@ pub(super) fn of_preview(
             let seen = FileDiff::of_text(&diff.path, old, &new);
             (seen.hunks == diff.hunks && seen.additions == diff.additions).then_some(new)
         });
-        let after = after.map_or(Text::Unknown, Text::Known);
+        let after = after.map_or(DiffContent::Unknown, DiffContent::Known);
         shown.push(&path, &(before, after), diff);
     }
     shown
@@ -106,19 +110,19 @@ fn files<'a>(patch: Option<&'a Patch>, files: &'a [PathBuf], cwd: &Path) -> Vec<
     all
 }
 
-impl Shown {
-    fn push(&mut self, path: &Path, texts: &(Text, Text), diff: Option<&FileDiff>) {
+impl DiffDisplay {
+    fn push(&mut self, path: &Path, texts: &(DiffContent, DiffContent), diff: Option<&FileDiff>) {
         self.files += 1;
         let line = diff.and_then(|diff| first_line(&diff.hunks));
-        let is_gone =
-            texts.1 == Text::Absent || diff.is_some_and(|diff| diff.change == FileChange::Deleted);
+        let is_gone = texts.1 == DiffContent::Absent
+            || diff.is_some_and(|diff| diff.change == FileChange::Deleted);
         if !is_gone {
             self.locations.push(at_line(path.to_path_buf(), line));
         }
         let shown = match whole(path, texts) {
-            Whole::Differs(diff) => Some(diff),
-            Whole::Same => None,
-            Whole::Unknown => diff.and_then(|diff| of_hunks(path, diff)),
+            WholeFileChange::Differs(diff) => Some(diff),
+            WholeFileChange::Same => None,
+            WholeFileChange::Unknown => diff.and_then(|diff| of_hunks(path, diff)),
         };
         let bytes = shown.as_ref().map_or(0, size);
         match shown {
@@ -132,27 +136,31 @@ impl Shown {
 }
 
 /// What two whole texts say.
-enum Whole {
+enum WholeFileChange {
     Differs(Diff),
     Same,
     /// At least one of them is not known.
     Unknown,
 }
 
-fn whole(path: &Path, texts: &(Text, Text)) -> Whole {
+fn whole(path: &Path, texts: &(DiffContent, DiffContent)) -> WholeFileChange {
     match texts {
-        (Text::Absent, Text::Known(new)) => Whole::Differs(Diff::new(path, new.clone())),
-        (Text::Known(old), Text::Absent) => {
+        (DiffContent::Absent, DiffContent::Known(new)) => {
+            WholeFileChange::Differs(Diff::new(path, new.clone()))
+        }
+        (DiffContent::Known(old), DiffContent::Absent) => {
             let meta = only("crow", only("deleted", true));
-            Whole::Differs(Diff::new(path, "").old_text(old.clone()).meta(meta))
+            WholeFileChange::Differs(Diff::new(path, "").old_text(old.clone()).meta(meta))
         }
-        (Text::Known(old), Text::Known(new)) if old == new => Whole::Same,
-        (Text::Known(old), Text::Known(new)) => {
-            Whole::Differs(Diff::new(path, new.clone()).old_text(old.clone()))
+        (DiffContent::Known(old), DiffContent::Known(new)) if old == new => WholeFileChange::Same,
+        (DiffContent::Known(old), DiffContent::Known(new)) => {
+            WholeFileChange::Differs(Diff::new(path, new.clone()).old_text(old.clone()))
         }
-        (Text::Absent, Text::Absent) => Whole::Same,
-        (Text::TooLarge | Text::Binary | Text::Unknown, _)
-        | (_, Text::TooLarge | Text::Binary | Text::Unknown) => Whole::Unknown,
+        (DiffContent::Absent, DiffContent::Absent) => WholeFileChange::Same,
+        (DiffContent::TooLarge | DiffContent::Binary | DiffContent::Unknown, _)
+        | (_, DiffContent::TooLarge | DiffContent::Binary | DiffContent::Unknown) => {
+            WholeFileChange::Unknown
+        }
     }
 }
 
@@ -160,15 +168,20 @@ fn size(diff: &Diff) -> usize {
     diff.new_text.len() + diff.old_text.as_ref().map_or(0, String::len)
 }
 
-fn note(path: &Path, texts: &(Text, Text), diff: Option<&FileDiff>) -> String {
+fn note(path: &Path, texts: &(DiffContent, DiffContent), diff: Option<&FileDiff>) -> String {
     let path = path.display();
     let why = diff.map(|diff| title(&diff.note)).filter(|note| !note.is_empty());
     let why = why.unwrap_or_else(|| match texts {
-        (Text::TooLarge, _) | (_, Text::TooLarge) => "too large to be shown".to_owned(),
-        (Text::Binary, _) | (_, Text::Binary) => "not a text".to_owned(),
-        (Text::Absent, _) => "new".to_owned(),
-        (_, Text::Absent) => "deleted".to_owned(),
-        (Text::Known(_) | Text::Unknown, Text::Known(_) | Text::Unknown) => "changed".to_owned(),
+        (DiffContent::TooLarge, _) | (_, DiffContent::TooLarge) => {
+            "too large to be shown".to_owned()
+        }
+        (DiffContent::Binary, _) | (_, DiffContent::Binary) => "not a text".to_owned(),
+        (DiffContent::Absent, _) => "new".to_owned(),
+        (_, DiffContent::Absent) => "deleted".to_owned(),
+        (
+            DiffContent::Known(_) | DiffContent::Unknown,
+            DiffContent::Known(_) | DiffContent::Unknown,
+        ) => "changed".to_owned(),
     });
     format!("{path}: {why}")
 }

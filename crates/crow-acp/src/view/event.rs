@@ -7,22 +7,22 @@ use crow_core::{
     event::{AgentEvent, Envelope},
     ids::{CallId, SessionId},
 };
-use crow_runtime::{Observed, OpenReply};
+use crow_runtime::{ObserverItem, OpenReply};
 use serde_json::Value;
 
 use super::{
     abilities::ClientAbilities,
-    call::Calls,
-    child::{Child, Stage},
-    contents::Contents,
-    outgoing::Outgoing,
-    reply::{Part, ShownReply},
+    call::CallViews,
+    child::{ChildDisplay, ChildView},
+    contents::FileReader,
+    outgoing::SessionUpdateOut,
+    reply::{ReplyPart, ShownReply},
     who::Who,
 };
 
 /// Where an event comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum EventSource {
     /// It happened just now.
     Live,
     /// It stands in the log of a session that is shown again.
@@ -34,18 +34,18 @@ pub(crate) enum Source {
 /// Invariant: every call that is shown is shown as begun once and ended once, and no update names a call that the client
 /// was not told of.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct SessionView {
     pub(super) abilities: ClientAbilities,
     pub(super) root: SessionId,
     pub(super) cwd: PathBuf,
-    pub(super) contents: Arc<dyn Contents>,
+    pub(super) contents: Arc<dyn FileReader>,
     /// Who was last heard of in each session.
     pub(super) known: HashMap<SessionId, Who>,
     pub(super) replies: HashMap<SessionId, ShownReply>,
-    pub(super) calls: Calls,
+    pub(super) calls: CallViews,
     /// What models asked for and was not answered yet: the tool and its arguments.
     pub(super) asked: HashMap<(SessionId, CallId), (String, Value)>,
-    pub(super) children: HashMap<SessionId, Child>,
+    pub(super) children: HashMap<SessionId, ChildView>,
     pub(super) plans: HashMap<SessionId, acp::Plan>,
     /// What the primary said last.
     pub(super) last_words: String,
@@ -53,28 +53,28 @@ pub(crate) struct View {
 }
 
 /// One event, and where it is shown.
-pub(super) struct At<'a> {
+pub(super) struct EventPosition<'a> {
     pub(super) who: &'a Who,
-    pub(super) stage: &'a Stage,
-    pub(super) source: Source,
+    pub(super) stage: &'a ChildDisplay,
+    pub(super) source: EventSource,
     pub(super) seq: Option<u64>,
-    pub(super) out: &'a mut Vec<Outgoing>,
+    pub(super) out: &'a mut Vec<SessionUpdateOut>,
 }
 
-impl At<'_> {
+impl EventPosition<'_> {
     /// Sends an update for a session.
     pub(super) fn send(&mut self, session_id: acp::SessionId, update: acp::SessionUpdate) {
-        self.out.push(Outgoing { session_id, update });
+        self.out.push(SessionUpdateOut { session_id, update });
     }
 }
 
-impl View {
+impl SessionView {
     /// Makes the view of a session of which nothing was shown yet. `cwd` is absolute.
     pub(crate) fn new(
         abilities: ClientAbilities,
         root: SessionId,
         cwd: PathBuf,
-        contents: Arc<dyn Contents>,
+        contents: Arc<dyn FileReader>,
     ) -> Self {
         Self {
             abilities,
@@ -83,7 +83,7 @@ impl View {
             contents,
             known: HashMap::new(),
             replies: HashMap::new(),
-            calls: Calls::default(),
+            calls: CallViews::default(),
             asked: HashMap::new(),
             children: HashMap::new(),
             plans: HashMap::new(),
@@ -93,12 +93,12 @@ impl View {
     }
 
     /// Shows what an observer saw. [`Observed::Lagged`] shows nothing: what follows it completes what is open.
-    pub(crate) fn observed(&mut self, observed: &Observed, out: &mut Vec<Outgoing>) {
+    pub(crate) fn observed(&mut self, observed: &ObserverItem, out: &mut Vec<SessionUpdateOut>) {
         match observed {
-            Observed::Event(envelope) => self.event(envelope, Source::Live, out),
-            Observed::Lagged { .. } => {}
-            Observed::OpenReply(reply) => self.open_reply(reply, out),
-            Observed::Lost(error) => {
+            ObserverItem::Event(envelope) => self.event(envelope, EventSource::Live, out),
+            ObserverItem::Lagged { .. } => {}
+            ObserverItem::OpenReply(reply) => self.open_reply(reply, out),
+            ObserverItem::Lost(error) => {
                 let text = format!("some of what happened cannot be shown: {error}");
                 self.warn(&text, out);
             }
@@ -106,36 +106,42 @@ impl View {
     }
 
     /// Shows an event. May read files, for up to some milliseconds.
-    pub(crate) fn event(&mut self, envelope: &Envelope, source: Source, out: &mut Vec<Outgoing>) {
+    pub(crate) fn event(
+        &mut self,
+        envelope: &Envelope,
+        source: EventSource,
+        out: &mut Vec<SessionUpdateOut>,
+    ) {
         let stage = self.stage(envelope, out);
         let who = Who::new(envelope, self.parent_call(envelope, &stage));
         self.known.insert(envelope.session_id.clone(), who.clone());
-        let at = At { who: &who, stage: &stage, source, seq: envelope.seq, out };
+        let at = EventPosition { who: &who, stage: &stage, source, seq: envelope.seq, out };
         self.show(at, &envelope.event);
     }
 
     /// Completes what was shown of a reply with what came of it so far.
-    pub(crate) fn open_reply(&mut self, reply: &OpenReply, out: &mut Vec<Outgoing>) {
+    pub(crate) fn open_reply(&mut self, reply: &OpenReply, out: &mut Vec<SessionUpdateOut>) {
         let OpenReply { session_id, reply_id, text, thinking } = reply;
         let who = self.who(session_id);
         let stage = self.stage_of(&who);
-        let mut at = At { who: &who, stage: &stage, source: Source::Live, seq: None, out };
-        self.on_whole(&mut at, Part::Thought, reply_id, thinking);
-        self.on_whole(&mut at, Part::Text, reply_id, text);
+        let mut at =
+            EventPosition { who: &who, stage: &stage, source: EventSource::Live, seq: None, out };
+        self.on_whole(&mut at, ReplyPart::Thought, reply_id, thinking);
+        self.on_whole(&mut at, ReplyPart::Text, reply_id, text);
     }
 
     pub(super) fn who(&self, session: &SessionId) -> Who {
         self.known.get(session).cloned().unwrap_or_else(|| Who::unseen(session))
     }
 
-    fn show(&mut self, mut at: At<'_>, event: &AgentEvent) {
+    fn show(&mut self, mut at: EventPosition<'_>, event: &AgentEvent) {
         let at = &mut at;
         match event {
             AgentEvent::TextDelta { reply_id, offset, delta } => {
-                self.on_delta(at, Part::Text, reply_id, (*offset, delta));
+                self.on_delta(at, ReplyPart::Text, reply_id, (*offset, delta));
             }
             AgentEvent::ThinkingDelta { reply_id, offset, delta } => {
-                self.on_delta(at, Part::Thought, reply_id, (*offset, delta));
+                self.on_delta(at, ReplyPart::Thought, reply_id, (*offset, delta));
             }
             AgentEvent::TextComplete { .. } | AgentEvent::ThinkingComplete { .. } => {}
             AgentEvent::ReplyReset { reply_id, error, attempt, wait_ms } => {

@@ -15,12 +15,12 @@ use crow_core::{
 };
 
 use super::{
-    child::{Direction, Stage, acp_id},
+    child::{ChildDisplay, Direction, acp_id},
     content::{fenced, fenced_text, image},
-    diff::{Known, of_change},
-    event::{At, Source, View},
-    kind::{Body, Rank, Showing},
-    outgoing::Outgoing,
+    diff::{KnownChange, of_change},
+    event::{EventPosition, EventSource, SessionView},
+    kind::{Rank, ResultDisplay, ToolDisplay},
+    outgoing::SessionUpdateOut,
     text::{plain, title},
 };
 
@@ -40,40 +40,52 @@ enum Weight {
     Error,
 }
 
-impl View {
+impl SessionView {
     /// Tells of something that passes: a thought where no notice is taken.
-    pub(super) fn remark(&mut self, at: &mut At<'_>, text: &str) {
+    pub(super) fn remark(&mut self, at: &mut EventPosition<'_>, text: &str) {
         self.tell(at, Weight::Info, text);
     }
 
     /// Says what a command came to, as the agent says its words. Several lines keep their shape.
-    pub(crate) fn say_aside(&mut self, text: &str, out: &mut Vec<Outgoing>) {
+    pub(crate) fn say_aside(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
         let who = self.who(&self.root.clone());
-        let stage = Stage::Session(acp_id(&self.root));
+        let stage = ChildDisplay::Session(acp_id(&self.root));
         let session = self.session_of(&stage);
-        let at = &mut At { who: &who, stage: &stage, source: Source::Live, seq: None, out };
+        let at = &mut EventPosition {
+            who: &who,
+            stage: &stage,
+            source: EventSource::Live,
+            seq: None,
+            out,
+        };
         let text = plain(text);
         let text = if text.contains('\n') { fenced_text(&text, "text") } else { text };
         self.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
     }
 
     /// Tells the user of something that is no event.
-    pub(super) fn warn(&mut self, text: &str, out: &mut Vec<Outgoing>) {
+    pub(super) fn warn(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
         let who = self.who(&self.root.clone());
-        let stage = Stage::Session(acp_id(&self.root));
-        let at = &mut At { who: &who, stage: &stage, source: Source::Live, seq: None, out };
+        let stage = ChildDisplay::Session(acp_id(&self.root));
+        let at = &mut EventPosition {
+            who: &who,
+            stage: &stage,
+            source: EventSource::Live,
+            seq: None,
+            out,
+        };
         self.tell(at, Weight::Warning, text);
     }
 
-    fn tell(&mut self, at: &mut At<'_>, weight: Weight, text: &str) {
+    fn tell(&mut self, at: &mut EventPosition<'_>, weight: Weight, text: &str) {
         let text = plain(text.trim());
         if text.is_empty() {
             return;
         }
         let session = self.session_of(at.stage);
         let text = match at.stage {
-            Stage::Session(_) => text,
-            Stage::Below(_) => format!("{}{text}", at.who.prefix()),
+            ChildDisplay::Session(_) => text,
+            ChildDisplay::Below(_) => format!("{}{text}", at.who.prefix()),
         };
         if self.abilities.notices.is_yes() {
             let severity = match weight {
@@ -99,7 +111,7 @@ impl View {
     /// Says something in a message of its own.
     fn chunk(
         &mut self,
-        at: &mut At<'_>,
+        at: &mut EventPosition<'_>,
         session: AcpSessionId,
         form: fn(ContentChunk) -> SessionUpdate,
         text: &str,
@@ -110,7 +122,7 @@ impl View {
     }
 
     /// Names a message that is no reply: by the event that it tells of, so that a replay names it alike.
-    fn message_id(&mut self, at: &At<'_>) -> MessageId {
+    fn message_id(&mut self, at: &EventPosition<'_>) -> MessageId {
         self.messages += 1;
         match at.seq {
             Some(seq) => MessageId::new(format!("event-{seq}")),
@@ -119,7 +131,7 @@ impl View {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
-    pub(super) fn show_notice(&mut self, at: &mut At<'_>, event: &AgentEvent) {
+    pub(super) fn show_notice(&mut self, at: &mut EventPosition<'_>, event: &AgentEvent) {
         match event {
             AgentEvent::Checks { checks, passed, unverified } => {
                 self.on_checks(at, checks, *passed, unverified.as_deref());
@@ -154,7 +166,7 @@ impl View {
     /// control flow or a reviewer said is never shown as the user's.
     pub(super) fn on_input(
         &mut self,
-        at: &mut At<'_>,
+        at: &mut EventPosition<'_>,
         id: &InputId,
         source: InputSource,
         content: &[Block],
@@ -169,7 +181,7 @@ impl View {
                 let session = at.who.session.clone();
                 self.message(at, &session, Direction::ToChild, &blocks.collect::<Vec<_>>());
             }
-            InputSource::Prompt | InputSource::Steering if at.source == Source::Live => {}
+            InputSource::Prompt | InputSource::Steering if at.source == EventSource::Live => {}
             InputSource::Prompt | InputSource::Steering => {
                 for block in blocks {
                     let id = MessageId::new(id.as_str());
@@ -191,11 +203,11 @@ impl View {
     }
 
     /// The task is done, as the agent says that owns the end: for the user a reviewer's word is the session's as well.
-    fn on_complete(&mut self, at: &mut At<'_>, summary: &str, verified: bool) {
+    fn on_complete(&mut self, at: &mut EventPosition<'_>, summary: &str, verified: bool) {
         let (session, prefix) = match at.stage {
             _ if self.is_coagent_of_root(&at.who.session) => (acp_id(&self.root), at.who.prefix()),
-            Stage::Session(session) => (session.clone(), String::new()),
-            Stage::Below(_) => return,
+            ChildDisplay::Session(session) => (session.clone(), String::new()),
+            ChildDisplay::Below(_) => return,
         };
         let summary = summary.trim();
         let is_said = prefix.is_empty() && self.last_words.trim() == summary;
@@ -208,8 +220,8 @@ impl View {
         self.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
     }
 
-    fn on_compaction(&mut self, at: &mut At<'_>, summary: &str) {
-        let Stage::Session(session) = at.stage else { return };
+    fn on_compaction(&mut self, at: &mut EventPosition<'_>, summary: &str) {
+        let ChildDisplay::Session(session) = at.stage else { return };
         if !self.abilities.compaction.is_yes() {
             return self.tell(at, Weight::Aside, "The history was made shorter.");
         }
@@ -222,7 +234,7 @@ impl View {
 
     fn on_checks(
         &mut self,
-        at: &mut At<'_>,
+        at: &mut EventPosition<'_>,
         checks: &[CheckRun],
         passed: bool,
         unverified: Option<&str>,
@@ -230,7 +242,11 @@ impl View {
         if checks.is_empty() {
             return;
         }
-        let showing = Showing { kind: ToolKind::Execute, body: Body::Command, rank: Rank::Major };
+        let showing = ToolDisplay {
+            kind: ToolKind::Execute,
+            body: ResultDisplay::Command,
+            rank: Rank::Major,
+        };
         let failed = checks.iter().filter(|check| !check.passed()).count();
         let title = match failed {
             0 => format!("Checks: {} passed", checks.len()),
@@ -246,9 +262,9 @@ impl View {
         self.done_call(at, &id, (title, "checks"), (showing, status), vec![fenced(&text, "")]);
     }
 
-    fn on_job_changes(&mut self, at: &mut At<'_>, event: &AgentEvent) {
+    fn on_job_changes(&mut self, at: &mut EventPosition<'_>, event: &AgentEvent) {
         let AgentEvent::JobChanges { files, before, after, changes, .. } = event else { return };
-        let known = Known {
+        let known = KnownChange {
             patch: None,
             files,
             paths: changes.paths(),
@@ -256,7 +272,8 @@ impl View {
             after: Some(after),
         };
         let shown = of_change(self.contents.as_ref(), &self.cwd, known);
-        let showing = Showing { kind: ToolKind::Edit, body: Body::Change, rank: Rank::Major };
+        let showing =
+            ToolDisplay { kind: ToolKind::Edit, body: ResultDisplay::Change, rank: Rank::Major };
         let title = match changes.paths() {
             1 => "A background job changed a file".to_owned(),
             paths => format!("A background job changed {paths} files"),
@@ -268,7 +285,7 @@ impl View {
 
     /// Shows how runs, rounds and turns go on and end.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
-    pub(super) fn show_course(&mut self, at: &mut At<'_>, event: &AgentEvent) {
+    pub(super) fn show_course(&mut self, at: &mut EventPosition<'_>, event: &AgentEvent) {
         match event {
             AgentEvent::TurnStart { .. } => self.child_works(at),
             AgentEvent::TurnComplete { end, .. } => {
@@ -283,7 +300,7 @@ impl View {
     }
 
     /// Nothing of a run goes on after its end. Agents in the background do: they have runs of their own.
-    fn on_run_end(&mut self, at: &mut At<'_>, result: &RunOutcome) {
+    fn on_run_end(&mut self, at: &mut EventPosition<'_>, result: &RunOutcome) {
         self.forget_reply(at);
         self.settle_session(at, "This ended with the run.");
         let end = match result {

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::{
     content::{fenced, prose},
-    kind::{Body, Showing},
-    outgoing::Outgoing,
+    kind::{ResultDisplay, ToolDisplay},
+    outgoing::SessionUpdateOut,
     terminal,
     text::{Harmless, keep_tail, tail},
     who::Who,
@@ -26,17 +26,17 @@ const LIVE_STEPS: usize = 12;
 const REMEMBERED: usize = 256 * 1024;
 
 /// What names a call: the session of its agent, and the call in it.
-pub(super) type Key = (SessionId, CallId);
+pub(super) type CallKeyInView = (SessionId, CallId);
 
 /// A call that the client sees as under way.
 #[derive(Debug)]
-pub(super) struct OpenCall {
-    pub(super) key: Key,
+pub(super) struct OpenCallView {
+    pub(super) key: CallKeyInView,
     pub(super) id: ToolCallId,
     pub(super) session: AcpSessionId,
     pub(super) who: Who,
     pub(super) title: String,
-    pub(super) showing: Showing,
+    pub(super) showing: ToolDisplay,
     pub(super) status: ToolCallStatus,
     /// Whether its output is shown in a terminal.
     pub(super) in_terminal: bool,
@@ -57,13 +57,13 @@ pub(super) struct OpenCall {
     is_behind: bool,
 }
 
-impl OpenCall {
+impl OpenCallView {
     pub(super) fn new(
-        key: Key,
+        key: CallKeyInView,
         id: ToolCallId,
         session: AcpSessionId,
         who: Who,
-        (title, showing): (String, Showing),
+        (title, showing): (String, ToolDisplay),
     ) -> Self {
         Self {
             key,
@@ -91,7 +91,7 @@ impl OpenCall {
         &self,
         fields: ToolCallUpdateFields,
         more: Map<String, Value>,
-    ) -> Outgoing {
+    ) -> SessionUpdateOut {
         self.update_with(fields, self.who.meta_with(more))
     }
 
@@ -99,9 +99,12 @@ impl OpenCall {
         &self,
         fields: ToolCallUpdateFields,
         meta: Map<String, Value>,
-    ) -> Outgoing {
+    ) -> SessionUpdateOut {
         let update = ToolCallUpdate::new(self.id.clone(), fields).meta(meta);
-        Outgoing { session_id: self.session.clone(), update: SessionUpdate::ToolCallUpdate(update) }
+        SessionUpdateOut {
+            session_id: self.session.clone(),
+            update: SessionUpdate::ToolCallUpdate(update),
+        }
     }
 
     /// Takes what is shown while it waits, made of what is shown without that. Returns the content.
@@ -115,7 +118,7 @@ impl OpenCall {
     }
 
     /// Begins to run. What was shown while it waited goes.
-    pub(super) fn start(&mut self) -> Option<Outgoing> {
+    pub(super) fn start(&mut self) -> Option<SessionUpdateOut> {
         if self.status != ToolCallStatus::Pending {
             return None;
         }
@@ -129,7 +132,7 @@ impl OpenCall {
     }
 
     /// Takes what it printed. Where it is shown in a terminal, returns what the client is told at once.
-    pub(super) fn print(&mut self, output: &str) -> Option<Outgoing> {
+    pub(super) fn print(&mut self, output: &str) -> Option<SessionUpdateOut> {
         let output = self.harmless.push(output);
         if output.is_empty() {
             return None;
@@ -177,13 +180,13 @@ impl OpenCall {
     }
 
     /// Brings what is shown of its progress up to date.
-    pub(super) fn catch_up(&mut self) -> Option<Outgoing> {
+    pub(super) fn catch_up(&mut self) -> Option<SessionUpdateOut> {
         if !std::mem::take(&mut self.is_behind) {
             return None;
         }
         let mut content: Vec<_> = self.head.iter().cloned().collect();
         match self.showing.body {
-            Body::Prose => {
+            ResultDisplay::Prose => {
                 if !self.steps.is_empty() {
                     let steps: Vec<_> = self.steps.iter().map(|step| format!("- {step}")).collect();
                     content.push(prose(&steps.join("\n")));
@@ -192,7 +195,7 @@ impl OpenCall {
                     content.push(prose(tail(&self.says, LIVE_PROSE)));
                 }
             }
-            Body::Command | Body::Change | Body::Output => {
+            ResultDisplay::Command | ResultDisplay::Change | ResultDisplay::Output => {
                 content.push(fenced(tail(&self.output, LIVE_OUTPUT), ""));
             }
         }

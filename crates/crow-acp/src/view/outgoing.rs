@@ -4,15 +4,15 @@ use agent_client_protocol::v1::schema::{SessionId, SessionNotification, SessionU
 
 /// An update, and the session that it is sent for.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Outgoing {
+pub(crate) struct SessionUpdateOut {
     /// The session as the client knows it.
     pub(crate) session_id: SessionId,
     /// What it is told.
     pub(crate) update: SessionUpdate,
 }
 
-impl From<Outgoing> for SessionNotification {
-    fn from(outgoing: Outgoing) -> Self {
+impl From<SessionUpdateOut> for SessionNotification {
+    fn from(outgoing: SessionUpdateOut) -> Self {
         Self::new(outgoing.session_id, outgoing.update)
     }
 }

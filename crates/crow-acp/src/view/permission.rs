@@ -17,9 +17,9 @@ use super::{
     call::Facts,
     content::{fenced_command, prose},
     diff::of_preview,
-    event::{At, Source, View},
+    event::{EventPosition, EventSource, SessionView},
     kind::showing,
-    outgoing::Outgoing,
+    outgoing::SessionUpdateOut,
     text::title,
     who::only,
 };
@@ -37,14 +37,14 @@ pub(crate) enum PermissionReply {
     Cancelled,
 }
 
-impl View {
+impl SessionView {
     /// Makes the question whether a call may run. The call is shown before, if it was not yet: `out` goes first.
     ///
     /// The question is asked in the root session, unless the client knows the agent's session. May read files.
     pub(crate) fn permission_request(
         &mut self,
         request: &PermissionRequest,
-        out: &mut Vec<Outgoing>,
+        out: &mut Vec<SessionUpdateOut>,
     ) -> RequestPermissionRequest {
         let key = (request.session_id.clone(), request.call_id.clone());
         let mut who = self.who(&request.session_id);
@@ -58,12 +58,18 @@ impl View {
         self.calls.ask_about(key.clone());
         if !self.calls.is_open(&key) {
             let facts = Facts { tool, title: words, arguments: &arguments };
-            let at = &mut At { who: &who, stage: &stage, source: Source::Live, seq: None, out };
+            let at = &mut EventPosition {
+                who: &who,
+                stage: &stage,
+                source: EventSource::Live,
+                seq: None,
+                out,
+            };
             self.open_call(at, key.clone(), facts, (ToolCallStatus::Pending, patch));
         }
         let diffs = match patch {
             Some(patch) => of_preview(self.contents.as_ref(), &self.cwd, patch, (tool, &arguments)),
-            None => super::diff::Shown::default(),
+            None => super::diff::DiffDisplay::default(),
         };
         let session = self.session_of(&stage);
         let name = format!("{}{}", who.prefix(), title(words));

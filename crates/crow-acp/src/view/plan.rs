@@ -6,16 +6,16 @@ use agent_client_protocol::v1::schema::{
 use crow_core::todo::{TodoItem, TodoStatus};
 
 use super::{
-    child::Stage,
-    event::{At, View},
+    child::ChildDisplay,
+    event::{EventPosition, SessionView},
     text::plain,
 };
 
-impl View {
+impl SessionView {
     /// Shows the whole list. Those of agents that the client does not know as sessions are not shown: they would take
     /// the place of the primary's.
-    pub(super) fn on_plan(&mut self, at: &mut At<'_>, items: &[TodoItem]) {
-        let Stage::Session(session) = at.stage else { return };
+    pub(super) fn on_plan(&mut self, at: &mut EventPosition<'_>, items: &[TodoItem]) {
+        let ChildDisplay::Session(session) = at.stage else { return };
         let plan = Plan::new(items.iter().map(entry).collect());
         let shown = self.plans.get(&at.who.session);
         let is_known = shown.map_or(items.is_empty(), |shown| *shown == plan);

@@ -91,7 +91,7 @@ pub(crate) fn prompt_blocks(
     if prompt.len() > MOST_BLOCKS {
         return Err(PromptFault::TooManyBlocks { count: prompt.len() });
     }
-    let mut draft = Draft::default();
+    let mut draft = PromptDraft::default();
     for block in prompt {
         draft.take(block, cwd)?;
     }
@@ -115,7 +115,7 @@ pub(crate) fn prompt_blocks(
 
 /// A prompt as far as it was read.
 #[derive(Debug, Default)]
-struct Draft {
+struct PromptDraft {
     blocks: Vec<Block>,
     /// The text that goes on: files are named in the middle of it.
     text: String,
@@ -125,7 +125,7 @@ struct Draft {
     attached: Vec<Block>,
 }
 
-impl Draft {
+impl PromptDraft {
     fn take(&mut self, block: ContentBlock, cwd: &Path) -> Result<(), PromptFault> {
         match block {
             ContentBlock::Text(text) => self.say(&text.text),

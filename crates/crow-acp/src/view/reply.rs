@@ -9,13 +9,13 @@ use crow_core::{
 };
 
 use super::{
-    child::Stage,
-    event::{At, View},
+    child::ChildDisplay,
+    event::{EventPosition, SessionView},
 };
 
 /// What a text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum ReplyPart {
     /// It is for the user.
     Text,
     /// It is the model's reasoning.
@@ -37,10 +37,10 @@ impl ShownReply {
         Self { id: id.clone(), attempt: 1, text: String::new(), thought: String::new() }
     }
 
-    fn part(&mut self, part: Part) -> &mut String {
+    fn part(&mut self, part: ReplyPart) -> &mut String {
         match part {
-            Part::Text => &mut self.text,
-            Part::Thought => &mut self.thought,
+            ReplyPart::Text => &mut self.text,
+            ReplyPart::Thought => &mut self.thought,
         }
     }
 
@@ -57,11 +57,11 @@ impl ShownReply {
         }
     }
 
-    fn message_id(&self, part: Part) -> MessageId {
+    fn message_id(&self, part: ReplyPart) -> MessageId {
         let id = self.id.as_str();
         let part = match part {
-            Part::Text => "",
-            Part::Thought => ".thought",
+            ReplyPart::Text => "",
+            ReplyPart::Thought => ".thought",
         };
         MessageId::new(match self.attempt {
             1 => format!("{id}{part}"),
@@ -71,7 +71,7 @@ impl ShownReply {
 }
 
 /// What a delta means beside what was shown.
-enum Meaning<'a> {
+enum DeltaMeaning<'a> {
     /// So much of it is new.
     New(&'a str),
     /// Something before it was missed. The whole follows.
@@ -80,35 +80,35 @@ enum Meaning<'a> {
     Another,
 }
 
-fn meaning<'a>(shown: &str, offset: u64, delta: &'a str) -> Meaning<'a> {
+fn meaning<'a>(shown: &str, offset: u64, delta: &'a str) -> DeltaMeaning<'a> {
     let Some(known) = usize::try_from(offset).ok().and_then(|offset| shown.get(offset..)) else {
-        return Meaning::Gap;
+        return DeltaMeaning::Gap;
     };
     if let Some(new) = delta.strip_prefix(known) {
-        Meaning::New(new)
+        DeltaMeaning::New(new)
     } else if known.starts_with(delta) {
-        Meaning::New("")
+        DeltaMeaning::New("")
     } else {
-        Meaning::Another
+        DeltaMeaning::Another
     }
 }
 
-impl View {
+impl SessionView {
     pub(super) fn on_delta(
         &mut self,
-        at: &mut At<'_>,
-        part: Part,
+        at: &mut EventPosition<'_>,
+        part: ReplyPart,
         reply: &ReplyId,
         (offset, delta): (u64, &str),
     ) {
         let shown = self.reply_of(at, reply);
         let new = match meaning(shown.part(part), offset, delta) {
-            Meaning::New(new) => new,
-            Meaning::Another if offset == 0 => {
+            DeltaMeaning::New(new) => new,
+            DeltaMeaning::Another if offset == 0 => {
                 shown.reset();
                 delta
             }
-            Meaning::Gap | Meaning::Another => return,
+            DeltaMeaning::Gap | DeltaMeaning::Another => return,
         };
         shown.part(part).push_str(new);
         let id = shown.message_id(part);
@@ -116,7 +116,13 @@ impl View {
     }
 
     /// Shows what is missing of a text of which the whole is known so far.
-    pub(super) fn on_whole(&mut self, at: &mut At<'_>, part: Part, reply: &ReplyId, whole: &str) {
+    pub(super) fn on_whole(
+        &mut self,
+        at: &mut EventPosition<'_>,
+        part: ReplyPart,
+        reply: &ReplyId,
+        whole: &str,
+    ) {
         let shown = self.reply_of(at, reply);
         if !whole.starts_with(shown.part(part).as_str()) {
             shown.reset();
@@ -127,7 +133,12 @@ impl View {
         self.say(at, part, id, new);
     }
 
-    pub(super) fn on_reply(&mut self, at: &mut At<'_>, reply: &ReplyId, blocks: &[ReplyBlock]) {
+    pub(super) fn on_reply(
+        &mut self,
+        at: &mut EventPosition<'_>,
+        reply: &ReplyId,
+        blocks: &[ReplyBlock],
+    ) {
         let (mut text, mut thought) = (String::new(), String::new());
         for block in blocks {
             match &block.content {
@@ -143,24 +154,24 @@ impl View {
         if !text.starts_with(&shown.text) {
             shown.reset();
         }
-        let text_id = shown.message_id(Part::Text);
+        let text_id = shown.message_id(ReplyPart::Text);
         if !thought.starts_with(&shown.thought) {
             // Some providers give another reasoning at the end than they streamed. The text is the same.
             shown.attempt += 1;
             shown.thought.clear();
         }
-        let thought_id = shown.message_id(Part::Thought);
+        let thought_id = shown.message_id(ReplyPart::Thought);
         let (mut text_shown, mut thought_shown) = (shown.text.len(), shown.thought.len());
         self.replies.remove(&at.who.session);
         for block in blocks {
             match &block.content {
                 ReplyContent::Text { text } => {
                     let new = after(text, &mut text_shown);
-                    self.say(at, Part::Text, text_id.clone(), new);
+                    self.say(at, ReplyPart::Text, text_id.clone(), new);
                 }
                 ReplyContent::Thinking { text } => {
                     let new = after(text, &mut thought_shown);
-                    self.say(at, Part::Thought, thought_id.clone(), new);
+                    self.say(at, ReplyPart::Thought, thought_id.clone(), new);
                 }
                 ReplyContent::Call(call) => {
                     let arguments = match &call.arguments {
@@ -178,7 +189,7 @@ impl View {
 
     pub(super) fn on_reset(
         &mut self,
-        at: &mut At<'_>,
+        at: &mut EventPosition<'_>,
         reply: &ReplyId,
         error: &str,
         (attempt, wait_ms): (u32, u64),
@@ -191,21 +202,26 @@ impl View {
         self.remark(at, &text);
     }
 
-    pub(super) fn on_wait(&mut self, at: &mut At<'_>, reason: &str, wait_ms: Option<u64>) {
+    pub(super) fn on_wait(
+        &mut self,
+        at: &mut EventPosition<'_>,
+        reason: &str,
+        wait_ms: Option<u64>,
+    ) {
         let wait = wait_ms.map(|wait| format!(" ({})", seconds(wait))).unwrap_or_default();
         self.remark(at, &format!("Waiting for the model: {reason}{wait}"));
     }
 
-    pub(super) fn on_tools_wait(&mut self, at: &mut At<'_>, servers: &[String]) {
+    pub(super) fn on_tools_wait(&mut self, at: &mut EventPosition<'_>, servers: &[String]) {
         self.remark(at, &format!("Waiting for the tools of MCP servers: {}", servers.join(", ")));
     }
 
     /// Forgets a reply that will not be completed.
-    pub(super) fn forget_reply(&mut self, at: &At<'_>) {
+    pub(super) fn forget_reply(&mut self, at: &EventPosition<'_>) {
         self.replies.remove(&at.who.session);
     }
 
-    fn reply_of(&mut self, at: &At<'_>, reply: &ReplyId) -> &mut ShownReply {
+    fn reply_of(&mut self, at: &EventPosition<'_>, reply: &ReplyId) -> &mut ShownReply {
         let shown =
             self.replies.entry(at.who.session.clone()).or_insert_with(|| ShownReply::new(reply));
         if shown.id != *reply {
@@ -214,24 +230,24 @@ impl View {
         shown
     }
 
-    fn say(&mut self, at: &mut At<'_>, part: Part, id: MessageId, text: &str) {
+    fn say(&mut self, at: &mut EventPosition<'_>, part: ReplyPart, id: MessageId, text: &str) {
         if text.is_empty() {
             return;
         }
         match at.stage {
-            Stage::Session(session) => {
+            ChildDisplay::Session(session) => {
                 let content = ContentBlock::Text(TextContent::new(text));
                 let chunk = ContentChunk::new(content).message_id(id).meta(at.who.meta());
                 let update = match part {
-                    Part::Text => SessionUpdate::AgentMessageChunk(chunk),
-                    Part::Thought => SessionUpdate::AgentThoughtChunk(chunk),
+                    ReplyPart::Text => SessionUpdate::AgentMessageChunk(chunk),
+                    ReplyPart::Thought => SessionUpdate::AgentThoughtChunk(chunk),
                 };
                 at.send(session.clone(), update);
             }
-            Stage::Below(Some(anchor)) if part == Part::Text => {
+            ChildDisplay::Below(Some(anchor)) if part == ReplyPart::Text => {
                 self.calls.says(anchor, &id, text);
             }
-            Stage::Below(_) => {}
+            ChildDisplay::Below(_) => {}
         }
     }
 }

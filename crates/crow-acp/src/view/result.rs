@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 use super::{
     call::Facts,
     content::{fenced, image, prose},
-    diff::{Known, Shown, of_change},
-    event::{At, View},
-    kind::Body,
-    open_call::OpenCall,
+    diff::{DiffDisplay, KnownChange, of_change},
+    event::{EventPosition, SessionView},
+    kind::ResultDisplay,
+    open_call::OpenCallView,
     terminal,
     text::{bounded, plain},
 };
@@ -26,10 +26,10 @@ const RAW_OUTPUT: usize = 16 * 1024;
 /// How many changed files are named as places: some clients open each of them.
 const MOST_LOCATIONS: usize = 8;
 
-impl View {
+impl SessionView {
     pub(super) fn on_end(
         &mut self,
-        at: &mut At<'_>,
+        at: &mut EventPosition<'_>,
         (call_id, tool): (&CallId, &str),
         result: &ToolResult,
         denial: Option<&Denial>,
@@ -50,8 +50,8 @@ impl View {
 
     fn end_call(
         &mut self,
-        at: &mut At<'_>,
-        mut call: OpenCall,
+        at: &mut EventPosition<'_>,
+        mut call: OpenCallView,
         result: &ToolResult,
         denial: Option<&Denial>,
     ) {
@@ -62,7 +62,7 @@ impl View {
         }
         content.extend(call.head.clone());
         content.extend(body(&call, result, denial));
-        let is_previewed = change.content.is_empty() && call.showing.body == Body::Change;
+        let is_previewed = change.content.is_empty() && call.showing.body == ResultDisplay::Change;
         if is_previewed {
             // What would have been changed stays to be seen, also where nothing was.
             let diffs = call.content.iter();
@@ -100,9 +100,9 @@ impl View {
         at.out.push(call.update_with(fields, meta));
     }
 
-    fn change(&self, result: &ToolResult) -> Shown {
+    fn change(&self, result: &ToolResult) -> DiffDisplay {
         let metadata = &result.metadata;
-        let known = Known {
+        let known = KnownChange {
             patch: metadata.diff.as_ref(),
             files: &metadata.files_modified,
             paths: metadata.changes.map_or(0, |changes| changes.paths()),
@@ -113,7 +113,7 @@ impl View {
     }
 
     /// Shows the plan that a call made. The event that tells of it is not in the log.
-    fn plan_of_result(&mut self, at: &mut At<'_>, result: &ToolResult) {
+    fn plan_of_result(&mut self, at: &mut EventPosition<'_>, result: &ToolResult) {
         let todos = result.metadata.extra.get("todos");
         if let Some(Ok(items)) = todos.map(Vec::<TodoItem>::deserialize) {
             self.on_plan(at, &items);
@@ -122,17 +122,23 @@ impl View {
 }
 
 /// What is shown beside what was changed.
-fn body(call: &OpenCall, result: &ToolResult, denial: Option<&Denial>) -> Option<ToolCallContent> {
+fn body(
+    call: &OpenCallView,
+    result: &ToolResult,
+    denial: Option<&Denial>,
+) -> Option<ToolCallContent> {
     if let Some(denial) = denial {
         return Some(prose(&refusal(denial)));
     }
     let output = result.output.as_str();
     match (call.showing.body, result.status) {
         _ if output.trim().is_empty() => None,
-        (Body::Command, _) if call.in_terminal => None,
-        (Body::Change, ToolStatus::Success) if result.metadata.diff.is_some() => None,
-        (Body::Prose, _) => Some(prose(output)),
-        (Body::Command | Body::Change | Body::Output, _) => Some(fenced(output, "")),
+        (ResultDisplay::Command, _) if call.in_terminal => None,
+        (ResultDisplay::Change, ToolStatus::Success) if result.metadata.diff.is_some() => None,
+        (ResultDisplay::Prose, _) => Some(prose(output)),
+        (ResultDisplay::Command | ResultDisplay::Change | ResultDisplay::Output, _) => {
+            Some(fenced(output, ""))
+        }
     }
 }
 

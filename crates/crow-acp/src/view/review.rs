@@ -10,24 +10,25 @@ use crow_core::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    call::Calls,
+    call::CallViews,
     content::{prose, raw},
-    event::{At, View},
-    kind::{Body, Rank, Showing},
-    open_call::{Key, OpenCall},
+    event::{EventPosition, SessionView},
+    kind::{Rank, ResultDisplay, ToolDisplay},
+    open_call::{CallKeyInView, OpenCallView},
     who::only,
 };
 
-const SHOWING: Showing = Showing { kind: ToolKind::Think, body: Body::Prose, rank: Rank::Major };
+const SHOWING: ToolDisplay =
+    ToolDisplay { kind: ToolKind::Think, body: ResultDisplay::Prose, rank: Rank::Major };
 
 /// Begins the keys of reviews. Ids of calls do not: models write no line feeds in them.
 const MARK: &str = "review\n";
 
-fn key(primary: &SessionId, coagent: &str) -> Key {
+fn key(primary: &SessionId, coagent: &str) -> CallKeyInView {
     (primary.clone(), CallId::new(format!("{MARK}{coagent}")))
 }
 
-impl Calls {
+impl CallViews {
     /// Returns the open review of a session's work by a coagent.
     pub(super) fn open_review(&self, primary: &SessionId, coagent: &str) -> Option<ToolCallId> {
         let (session, call) = key(primary, coagent);
@@ -41,9 +42,14 @@ impl Calls {
     }
 }
 
-impl View {
+impl SessionView {
     /// A review begins with what is handed over, which stands in the log; a client that came late sees its start.
-    pub(super) fn begin_review(&mut self, at: &mut At<'_>, coagent: &str, handoff: Option<&str>) {
+    pub(super) fn begin_review(
+        &mut self,
+        at: &mut EventPosition<'_>,
+        coagent: &str,
+        handoff: Option<&str>,
+    ) {
         let key = key(&at.who.session, coagent);
         if self.calls.is_open(&key) {
             return;
@@ -58,7 +64,7 @@ impl View {
         let session = self.session_of(at.stage);
         let who = at.who.clone();
         let id = ToolCallId::new(id);
-        let mut call = OpenCall::new(key, id, session, who, (title, SHOWING));
+        let mut call = OpenCallView::new(key, id, session, who, (title, SHOWING));
         call.status = ToolCallStatus::InProgress;
         let input = handoff.map(|handoff| raw(&json!({ "reviewer": coagent, "handoff": handoff })));
         let shown = ToolCall::new(call.id.clone(), call.title.clone())
@@ -72,13 +78,18 @@ impl View {
     }
 
     /// Ends the reviews of a round. One without a verdict has no other end in the log.
-    pub(super) fn end_reviews(&mut self, at: &mut At<'_>) {
+    pub(super) fn end_reviews(&mut self, at: &mut EventPosition<'_>) {
         for coagent in self.calls.open_reviewers(&at.who.session) {
             self.end_review(at, &coagent, None);
         }
     }
 
-    pub(super) fn end_review(&mut self, at: &mut At<'_>, coagent: &str, verdict: Option<Verdict>) {
+    pub(super) fn end_review(
+        &mut self,
+        at: &mut EventPosition<'_>,
+        coagent: &str,
+        verdict: Option<Verdict>,
+    ) {
         let key = key(&at.who.session, coagent);
         let Some(mut call) = self.calls.take(&key) else { return };
         at.out.extend(call.catch_up());

@@ -8,7 +8,7 @@ use crow_core::{
     tool::{Tool, ToolCategory, ToolRegistry},
     turn::RunLimits,
 };
-use crow_runtime::{Reach, SystemPrompt};
+use crow_runtime::{AgentAccess, SystemPrompt};
 
 use super::{CompositionError, EndTools};
 use crate::{BaseAgent, Handoff, Subagents, toolset::SourcedFilter};
@@ -62,7 +62,7 @@ pub enum Coagent {
 }
 
 /// What a coagent may use.
-struct Allowed<'a> {
+struct PermittedCoagentTools<'a> {
     tools: CoagentTools,
     primary: &'a ToolRegistry,
     sourced: &'a SourcedFilter,
@@ -96,7 +96,8 @@ impl AcpAgent {
             None => CoagentTools::None,
         };
         let coagent_end = control_flow.end_tool_of_coagent().map(|end| end_tools.get(end));
-        let rights = Allowed { tools, primary: primary.tools(), sourced: primary.sourced() };
+        let rights =
+            PermittedCoagentTools { tools, primary: primary.tools(), sourced: primary.sourced() };
         let coagents =
             coagents.into_iter().map(|coagent| coagent.confined(&rights, coagent_end)).collect();
         Ok(Self {
@@ -170,17 +171,17 @@ impl AcpAgent {
     }
 
     /// Returns how far coagents may go.
-    pub(super) fn reach_of_coagents(&self) -> Reach {
+    pub(super) fn reach_of_coagents(&self) -> AgentAccess {
         match self.control_flow.coagent_tools() {
-            Some(CoagentTools::Full) if self.coagents.len() == 1 => Reach::Policy,
+            Some(CoagentTools::Full) if self.coagents.len() == 1 => AgentAccess::Policy,
             Some(CoagentTools::None | CoagentTools::ReadOnly | CoagentTools::Full) | None => {
-                Reach::ReadOnly
+                AgentAccess::ReadOnly
             }
         }
     }
 
     /// Takes away from all of its agents what `allowed` does not name; its own ends of turns stay.
-    fn confined(mut self, allowed: &Allowed<'_>) -> Self {
+    fn confined(mut self, allowed: &PermittedCoagentTools<'_>) -> Self {
         self.retain_tools(&|tool| is_end(tool) || allowed.permits(tool));
         self.each_base(&mut |agent| agent.set_sourced(allowed.sourced(agent.sourced())));
         self
@@ -188,7 +189,7 @@ impl AcpAgent {
 
     /// Takes away what changes anything; its ends of turns stay.
     pub(crate) fn only_read(&mut self) {
-        let rights = Allowed {
+        let rights = PermittedCoagentTools {
             tools: CoagentTools::ReadOnly,
             primary: &ToolRegistry::new(),
             sourced: &SourcedFilter::default(),
@@ -241,7 +242,7 @@ impl Coagent {
         }
     }
 
-    fn confined(self, allowed: &Allowed<'_>, end: Option<&Arc<dyn Tool>>) -> Self {
+    fn confined(self, allowed: &PermittedCoagentTools<'_>, end: Option<&Arc<dyn Tool>>) -> Self {
         match self {
             Self::Base(mut agent) => {
                 agent.retain_tools(|tool| allowed.permits(tool));
@@ -255,7 +256,7 @@ impl Coagent {
     }
 }
 
-impl Allowed<'_> {
+impl PermittedCoagentTools<'_> {
     /// Returns what is left of the tools from a source. Nobody knows what they do, so whoever only reads has none.
     fn sourced(&self, own: &SourcedFilter) -> SourcedFilter {
         match self.tools {

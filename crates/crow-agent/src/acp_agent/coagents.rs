@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Coagent, RunInput, RunResult,
-    session::{Seat, SeatSession, preface},
+    session::{CoagentSession, SeatSession, preface},
 };
 use crate::{TurnResult, serve::failure_of};
 
 /// What a coagent came to.
 #[derive(Debug)]
-pub(super) struct Looked {
+pub(super) struct CoagentOutcome {
     pub review: Review,
     /// Why the run is over with it, if it is.
     pub finish: Option<RunFinish>,
@@ -30,7 +30,7 @@ pub(super) struct Looked {
     pub verified: bool,
 }
 
-impl Looked {
+impl CoagentOutcome {
     fn new(reviewer: &str) -> Self {
         let review = Review {
             reviewer: reviewer.to_owned(),
@@ -128,11 +128,11 @@ impl Looked {
 /// Lets a coagent look at what it is handed. Fails only where its session cannot go on.
 pub(super) async fn look(
     coagent: &Coagent,
-    seat: &mut Seat,
+    seat: &mut CoagentSession,
     surroundings: &str,
     handoff: String,
     cancel: &CancellationToken,
-) -> Result<Looked, AgentError> {
+) -> Result<CoagentOutcome, AgentError> {
     let may_run = seat.may_run_commands;
     let looked = match (coagent, &mut seat.session) {
         (Coagent::Base(agent), SeatSession::Base(internals)) => {
@@ -147,7 +147,7 @@ pub(super) async fn look(
                 internals.say(InputSource::ControlFlow, preface, said).await?;
                 agent.execute_turn(internals, cancel).await
             };
-            turn.await.map(|turn| Looked::after_turn(agent.name(), turn))
+            turn.await.map(|turn| CoagentOutcome::after_turn(agent.name(), turn))
         }
         (Coagent::Composition(agent), SeatSession::Composition(session)) => {
             session.internals.switch_model(&agent.model().info).await?;
@@ -158,11 +158,11 @@ pub(super) async fn look(
             let content = vec![Block::text(handoff)];
             let input = RunInput { source: InputSource::ControlFlow, content };
             let ran = Box::pin(agent.run(session, input, cancel)).await;
-            ran.map(|result| Looked::after_run(agent.name(), result))
+            ran.map(|result| CoagentOutcome::after_run(agent.name(), result))
         }
         (Coagent::Base(_), SeatSession::Composition(_))
         | (Coagent::Composition(_), SeatSession::Base(_)) => {
-            let mut looked = Looked::new(coagent.name());
+            let mut looked = CoagentOutcome::new(coagent.name());
             looked.failure = Some(Failure::other("its session is that of another kind of agent"));
             Ok(looked)
         }
@@ -173,13 +173,13 @@ pub(super) async fn look(
         Err(error @ (AgentError::Session(_) | AgentError::Closed)) => Err(error),
         Err(AgentError::Cancelled) => {
             let finish = Some(RunFinish::Cancelled);
-            Ok(Looked { finish, ..Looked::new(coagent.name()) })
+            Ok(CoagentOutcome { finish, ..CoagentOutcome::new(coagent.name()) })
         }
         Err(error) => {
             let internals = seat.internals_mut();
             internals.report_error(&error).await;
             let failure = Some(failure_of(&error));
-            Ok(Looked { failure, ..Looked::new(coagent.name()) })
+            Ok(CoagentOutcome { failure, ..CoagentOutcome::new(coagent.name()) })
         }
     }
 }

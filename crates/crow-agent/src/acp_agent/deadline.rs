@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Whether a run was over before its time was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Timing {
+pub(super) enum DeadlineOutcome {
     InTime,
     Overdue,
 }
@@ -16,12 +16,12 @@ pub(super) async fn enforce<T>(
     left: Option<Duration>,
     token: &CancellationToken,
     mut work: impl Future<Output = T> + Unpin,
-) -> (T, Timing) {
-    let Some(left) = left else { return (work.await, Timing::InTime) };
+) -> (T, DeadlineOutcome) {
+    let Some(left) = left else { return (work.await, DeadlineOutcome::InTime) };
     tokio::select! {
         biased;
-        done = &mut work => return (done, Timing::InTime),
+        done = &mut work => return (done, DeadlineOutcome::InTime),
         () = tokio::time::sleep(left) => token.cancel(),
     }
-    (work.await, Timing::Overdue)
+    (work.await, DeadlineOutcome::Overdue)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crow_core::{
     control::EndTool,
-    tool::{Tool, Typed},
+    tool::{Tool, TypedToolAdapter},
 };
 
 use crate::{SubmitForReview, TaskComplete};
@@ -31,8 +31,8 @@ impl EndTools {
 impl Default for EndTools {
     fn default() -> Self {
         Self {
-            task_complete: Arc::new(Typed::new(TaskComplete::default())),
-            submit_for_review: Arc::new(Typed::new(SubmitForReview)),
+            task_complete: Arc::new(TypedToolAdapter::new(TaskComplete::default())),
+            submit_for_review: Arc::new(TypedToolAdapter::new(SubmitForReview)),
         }
     }
 }

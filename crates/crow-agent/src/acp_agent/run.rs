@@ -9,19 +9,19 @@ use crow_core::{
     message::Block,
     model::ResolvedModel,
     tool::{Patch, ToolRegistry},
-    turn::{LimitKind, Spent, TurnEnd},
+    turn::{LimitKind, RunUsage, TurnEnd},
 };
-use crow_runtime::{AgentError, ChildSpec, Reach};
+use crow_runtime::{AgentAccess, AgentError, ChildSpec};
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     AcpAgent, AcpSession, RunResult,
-    coagents::{Looked, look},
-    deadline::{Timing, enforce},
+    coagents::{CoagentOutcome, look},
+    deadline::{DeadlineOutcome, enforce},
 };
 use crate::{
-    AgentConfig, BaseAgent, Bundle, Handoff, TurnResult, handoff::Scene, serve::failure_of,
+    AgentConfig, BaseAgent, Bundle, Handoff, TurnResult, handoff::HandoffScene, serve::failure_of,
 };
 
 /// The name of the agent that writes messages for others.
@@ -88,7 +88,7 @@ impl AcpAgent {
             run.drive(input).await
         });
         let (worked, timing) = enforce(left, &token, work).await;
-        if timing == Timing::InTime || cancel.is_cancelled() {
+        if timing == DeadlineOutcome::InTime || cancel.is_cancelled() {
             return worked;
         }
         overdue(worked)
@@ -229,7 +229,7 @@ impl Run<'_> {
     }
 
     /// Tells of what the coagents said, and tells the machine.
-    async fn take(&mut self, looked: Vec<Looked>) -> Result<(), AgentError> {
+    async fn take(&mut self, looked: Vec<CoagentOutcome>) -> Result<(), AgentError> {
         let all_failed = looked.iter().all(|looked| looked.failure.is_some());
         let mut finish = None;
         let mut changed = false;
@@ -301,7 +301,7 @@ impl Run<'_> {
         let todo = context.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let mut texts = Vec::new();
         for coagent in &self.agent.coagents {
-            let scene = Scene {
+            let scene = HandoffScene {
                 task: &self.task,
                 todo: todo.items(),
                 round: self.begun,
@@ -321,7 +321,7 @@ impl Run<'_> {
     fn work_so_far(&self) -> Bundle {
         let context = self.session.internals.context();
         let todo = context.todo.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let scene = Scene {
+        let scene = HandoffScene {
             task: &self.task,
             todo: todo.items(),
             round: self.begun,
@@ -391,7 +391,7 @@ impl Run<'_> {
     }
 
     /// Returns what all agents of the run used so far, subagents included.
-    fn spent(&self) -> Spent {
+    fn spent(&self) -> RunUsage {
         let internals = &self.session.internals;
         internals.budget().spent(internals.config().clock.monotonic())
     }
@@ -425,7 +425,7 @@ fn generator(model: &ResolvedModel) -> ChildSpec {
         model: model.clone(),
         task: "write a message".to_owned(),
         call_id: None,
-        reach: Reach::ReadOnly,
+        reach: AgentAccess::ReadOnly,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crow_core::{event::AgentRole, ids::SessionId};
-use crow_runtime::{AgentError, AgentInternals, ChildSpec, Reach};
+use crow_runtime::{AgentAccess, AgentError, AgentInternals, ChildSpec};
 
 use super::{AcpAgent, Coagent};
 
@@ -14,7 +14,7 @@ pub struct AcpSession {
     pub(super) internals: AgentInternals,
     /// What opens each session: facts about the place.
     pub(super) surroundings: Arc<str>,
-    pub(super) seats: Vec<Seat>,
+    pub(super) seats: Vec<CoagentSession>,
     /// The sessions below the primary's that earlier processes left.
     earlier: Vec<SessionId>,
     /// What the generator of the handoff wrote for the run under way.
@@ -25,10 +25,10 @@ pub struct AcpSession {
 
 /// A coagent's session.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct CoagentSession {
     pub(super) name: String,
     /// How far it may go. A session keeps what it began with.
-    reach: Reach,
+    reach: AgentAccess,
     pub(super) session: SeatSession,
     /// Whether the kernel holds its commands, where they must not change anything.
     pub(super) may_run_commands: bool,
@@ -61,12 +61,12 @@ impl AcpSession {
 
     /// Returns what the coagent at that place works with, once it was asked.
     pub fn coagent(&self, place: usize) -> Option<&AgentInternals> {
-        self.seats.get(place).map(Seat::internals)
+        self.seats.get(place).map(CoagentSession::internals)
     }
 
     /// Returns the same, to be changed.
     pub fn coagent_mut(&mut self, place: usize) -> Option<&mut AgentInternals> {
-        self.seats.get_mut(place).map(Seat::internals_mut)
+        self.seats.get_mut(place).map(CoagentSession::internals_mut)
     }
 
     /// Makes the sessions of the coagents that have none, or opens those again that an earlier process left. Another agent at a place gets another session, and so does one
@@ -80,7 +80,7 @@ impl AcpSession {
             self.seats.truncate(place);
             let internals = self.child(coagent, reach).await?;
             let may_run_commands =
-                reach == Reach::Policy || internals.holds_read_only_commands().await;
+                reach == AgentAccess::Policy || internals.holds_read_only_commands().await;
             let session = match coagent {
                 Coagent::Base(_) => SeatSession::Base(Box::new(internals)),
                 Coagent::Composition(_) => {
@@ -89,7 +89,7 @@ impl AcpSession {
                 }
             };
             let name = coagent.name().to_owned();
-            self.seats.push(Seat { name, reach, session, may_run_commands });
+            self.seats.push(CoagentSession { name, reach, session, may_run_commands });
         }
         self.seats.truncate(agent.coagents.len());
         Ok(())
@@ -98,7 +98,7 @@ impl AcpSession {
     async fn child(
         &mut self,
         coagent: &Coagent,
-        reach: Reach,
+        reach: AgentAccess,
     ) -> Result<AgentInternals, AgentError> {
         let spec = ChildSpec {
             agent: coagent.name().to_owned(),
@@ -116,8 +116,8 @@ impl AcpSession {
     }
 }
 
-impl Seat {
-    fn serves(&self, coagent: &Coagent, reach: Reach) -> bool {
+impl CoagentSession {
+    fn serves(&self, coagent: &Coagent, reach: AgentAccess) -> bool {
         let is_kind = matches!(
             (&self.session, coagent),
             (SeatSession::Base(_), Coagent::Base(_))

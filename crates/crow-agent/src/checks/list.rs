@@ -14,7 +14,7 @@ use crow_core::{
 
 use super::{
     Check,
-    run::{NotRun, Ran},
+    run::{CheckExecution, NotRun},
 };
 
 /// How often the checks are gone through: once more after some of them changed files.
@@ -24,10 +24,10 @@ const MOST_OUTPUT: usize = 8 * 1024;
 
 /// The checks of a run, shared by all its agents: what passed for one of them is fresh for the others. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Checks(Arc<Shared>);
+pub struct Checks(Arc<ChecksState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ChecksState {
     checks: Vec<Check>,
     /// With which files each passed last, by its place in the list.
     passed: Mutex<BTreeMap<usize, FilesId>>,
@@ -35,7 +35,7 @@ struct Shared {
 
 /// What going through the checks came to.
 #[derive(Debug)]
-pub(crate) enum Checked {
+pub(crate) enum CheckOutcome {
     /// None failed.
     Passed(CheckReport),
     /// Some failed; the text tells the model which, and how.
@@ -46,9 +46,9 @@ pub(crate) enum Checked {
 
 /// The checks on the way.
 struct Pass<'a> {
-    shared: &'a Shared,
+    shared: &'a ChecksState,
     ctx: &'a ToolContext,
-    ran: Vec<Option<Ran>>,
+    ran: Vec<Option<CheckExecution>>,
     /// The files as they were seen last, or why they cannot be.
     files: Result<FilesId, String>,
     /// The checks that changed files in this round.
@@ -58,7 +58,10 @@ struct Pass<'a> {
 impl Checks {
     /// Makes a list. None has passed yet.
     pub fn new(checks: impl IntoIterator<Item = Check>) -> Self {
-        Self(Arc::new(Shared { checks: checks.into_iter().collect(), passed: Mutex::default() }))
+        Self(Arc::new(ChecksState {
+            checks: checks.into_iter().collect(),
+            passed: Mutex::default(),
+        }))
     }
 
     /// Returns whether there are none.
@@ -76,10 +79,10 @@ impl Checks {
     ///
     /// A check that changes files makes those before it stale, and itself: they are run once more. What changes files
     /// each time it runs never becomes fresh, and nothing is verified by it.
-    pub(crate) async fn run_stale(&self, ctx: &ToolContext) -> Checked {
+    pub(crate) async fn run_stale(&self, ctx: &ToolContext) -> CheckOutcome {
         let shared = self.0.as_ref();
         if shared.checks.is_empty() {
-            return Checked::Passed(CheckReport::unverified(
+            return CheckOutcome::Passed(CheckReport::unverified(
                 Vec::new(),
                 "no checks are configured",
             ));
@@ -90,24 +93,24 @@ impl Checks {
         for _ in 0..ROUNDS {
             match pass.round().await {
                 Ok(()) => {}
-                Err(NotRun::Cancelled) => return Checked::Cancelled,
+                Err(NotRun::Cancelled) => return CheckOutcome::Cancelled,
                 Err(NotRun::ReadOnly) => {
                     let reason = "checks are not run in read-only mode";
-                    return Checked::Passed(CheckReport::unverified(pass.runs(), reason));
+                    return CheckOutcome::Passed(CheckReport::unverified(pass.runs(), reason));
                 }
             }
             if let Some(text) = pass.failures() {
-                return Checked::Failed(CheckReport::failed(pass.runs()), text);
+                return CheckOutcome::Failed(CheckReport::failed(pass.runs()), text);
             }
             match &pass.files {
                 Ok(files) if pass.all_fresh(files) => {
-                    return Checked::Passed(CheckReport::verified(pass.runs(), files.clone()));
+                    return CheckOutcome::Passed(CheckReport::verified(pass.runs(), files.clone()));
                 }
                 Ok(_) => {}
                 Err(error) => {
                     let reason =
                         format!("the checks passed, but nobody knows with which files: {error}");
-                    return Checked::Passed(CheckReport::unverified(pass.runs(), reason));
+                    return CheckOutcome::Passed(CheckReport::unverified(pass.runs(), reason));
                 }
             }
         }
@@ -115,11 +118,11 @@ impl Checks {
             "the checks passed, but files changed each time while they ran, so that they did not see the files as they are now: {}",
             pass.changers.join(", ")
         );
-        Checked::Passed(CheckReport::unverified(pass.runs(), reason))
+        CheckOutcome::Passed(CheckReport::unverified(pass.runs(), reason))
     }
 }
 
-impl Shared {
+impl ChecksState {
     fn passed(&self) -> MutexGuard<'_, BTreeMap<usize, FilesId>> {
         self.passed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -182,7 +185,8 @@ impl Pass<'_> {
     /// Describes what failed, if anything. Nothing in it changes from one time to the next by itself: the same failure
     /// over and over must be seen as the same.
     fn failures(&self) -> Option<String> {
-        let failed: Vec<&Ran> = self.ran.iter().flatten().filter(|ran| !ran.run.passed()).collect();
+        let failed: Vec<&CheckExecution> =
+            self.ran.iter().flatten().filter(|ran| !ran.run.passed()).collect();
         if failed.is_empty() {
             return None;
         }
@@ -192,7 +196,7 @@ impl Pass<'_> {
             failed.len(),
             self.shared.checks.len()
         );
-        for Ran { run: CheckRun { name, command, error, .. }, output, .. } in failed {
+        for CheckExecution { run: CheckRun { name, command, error, .. }, output, .. } in failed {
             let error = error.as_deref().unwrap_or_default();
             let output = if output.is_empty() { "(no output)" } else { end_of(output, share) };
             let _ = write!(text, "\n\n{name}: `{command}` failed: {error}\n{output}");

@@ -10,4 +10,4 @@ mod run;
 pub use check::Check;
 pub use list::Checks;
 
-pub(crate) use list::Checked;
+pub(crate) use list::CheckOutcome;

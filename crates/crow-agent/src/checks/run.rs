@@ -28,7 +28,7 @@ const ENVIRONMENT: [(&str, &str); 5] = [
 
 /// A check that ran.
 #[derive(Debug, Clone)]
-pub(super) struct Ran {
+pub(super) struct CheckExecution {
     pub(super) run: CheckRun,
     /// What it printed, within bounds.
     pub(super) output: String,
@@ -47,7 +47,7 @@ pub(super) enum NotRun {
 
 impl Check {
     /// Runs it to its end.
-    pub(super) async fn run(&self, ctx: &ToolContext) -> Result<Ran, NotRun> {
+    pub(super) async fn run(&self, ctx: &ToolContext) -> Result<CheckExecution, NotRun> {
         ctx.progress.report(format!("$ {}\n", self.command));
         match self.in_shell(ctx).await {
             Ok(ProcessOutcome { end: ProcessEnd::Cancelled, .. })
@@ -89,7 +89,7 @@ impl Check {
         }
     }
 
-    fn ran(&self, outcome: &ProcessOutcome) -> Ran {
+    fn ran(&self, outcome: &ProcessOutcome) -> CheckExecution {
         let (exit_code, error) = match outcome.end {
             ProcessEnd::Exited(0) if !outcome.put_aside.is_empty() => {
                 let paths = outcome.put_aside.iter().map(|aside| aside.path.display().to_string());
@@ -109,12 +109,14 @@ impl Check {
             let _ = write!(output, "\n[out of reach in the sandbox: {}]", hosts.join(", "));
         }
         let ran = match error {
-            None => Ran { run: self.passed(), output, timed_out: false },
-            Some(error) => Ran { output, ..self.failed(outcome.duration, exit_code, error) },
+            None => CheckExecution { run: self.passed(), output, timed_out: false },
+            Some(error) => {
+                CheckExecution { output, ..self.failed(outcome.duration, exit_code, error) }
+            }
         };
         let duration_ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
         let timed_out = outcome.end == ProcessEnd::TimedOut;
-        Ran { run: CheckRun { duration_ms, ..ran.run }, timed_out, ..ran }
+        CheckExecution { run: CheckRun { duration_ms, ..ran.run }, timed_out, ..ran }
     }
 
     /// What is told of it if it passed and took no time.
@@ -129,10 +131,10 @@ impl Check {
         }
     }
 
-    fn failed(&self, duration: Duration, exit_code: Option<i32>, error: String) -> Ran {
+    fn failed(&self, duration: Duration, exit_code: Option<i32>, error: String) -> CheckExecution {
         let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let run = CheckRun { exit_code, error: Some(error), duration_ms, ..self.passed() };
-        Ran { run, output: String::new(), timed_out: false }
+        CheckExecution { run, output: String::new(), timed_out: false }
     }
 }
 

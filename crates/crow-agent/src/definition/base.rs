@@ -8,9 +8,11 @@ use crow_core::{
 
 use super::{
     BaseDefinition, DefinedRole, ModelChoice, ToolNames,
-    raw::{RawAgent, RawBase, RawModel, RawReact, RawRole, RawText, RawThinking, ThinkingWord},
-    text::Texts,
-    tools::Named,
+    raw::{
+        RawAgent, RawBase, RawModelChoice, RawReact, RawRole, RawText, RawThinking, ThinkingWord,
+    },
+    text::DefinitionTexts,
+    tools::ToolName,
 };
 use crate::layers::Node;
 
@@ -21,7 +23,7 @@ const SUBAGENT_STEPS: u32 = 50;
 pub(super) fn read(
     name: &str,
     node: &Node,
-    texts: &Texts<'_>,
+    texts: &DefinitionTexts<'_>,
     tools: &ToolNames,
 ) -> Result<BaseDefinition, ConfigError> {
     let raw: RawBase = node.read()?;
@@ -90,13 +92,13 @@ fn named_tools(
     let mut names: Vec<String> = Vec::new();
     for (number, given) in enabled.iter().enumerate() {
         match tools.find(given) {
-            Named::Tool(name) if names.contains(&name) => {}
-            Named::Tool(name) => names.push(name),
-            Named::Planned(what) => {
+            ToolName::Tool(name) if names.contains(&name) => {}
+            ToolName::Tool(name) => names.push(name),
+            ToolName::Planned(what) => {
                 let at = node.origin_of(&["tools", "enabled", &number.to_string()]);
                 warnings.push(at.error(what).to_string());
             }
-            Named::Unknown(what) => {
+            ToolName::Unknown(what) => {
                 return Err(node.origin_of(&["tools", "enabled", &number.to_string()]).error(what));
             }
         }
@@ -104,7 +106,11 @@ fn named_tools(
     Ok(names)
 }
 
-fn system_prompt(raw: &RawText, node: &Node, texts: &Texts<'_>) -> Result<String, ConfigError> {
+fn system_prompt(
+    raw: &RawText,
+    node: &Node,
+    texts: &DefinitionTexts<'_>,
+) -> Result<String, ConfigError> {
     let path = ["prompt", "system"];
     let text = texts.read(raw, node, &path)?;
     if text.content.trim().is_empty() {
@@ -115,7 +121,7 @@ fn system_prompt(raw: &RawText, node: &Node, texts: &Texts<'_>) -> Result<String
     Ok(text.content)
 }
 
-fn model(raw: RawModel, node: &Node) -> Result<ModelChoice, ConfigError> {
+fn model(raw: RawModelChoice, node: &Node) -> Result<ModelChoice, ConfigError> {
     for (key, value) in [("provider", &raw.provider), ("model", &raw.model)] {
         if value.as_ref().is_some_and(|value| value.trim().is_empty()) {
             let origin = node.origin_of(&["model", key]);

@@ -10,11 +10,12 @@ use super::{
     CompositionDefinition, HandoffDefinition,
     base::{check_name, positive},
     raw::{
-        FlowWord, HandoffWord, RawComposition, RawControlFlow, RawHandoff, RawLimits, RawMembers,
+        FlowWord, HandoffWord, RawAgentLimits, RawComposition, RawControlFlow, RawHandoff,
+        RawMembers,
     },
-    text::Texts,
+    text::DefinitionTexts,
 };
-use crate::layers::{Node, Origin};
+use crate::layers::{Node, ValueOrigin};
 
 const TYPE: &[&str] = &["control_flow", "type"];
 const LEVEL: &[&str] = &["control_flow", "level"];
@@ -23,15 +24,16 @@ const LEVEL: &[&str] = &["control_flow", "level"];
 pub(super) fn read(
     name: &str,
     node: &Node,
-    texts: &Texts<'_>,
+    texts: &DefinitionTexts<'_>,
 ) -> Result<CompositionDefinition, ConfigError> {
     let raw: RawComposition = node.read()?;
     check_name(name, &raw.agent, node)?;
-    let flow = Flow { raw: &raw.control_flow, node };
+    let flow = ControlFlowFields { raw: &raw.control_flow, node };
     let (control_flow, is_chat) = flow.read()?;
     let coagents = coagents(&raw.composition, node)?;
     let mut warnings = Vec::new();
-    let mut warn = |origin: &Origin, what: String| warnings.push(origin.error(what).to_string());
+    let mut warn =
+        |origin: &ValueOrigin, what: String| warnings.push(origin.error(what).to_string());
     match (control_flow.coagent_tools(), coagents.len()) {
         (Some(_), 0) if matches!(control_flow, ControlFlow::Coagent { .. }) => {
             return Err(flow.origin().error(format!(
@@ -72,7 +74,7 @@ pub(super) fn read(
 }
 
 /// Returns where the coagents are named.
-pub(super) fn member_origin<'a>(raw: &RawMembers, node: &'a Node) -> &'a Origin {
+pub(super) fn member_origin<'a>(raw: &RawMembers, node: &'a Node) -> &'a ValueOrigin {
     let key = if raw.coagents.is_some() { "coagents" } else { "coagent" };
     node.origin_of(&["composition", key])
 }
@@ -104,12 +106,12 @@ fn coagents(raw: &RawMembers, node: &Node) -> Result<Vec<String>, ConfigError> {
 }
 
 /// The control flow of a file.
-struct Flow<'a> {
+struct ControlFlowFields<'a> {
     raw: &'a RawControlFlow,
     node: &'a Node,
 }
 
-impl Flow<'_> {
+impl ControlFlowFields<'_> {
     /// Reads it, and whether it is a chat.
     fn read(&self) -> Result<(ControlFlow, bool), ConfigError> {
         let kind = match (self.raw.kind, self.raw.level) {
@@ -197,7 +199,7 @@ impl Flow<'_> {
     }
 
     fn max_rounds_of(&self, keys: &[&str]) -> Result<Option<u32>, ConfigError> {
-        let mut last: Option<(&Origin, u32, &str)> = None;
+        let mut last: Option<(&ValueOrigin, u32, &str)> = None;
         for key in keys {
             let path = ["control_flow", key];
             let given = match *key {
@@ -244,7 +246,7 @@ impl Flow<'_> {
         }
     }
 
-    fn origin(&self) -> &Origin {
+    fn origin(&self) -> &ValueOrigin {
         self.node.origin_of(if self.raw.kind.is_some() { TYPE } else { LEVEL })
     }
 }
@@ -280,7 +282,7 @@ fn bounded(flow: ControlFlow, rounds: Option<u32>) -> ControlFlow {
 fn read_handoff(
     raw: &RawHandoff,
     node: &Node,
-    texts: &Texts<'_>,
+    texts: &DefinitionTexts<'_>,
 ) -> Result<HandoffDefinition, ConfigError> {
     let needs = |key: &str| {
         let origin = node.origin_of(&["handoff", key]);
@@ -324,7 +326,7 @@ fn read_handoff(
     })
 }
 
-fn limits(raw: &RawLimits, node: &Node) -> Result<RunLimits, ConfigError> {
+fn limits(raw: &RawAgentLimits, node: &Node) -> Result<RunLimits, ConfigError> {
     if raw.max_money.is_some_and(|money| !money.is_finite() || money <= 0.0) {
         let origin = node.origin_of(&["limits", "max_money"]);
         return Err(origin.error("an amount of US dollars is more than 0"));

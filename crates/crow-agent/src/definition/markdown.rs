@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crow_core::config::{ConfigError, unknown};
 
-use super::{ToolNames, tools::Named};
-use crate::layers::{Entry, Node, Origin, SourceFile, Value};
+use super::{ToolNames, tools::ToolName};
+use crate::layers::{Node, SourceFile, TableEntry, Value, ValueOrigin};
 
 /// Where our keys stand in TOML.
 const KEYS: [(&str, [&str; 2]); 12] = [
@@ -54,23 +54,23 @@ const FOREIGN_MODELS: [&str; 5] = ["inherit", "sonnet", "opus", "haiku", "defaul
 
 /// An agent of a Markdown file, in the form that TOML gives it.
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct MarkdownDefinition {
     pub(super) node: Node,
     pub(super) warnings: Vec<String>,
 }
 
 /// A line of the head.
-struct Line<'a> {
-    origin: Origin,
+struct FrontMatterLine<'a> {
+    origin: ValueOrigin,
     key: &'a str,
     value: &'a str,
-    value_at: Origin,
+    value_at: ValueOrigin,
     /// Lines below it that are indented or begin with `-`.
-    below: Vec<(Origin, &'a str)>,
+    below: Vec<(ValueOrigin, &'a str)>,
 }
 
 /// Reads a Markdown agent.
-pub(super) fn read(file: SourceFile, tools: &ToolNames) -> Result<Read, ConfigError> {
+pub(super) fn read(file: SourceFile, tools: &ToolNames) -> Result<MarkdownDefinition, ConfigError> {
     let file = Arc::new(file);
     let (head, body_at) = split(&file)?;
     let mut builder = Builder { file: &file, tools, warnings: Vec::new(), entries: Vec::new() };
@@ -78,13 +78,13 @@ pub(super) fn read(file: SourceFile, tools: &ToolNames) -> Result<Read, ConfigEr
         builder.line(&line)?;
     }
     let body = file.text.get(body_at..).unwrap_or_default();
-    let at = Origin::new(&file, body_at);
+    let at = ValueOrigin::new(&file, body_at);
     let prompt = Node { origin: at.clone(), value: Value::Text(body.to_owned()) };
     builder.entries.push((["prompt", "system"], at, prompt));
     if !builder.entries.iter().any(|(path, _, _)| *path == ["tools", "enabled"]) {
         // As in the programs that have this format: nothing said means all.
         let names = tools.all().into_iter().filter(|name| name != "submit_for_review");
-        let at = Origin::new(&file, 0);
+        let at = ValueOrigin::new(&file, 0);
         let node = |name| Node { origin: at.clone(), value: Value::Text(name) };
         let all = Node { origin: at.clone(), value: Value::List(names.map(node).collect()) };
         builder.entries.push((["tools", "enabled"], at.clone(), all));
@@ -120,11 +120,11 @@ fn split(file: &SourceFile) -> Result<(std::ops::Range<usize>, usize), ConfigErr
 fn head_lines(
     file: &Arc<SourceFile>,
     head: std::ops::Range<usize>,
-) -> Result<Vec<Line<'_>>, ConfigError> {
-    let mut lines: Vec<Line<'_>> = Vec::new();
+) -> Result<Vec<FrontMatterLine<'_>>, ConfigError> {
+    let mut lines: Vec<FrontMatterLine<'_>> = Vec::new();
     let mut at = head.start;
     for raw in file.text.get(head).unwrap_or_default().split_inclusive('\n') {
-        let origin = Origin::new(file, at);
+        let origin = ValueOrigin::new(file, at);
         at += raw.len();
         let line = raw.trim_end();
         if line.trim().is_empty() || line.trim_start().starts_with('#') {
@@ -141,8 +141,8 @@ fn head_lines(
             return Err(origin.error("a line of the head is written as key: value"));
         };
         let value_at = at - raw.len() + key.len() + 1 + (value.len() - value.trim_start().len());
-        lines.push(Line {
-            value_at: Origin::new(file, value_at),
+        lines.push(FrontMatterLine {
+            value_at: ValueOrigin::new(file, value_at),
             origin,
             key: key.trim(),
             value: value.trim(),
@@ -156,11 +156,11 @@ struct Builder<'a> {
     file: &'a Arc<SourceFile>,
     tools: &'a ToolNames,
     warnings: Vec<String>,
-    entries: Vec<([&'static str; 2], Origin, Node)>,
+    entries: Vec<([&'static str; 2], ValueOrigin, Node)>,
 }
 
 impl Builder<'_> {
-    fn line(&mut self, line: &Line<'_>) -> Result<(), ConfigError> {
+    fn line(&mut self, line: &FrontMatterLine<'_>) -> Result<(), ConfigError> {
         if FOREIGN.contains(&line.key) {
             self.warn(&line.origin, format!("the key {} means nothing here", line.key));
             return Ok(());
@@ -186,12 +186,12 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn warn(&mut self, origin: &Origin, what: String) {
+    fn warn(&mut self, origin: &ValueOrigin, what: String) {
         self.warnings.push(origin.error(what).to_string());
     }
 
     /// `provider/model` is both.
-    fn model(&mut self, line: &Line<'_>) -> Result<Option<Value>, ConfigError> {
+    fn model(&mut self, line: &FrontMatterLine<'_>) -> Result<Option<Value>, ConfigError> {
         let given = text(line)?;
         if FOREIGN_MODELS.contains(&given.as_str()) {
             if given != "inherit" {
@@ -210,8 +210,8 @@ impl Builder<'_> {
         Ok(Some(Value::Text(model.to_owned())))
     }
 
-    fn tool_list(&mut self, line: &Line<'_>) -> Result<Value, ConfigError> {
-        let mut names: Vec<(Origin, String)> = Vec::new();
+    fn tool_list(&mut self, line: &FrontMatterLine<'_>) -> Result<Value, ConfigError> {
+        let mut names: Vec<(ValueOrigin, String)> = Vec::new();
         let listed = line.value.trim_start_matches('[').trim_end_matches(']');
         // A rule in brackets may hold commas.
         let mut depth = 0_i32;
@@ -251,32 +251,32 @@ impl Builder<'_> {
                 continue;
             }
             match found {
-                Named::Tool(name) => items.push(Node { origin, value: Value::Text(name) }),
-                Named::Planned(what) | Named::Unknown(what) => self.warn(&origin, what),
+                ToolName::Tool(name) => items.push(Node { origin, value: Value::Text(name) }),
+                ToolName::Planned(what) | ToolName::Unknown(what) => self.warn(&origin, what),
             }
         }
         Ok(Value::List(items))
     }
 
-    fn finish(self) -> Read {
-        let at = Origin::new(self.file, 0);
-        let mut tables: BTreeMap<String, BTreeMap<String, Entry>> = BTreeMap::new();
+    fn finish(self) -> MarkdownDefinition {
+        let at = ValueOrigin::new(self.file, 0);
+        let mut tables: BTreeMap<String, BTreeMap<String, TableEntry>> = BTreeMap::new();
         for ([table, key], origin, node) in self.entries {
             let table = tables.entry(table.to_owned()).or_default();
-            table.insert(key.to_owned(), Entry { key: origin, node });
+            table.insert(key.to_owned(), TableEntry { key: origin, node });
         }
         let tables = tables.into_iter().map(|(name, entries)| {
             let key = entries.values().next().map_or_else(|| at.clone(), |one| one.key.clone());
             let node = Node { origin: key.clone(), value: Value::Table(entries) };
-            (name, Entry { key, node })
+            (name, TableEntry { key, node })
         });
         let node = Node { origin: at.clone(), value: Value::Table(tables.collect()) };
-        Read { node, warnings: self.warnings }
+        MarkdownDefinition { node, warnings: self.warnings }
     }
 }
 
 /// Reads a text: in quotes, as it is, or in the lines below it.
-fn text(line: &Line<'_>) -> Result<String, ConfigError> {
+fn text(line: &FrontMatterLine<'_>) -> Result<String, ConfigError> {
     let folded = match line.value {
         "|" | "|-" | "|+" => "\n",
         ">" | ">-" | ">+" | "" => " ",
@@ -290,7 +290,7 @@ fn text(line: &Line<'_>) -> Result<String, ConfigError> {
 }
 
 /// What stands in quotes is a text; numbers are numbers.
-fn scalar(text: &str, line: &Line<'_>) -> Value {
+fn scalar(text: &str, line: &FrontMatterLine<'_>) -> Value {
     let is_quoted = line.value.starts_with(['"', '\'']);
     match (text.parse::<i64>(), text.parse::<f64>()) {
         (Ok(number), _) if !is_quoted => Value::Integer(number),

@@ -25,7 +25,7 @@ pub(super) struct RawBase {
     pub(super) agent: RawAgent,
     /// The model that it asks. Without it: the one of the command line, or the default.
     #[serde(default)]
-    pub(super) model: RawModel,
+    pub(super) model: RawModelChoice,
     #[serde(default)]
     pub(super) tools: RawTools,
     /// The bounds of a turn.
@@ -48,7 +48,7 @@ pub(super) struct RawComposition {
     pub(super) handoff: Option<RawHandoff>,
     /// The bounds of a run. The first one that is reached ends it.
     #[serde(default)]
-    pub(super) limits: RawLimits,
+    pub(super) limits: RawAgentLimits,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -74,7 +74,7 @@ pub(super) enum RawRole {
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawModel {
+pub(super) struct RawModelChoice {
     pub(super) provider: Option<String>,
     pub(super) model: Option<String>,
     pub(super) temperature: Option<f32>,
@@ -239,7 +239,7 @@ pub(super) enum HandoffWord {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_field_names, reason = "the keys of the file")]
-pub(super) struct RawLimits {
+pub(super) struct RawAgentLimits {
     pub(super) max_rounds: Option<u32>,
     /// Tokens, input and output together.
     pub(super) max_tokens: Option<u64>,
@@ -250,8 +250,8 @@ pub(super) struct RawLimits {
 
 impl<'de> Deserialize<'de> for RawThinking {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Words;
-        impl Visitor<'_> for Words {
+        struct WordList;
+        impl Visitor<'_> for WordList {
             type Value = RawThinking;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -271,14 +271,14 @@ impl<'de> Deserialize<'de> for RawThinking {
                 }
             }
         }
-        deserializer.deserialize_any(Words)
+        deserializer.deserialize_any(WordList)
     }
 }
 
 impl<'de> Deserialize<'de> for RawText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
+        struct OneOrMany;
+        impl<'de> Visitor<'de> for OneOrMany {
             type Value = RawText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -293,6 +293,6 @@ impl<'de> Deserialize<'de> for RawText {
                 RawFile::deserialize(MapAccessDeserializer::new(map)).map(RawText::In)
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(OneOrMany)
     }
 }

@@ -7,11 +7,11 @@ use crow_core::config::{ConfigError, nearest};
 use super::{
     BaseDefinition, CompositionDefinition, DefinedRole, DefinitionError, SHIPPED, ToolNames, base,
     composition, markdown,
-    text::{Text, Texts},
+    text::{DefinitionText, DefinitionTexts},
 };
 use crate::{
     PromptRegistry,
-    layers::{Layer, LayerKind, Layers, Node, Origin, SourceFile, parse},
+    layers::{ConfigLayer, LayerKind, Layers, Node, SourceFile, ValueOrigin, parse},
     prompt::{PROMPT_ENDINGS, PROMPT_FOLDERS},
 };
 
@@ -62,7 +62,7 @@ impl AgentRegistry {
 
     /// Makes a registry of the shipped agents alone.
     pub fn built_in(tools: ToolNames) -> Self {
-        Self::new(Layers::new(vec![Layer::shipped(SHIPPED)]), tools)
+        Self::new(Layers::new(vec![ConfigLayer::shipped(SHIPPED)]), tools)
     }
 
     /// Returns the layers.
@@ -79,7 +79,7 @@ impl AgentRegistry {
     pub fn base(&self, name: &str) -> Result<BaseDefinition, DefinitionError> {
         let (node, mut warnings) =
             self.base_node(name)?.ok_or_else(|| self.unknown(name, &[AgentKind::Base]))?;
-        let texts = Texts { layers: &self.layers, prompts: &self.prompts };
+        let texts = DefinitionTexts { layers: &self.layers, prompts: &self.prompts };
         let mut base = base::read(name, &node, &texts, &self.tools)?;
         base.warnings.append(&mut warnings);
         Ok(base)
@@ -89,7 +89,7 @@ impl AgentRegistry {
     /// every turn.
     pub fn composition(&self, name: &str) -> Result<CompositionDefinition, DefinitionError> {
         if let Some(node) = self.composition_node(name)? {
-            return Ok(self.read_composition(name, &node, &mut Walk::default())?);
+            return Ok(self.read_composition(name, &node, &mut CompositionWalk::default())?);
         }
         if self.has(AgentKind::Base, name) {
             return Ok(CompositionDefinition::solo(&self.base(name)?));
@@ -164,7 +164,9 @@ impl AgentRegistry {
                         continue;
                     }
                     let text = match layer.read(&file) {
-                        Ok(text) => Text::of_file(layer.path(&file), text.unwrap_or_default()),
+                        Ok(text) => {
+                            DefinitionText::of_file(layer.path(&file), text.unwrap_or_default())
+                        }
                         Err(error) => {
                             errors.push(error);
                             continue;
@@ -209,7 +211,7 @@ impl AgentRegistry {
         &self,
         kind: AgentKind,
         name: &str,
-        layer: &Layer,
+        layer: &ConfigLayer,
     ) -> Result<Option<Node>, ConfigError> {
         Ok(match kind {
             AgentKind::Base => self.base_of(name, layer)?.map(|(node, _)| node),
@@ -230,8 +232,8 @@ impl AgentRegistry {
                 self.composition(&name).map(|agent| (agent.role, agent.description))
             }
         };
-        let says = |layer: &&Layer| says(layer, kind, &name);
-        let mut layers = self.layers.iter().rev().filter(says).map(Layer::kind);
+        let says = |layer: &&ConfigLayer| says(layer, kind, &name);
+        let mut layers = self.layers.iter().rev().filter(says).map(ConfigLayer::kind);
         let layer = layers.next().unwrap_or(LayerKind::BuiltIn);
         let is_overlaid = layers.next().is_some();
         ListedAgent { name, kind, layer, is_overlaid, found }
@@ -260,7 +262,7 @@ impl AgentRegistry {
     fn base_of(
         &self,
         name: &str,
-        layer: &Layer,
+        layer: &ConfigLayer,
     ) -> Result<Option<(Node, Vec<String>)>, ConfigError> {
         if !is_name(name) {
             return Ok(None);
@@ -293,9 +295,9 @@ impl AgentRegistry {
         &self,
         name: &str,
         node: &Node,
-        walk: &mut Walk,
+        walk: &mut CompositionWalk,
     ) -> Result<CompositionDefinition, ConfigError> {
-        let texts = Texts { layers: &self.layers, prompts: &self.prompts };
+        let texts = DefinitionTexts { layers: &self.layers, prompts: &self.prompts };
         let composition = composition::read(name, node, &texts)?;
         if !self.has(AgentKind::Base, &composition.primary) {
             let origin = node.origin_of(&["composition", "primary"]);
@@ -346,7 +348,7 @@ impl AgentRegistry {
         )
     }
 
-    fn missing(&self, origin: &Origin, name: &str, kinds: &[AgentKind]) -> ConfigError {
+    fn missing(&self, origin: &ValueOrigin, name: &str, kinds: &[AgentKind]) -> ConfigError {
         origin.error(self.unknown(name, kinds).to_string())
     }
 
@@ -362,7 +364,7 @@ impl AgentRegistry {
 
 /// The way through compositions that name each other.
 #[derive(Debug, Default)]
-struct Walk {
+struct CompositionWalk {
     /// The outermost first.
     path: Vec<String>,
     seen: BTreeSet<String>,
@@ -393,13 +395,13 @@ fn places(kind: AgentKind) -> &'static [(&'static str, &'static str)] {
 }
 
 /// Returns whether a layer has a file of an agent, whatever is in it.
-fn says(layer: &Layer, kind: AgentKind, name: &str) -> bool {
+fn says(layer: &ConfigLayer, kind: AgentKind, name: &str) -> bool {
     places(kind).iter().any(|(folder, ending)| {
         !matches!(layer.read(&format!("{folder}/{name}{ending}")), Ok(None))
     })
 }
 
-fn read_toml(layer: &Layer, name: &str) -> Result<Option<Node>, ConfigError> {
+fn read_toml(layer: &ConfigLayer, name: &str) -> Result<Option<Node>, ConfigError> {
     let Some(text) = layer.read(name)? else { return Ok(None) };
     parse(SourceFile { layer: layer.kind(), path: layer.path(name), text }).map(Some)
 }

@@ -30,13 +30,13 @@ impl JsonSchema for Seconds {
 
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(SecondsOrText)
     }
 }
 
-struct Either;
+struct SecondsOrText;
 
-impl Visitor<'_> for Either {
+impl Visitor<'_> for SecondsOrText {
     type Value = Seconds;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

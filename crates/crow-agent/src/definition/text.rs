@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crow_core::config::{ConfigError, Place};
+use crow_core::config::{ConfigError, TextPosition};
 
 use super::raw::RawText;
 use crate::{
@@ -15,28 +15,28 @@ const FOLDER: &str = "prompts/";
 
 /// Reads texts, and the templates that they are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Texts<'a> {
+pub(super) struct DefinitionTexts<'a> {
     pub(super) layers: &'a Layers,
     pub(super) prompts: &'a PromptRegistry,
 }
 
 /// A text, and where it stands.
 #[derive(Debug)]
-pub(super) struct Text {
+pub(super) struct DefinitionText {
     pub(super) content: String,
     path: PathBuf,
-    at: At,
+    at: TextOrigin,
 }
 
 #[derive(Debug)]
-enum At {
+enum TextOrigin {
     /// From this line of the file on.
     Line(usize),
     /// In a value whose lines cannot be counted.
-    Value(Place),
+    Value(TextPosition),
 }
 
-impl Texts<'_> {
+impl DefinitionTexts<'_> {
     /// Reads the text at a path of keys. A file is looked for from the highest layer down, so that a prompt can be
     /// replaced without the agent that uses it.
     pub(super) fn read(
@@ -44,17 +44,17 @@ impl Texts<'_> {
         raw: &RawText,
         node: &Node,
         path: &[&str],
-    ) -> Result<Text, ConfigError> {
+    ) -> Result<DefinitionText, ConfigError> {
         let origin = node.origin_of(path);
         let name = match raw {
             RawText::Here(text) => {
                 let path = origin.file().path.clone();
                 let is_body = path.extension().is_some_and(|ending| ending == "md");
                 let at = match origin.place() {
-                    place if is_body => At::Line(place.line),
-                    place => At::Value(place),
+                    place if is_body => TextOrigin::Line(place.line),
+                    place => TextOrigin::Value(place),
                 };
-                return Ok(Text { content: text.clone(), path, at });
+                return Ok(DefinitionText { content: text.clone(), path, at });
             }
             RawText::In(file) => &file.file,
         };
@@ -68,33 +68,38 @@ impl Texts<'_> {
         match self.layers.topmost(name)? {
             Some((layer, text)) => {
                 self.prompts.note_read(name);
-                Ok(Text { content: text, path: layer.path(name), at: At::Line(1) })
+                Ok(DefinitionText {
+                    content: text,
+                    path: layer.path(name),
+                    at: TextOrigin::Line(1),
+                })
             }
             None => Err(wrong(format!("there is no file {name} beside it, nor in another layer"))),
         }
     }
 }
 
-impl Text {
+impl DefinitionText {
     /// Makes the text of a whole file.
     pub(super) fn of_file(path: PathBuf, content: String) -> Self {
-        Self { content, path, at: At::Line(1) }
+        Self { content, path, at: TextOrigin::Line(1) }
     }
 
     /// Makes an error about a place in the text.
-    pub(super) fn error(&self, place: Option<Place>, message: &str) -> ConfigError {
+    pub(super) fn error(&self, place: Option<TextPosition>, message: &str) -> ConfigError {
         let path = self.path.clone();
         match (&self.at, place) {
-            (At::Line(first), place) => {
-                let Place { line, column } = place.unwrap_or(Place { line: 1, column: 1 });
-                let place = Some(Place { line: line + first - 1, column });
+            (TextOrigin::Line(first), place) => {
+                let TextPosition { line, column } =
+                    place.unwrap_or(TextPosition { line: 1, column: 1 });
+                let place = Some(TextPosition { line: line + first - 1, column });
                 ConfigError { path, place, message: message.to_owned() }
             }
-            (At::Value(start), Some(place)) => {
+            (TextOrigin::Value(start), Some(place)) => {
                 let message = format!("line {} of the text: {message}", place.line);
                 ConfigError { path, place: Some(*start), message }
             }
-            (At::Value(start), None) => {
+            (TextOrigin::Value(start), None) => {
                 ConfigError { path, place: Some(*start), message: message.to_owned() }
             }
         }

@@ -22,7 +22,7 @@ pub struct ToolNames {
 
 /// What a name in a list of tools comes to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum ToolName {
     Tool(String),
     /// Not built yet: what to say.
     Planned(String),
@@ -43,31 +43,31 @@ impl ToolNames {
         self.built.iter().cloned().chain([sourced]).collect()
     }
 
-    pub(super) fn find(&self, name: &str) -> Named {
+    pub(super) fn find(&self, name: &str) -> ToolName {
         if self.built.contains(name) {
-            return Named::Tool(name.to_owned());
+            return ToolName::Tool(name.to_owned());
         }
         if PLANNED.contains(&name) {
-            return Named::Planned(format!("the tool {name} is not built yet, and is left out"));
+            return ToolName::Planned(format!("the tool {name} is not built yet, and is left out"));
         }
         if is_sourced_pattern(name) {
             // Which there are is known only while a session is open.
-            return Named::Tool(name.to_owned());
+            return ToolName::Tool(name.to_owned());
         }
         if name.starts_with(SOURCED_NAME) {
-            return Named::Unknown(format!(
+            return ToolName::Unknown(format!(
                 "\"{name}\" names no tool of a server; it is written as mcp__SERVER__TOOL, mcp__SERVER__* or mcp__*"
             ));
         }
         let known: Vec<&str> = self.built.iter().map(String::as_str).collect();
-        Named::Unknown(match call::alias(name) {
+        ToolName::Unknown(match call::alias(name) {
             Some(meant) => format!("unknown tool \"{name}\", did you mean \"{meant}\"?"),
             None => unknown("tool", name, &known),
         })
     }
 
     /// Finds a tool by the name that other agents have for it.
-    pub(super) fn find_foreign(&self, name: &str) -> Named {
+    pub(super) fn find_foreign(&self, name: &str) -> ToolName {
         // `Bash(git log:*)` is a tool with a rule.
         let bare = name.split('(').next().unwrap_or_default().trim();
         let wanted = squash(bare);

@@ -53,7 +53,7 @@ pub struct Bundle {
 
 /// Who looks at whose work, and when.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct HandoffScene<'a> {
     pub task: &'a str,
     pub todo: &'a [TodoItem],
     pub round: u32,
@@ -64,7 +64,7 @@ pub struct Scene<'a> {
 impl Bundle {
     /// Writes down what a turn came to. `changes` are those since the last review; without them, those that the calls of
     /// the turn tell of.
-    pub fn new(scene: Scene<'_>, turn: &TurnResult, changes: Option<&Patch>) -> Self {
+    pub fn new(scene: HandoffScene<'_>, turn: &TurnResult, changes: Option<&Patch>) -> Self {
         let task = shortened(scene.task.trim(), TASK);
         let words = turn.last_words();
         let mut turn_digest = digest::digest(&turn.tool_calls, &words);

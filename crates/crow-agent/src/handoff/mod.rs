@@ -9,7 +9,7 @@ mod changes;
 mod digest;
 mod form;
 
-pub(crate) use bundle::Scene;
+pub(crate) use bundle::HandoffScene;
 pub use bundle::{Bundle, HANDOFF_TOKENS};
 pub use digest::TurnCall;
 pub use form::{Handoff, HandoffTemplate};

@@ -29,30 +29,30 @@ pub enum LayerKind {
 
 /// A tree of small files.
 #[derive(Debug, Clone)]
-pub struct Layer {
+pub struct ConfigLayer {
     kind: LayerKind,
     root: PathBuf,
-    files: Files,
+    files: LayerFiles,
     /// Files that stand in the place of those that are there.
     instead: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone)]
-enum Files {
+enum LayerFiles {
     Shipped(&'static [(&'static str, &'static str)]),
     Folder,
     Memory(BTreeMap<String, Vec<u8>>),
 }
 
-impl Layer {
+impl ConfigLayer {
     /// Makes a layer of files that are part of the program.
     pub fn shipped(files: &'static [(&'static str, &'static str)]) -> Self {
-        Self::new(LayerKind::BuiltIn, PathBuf::from("built-in"), Files::Shipped(files))
+        Self::new(LayerKind::BuiltIn, PathBuf::from("built-in"), LayerFiles::Shipped(files))
     }
 
     /// Makes a layer of a folder, whose files are read when they are asked for.
     pub fn folder(kind: LayerKind, root: impl Into<PathBuf>) -> Self {
-        Self::new(kind, root.into(), Files::Folder)
+        Self::new(kind, root.into(), LayerFiles::Folder)
     }
 
     /// Makes a layer of files that were read before, by their paths below `root`.
@@ -61,10 +61,10 @@ impl Layer {
         root: impl Into<PathBuf>,
         files: BTreeMap<String, Vec<u8>>,
     ) -> Self {
-        Self::new(kind, root.into(), Files::Memory(files))
+        Self::new(kind, root.into(), LayerFiles::Memory(files))
     }
 
-    fn new(kind: LayerKind, root: PathBuf, files: Files) -> Self {
+    fn new(kind: LayerKind, root: PathBuf, files: LayerFiles) -> Self {
         Self { kind, root, files, instead: BTreeMap::new() }
     }
 
@@ -94,13 +94,13 @@ impl Layer {
     /// and copies of editors.
     pub fn names(&self, folder: &str, ending: &str) -> Vec<String> {
         let mut names: Vec<String> = match &self.files {
-            Files::Shipped(files) => {
+            LayerFiles::Shipped(files) => {
                 files.iter().filter_map(|(path, _)| stem(path, folder, ending)).collect()
             }
-            Files::Memory(files) => {
+            LayerFiles::Memory(files) => {
                 files.keys().filter_map(|path| stem(path, folder, ending)).collect()
             }
-            Files::Folder => fs::read_dir(self.root.join(folder))
+            LayerFiles::Folder => fs::read_dir(self.root.join(folder))
                 .into_iter()
                 .flatten()
                 .flatten()
@@ -121,16 +121,16 @@ impl Layer {
         }
         let wrong = |message: String| ConfigError::of_file(self.path(name), message);
         match &self.files {
-            Files::Shipped(files) => {
+            LayerFiles::Shipped(files) => {
                 let found = files.iter().find(|(path, _)| *path == name);
                 Ok(found.map(|(_, text)| (*text).to_owned()))
             }
-            Files::Memory(files) => match files.get(name) {
+            LayerFiles::Memory(files) => match files.get(name) {
                 Some(bytes) if bytes.len() as u64 > LARGEST => Err(wrong(too_large())),
                 Some(bytes) => to_text(bytes.clone()).map(Some).map_err(wrong),
                 None => Ok(None),
             },
-            Files::Folder => match read_file(&self.root.join(name)) {
+            LayerFiles::Folder => match read_file(&self.root.join(name)) {
                 Ok(None) => Ok(None),
                 Ok(Some(bytes)) => to_text(bytes).map(Some).map_err(wrong),
                 Err(reason) => Err(wrong(reason)),
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn what_is_no_small_file_of_text_is_refused_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
-        let layer = Layer::folder(LayerKind::User, folder.path());
+        let layer = ConfigLayer::folder(LayerKind::User, folder.path());
         fs::create_dir_all(folder.path().join("agents/folder.md")).unwrap();
         fs::write(folder.path().join("agents/binary.md"), [0xff, 0xfe]).unwrap();
         let large = fs::File::create(folder.path().join("agents/large.md")).unwrap();

@@ -19,7 +19,7 @@ impl Node {
                     match entries.remove(&key) {
                         Some(below) => {
                             let node = below.node.under(entry.node);
-                            entries.insert(key, super::Entry { key: entry.key, node });
+                            entries.insert(key, super::TableEntry { key: entry.key, node });
                         }
                         None => {
                             entries.insert(key, entry);

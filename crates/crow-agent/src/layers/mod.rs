@@ -12,7 +12,7 @@ mod read;
 mod tree;
 
 pub(crate) use layer::stays_inside;
-pub use layer::{Layer, LayerKind};
-pub use node::{Entry, Node, Value};
-pub use origin::{Origin, SourceFile};
+pub use layer::{ConfigLayer, LayerKind};
+pub use node::{Node, TableEntry, Value};
+pub use origin::{SourceFile, ValueOrigin};
 pub use tree::{Layers, parse};

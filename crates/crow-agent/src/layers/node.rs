@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::Origin;
+use super::ValueOrigin;
 
 /// A value that knows where it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// Where.
-    pub origin: Origin,
+    pub origin: ValueOrigin,
     /// The value.
     pub value: Value,
 }
@@ -27,14 +27,14 @@ pub enum Value {
     /// A list.
     List(Vec<Node>),
     /// A table.
-    Table(BTreeMap<String, Entry>),
+    Table(BTreeMap<String, TableEntry>),
 }
 
 /// A value of a table, and where its key stands.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct TableEntry {
     /// Where the key stands.
-    pub key: Origin,
+    pub key: ValueOrigin,
     /// The value.
     pub node: Node,
 }
@@ -52,7 +52,7 @@ impl Node {
     }
 
     /// Returns where the value at a path stands, or else what it would stand in.
-    pub fn origin_of(&self, path: &[&str]) -> &Origin {
+    pub fn origin_of(&self, path: &[&str]) -> &ValueOrigin {
         let end = (0..=path.len()).rev().find_map(|end| self.find(path.get(..end)?));
         end.map_or(&self.origin, |node| &node.origin)
     }

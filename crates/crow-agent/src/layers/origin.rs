@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use crow_core::config::{ConfigError, Place};
+use crow_core::config::{ConfigError, TextPosition};
 
 use super::LayerKind;
 
@@ -19,12 +19,12 @@ pub struct SourceFile {
 
 /// Where a value stands. The line is counted only when somebody wants to see it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct ValueOrigin {
     file: Arc<SourceFile>,
     byte: usize,
 }
 
-impl Origin {
+impl ValueOrigin {
     pub(crate) fn new(file: &Arc<SourceFile>, byte: usize) -> Self {
         Self { file: Arc::clone(file), byte }
     }
@@ -40,8 +40,8 @@ impl Origin {
     }
 
     /// Returns the place in the file.
-    pub fn place(&self) -> Place {
-        Place::of(&self.file.text, self.byte)
+    pub fn place(&self) -> TextPosition {
+        TextPosition::of(&self.file.text, self.byte)
     }
 
     /// Makes an error about what stands there.
@@ -54,13 +54,13 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file.path.display(), self.place().line)
     }
 }
 
-impl fmt::Debug for Origin {
+impl fmt::Debug for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Origin({self})")
     }

@@ -12,41 +12,41 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::{Entry, Node, Origin, Value};
+use super::{Node, TableEntry, Value, ValueOrigin};
 
 /// What is wrong, and where, as soon as somebody knows.
 #[derive(Debug)]
-struct ReadError {
-    origin: Option<Origin>,
+struct NodeError {
+    origin: Option<ValueOrigin>,
     message: String,
 }
 
 impl Node {
     /// Reads it as a type.
     pub fn read<T: for<'de> Deserialize<'de>>(&self) -> Result<T, ConfigError> {
-        T::deserialize(Reader(self)).map_err(|error| {
+        T::deserialize(NodeDeserializer(self)).map_err(|error| {
             let origin = error.origin.as_ref().unwrap_or(&self.origin);
             origin.error(plain(&error.message))
         })
     }
 }
 
-impl ReadError {
+impl NodeError {
     /// The innermost place is the right one.
-    fn at(self, origin: &Origin) -> Self {
+    fn at(self, origin: &ValueOrigin) -> Self {
         Self { origin: self.origin.or_else(|| Some(origin.clone())), ..self }
     }
 }
 
-impl fmt::Display for ReadError {
+impl fmt::Display for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for ReadError {}
+impl std::error::Error for NodeError {}
 
-impl de::Error for ReadError {
+impl de::Error for NodeError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self { origin: None, message: message.to_string() }
     }
@@ -54,12 +54,12 @@ impl de::Error for ReadError {
 
 /// A node as serde wants it.
 #[derive(Clone, Copy)]
-struct Reader<'de>(&'de Node);
+struct NodeDeserializer<'de>(&'de Node);
 
-impl<'de> Deserializer<'de> for Reader<'de> {
-    type Error = ReadError;
+impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
+    type Error = NodeError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         let read = match &self.0.value {
             Value::Text(text) => visitor.visit_borrowed_str(text),
             Value::Integer(number) => visitor.visit_i64(*number),
@@ -73,7 +73,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         read.map_err(|error| error.at(&self.0.origin))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         visitor.visit_some(self)
     }
 
@@ -81,7 +81,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, ReadError> {
+    ) -> Result<V::Value, NodeError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -90,17 +90,17 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, ReadError> {
+    ) -> Result<V::Value, NodeError> {
         let read = match &self.0.value {
             Value::Text(text) => {
-                let text: StrDeserializer<'_, ReadError> = text.as_str().into_deserializer();
+                let text: StrDeserializer<'_, NodeError> = text.as_str().into_deserializer();
                 visitor.visit_enum(text)
             }
             Value::Integer(_)
             | Value::Float(_)
             | Value::Bool(_)
             | Value::List(_)
-            | Value::Table(_) => Err(ReadError::invalid_type(self.0.unexpected(), &"a word")),
+            | Value::Table(_) => Err(NodeError::invalid_type(self.0.unexpected(), &"a word")),
         };
         read.map_err(|error| error.at(&self.0.origin))
     }
@@ -127,38 +127,38 @@ impl Node {
 struct Items<'de>(slice::Iter<'de, Node>);
 
 impl<'de> SeqAccess<'de> for Items<'de> {
-    type Error = ReadError;
+    type Error = NodeError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, ReadError> {
-        self.0.next().map(|node| seed.deserialize(Reader(node))).transpose()
+    ) -> Result<Option<T::Value>, NodeError> {
+        self.0.next().map(|node| seed.deserialize(NodeDeserializer(node))).transpose()
     }
 }
 
 struct Entries<'de> {
-    entries: btree_map::Iter<'de, String, Entry>,
+    entries: btree_map::Iter<'de, String, TableEntry>,
     value: Option<&'de Node>,
 }
 
 impl<'de> MapAccess<'de> for Entries<'de> {
-    type Error = ReadError;
+    type Error = NodeError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, ReadError> {
+    ) -> Result<Option<K::Value>, NodeError> {
         let Some((key, entry)) = self.entries.next() else { return Ok(None) };
         self.value = Some(&entry.node);
-        let name: StrDeserializer<'_, ReadError> = key.as_str().into_deserializer();
+        let name: StrDeserializer<'_, NodeError> = key.as_str().into_deserializer();
         seed.deserialize(name).map(Some).map_err(|error| error.at(&entry.key))
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ReadError> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, NodeError> {
         match self.value.take() {
-            Some(node) => seed.deserialize(Reader(node)),
-            None => Err(ReadError::custom("a value was asked for before its key")),
+            Some(node) => seed.deserialize(NodeDeserializer(node)),
+            None => Err(NodeError::custom("a value was asked for before its key")),
         }
     }
 }

@@ -2,34 +2,34 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crow_core::config::{ConfigError, Source};
+use crow_core::config::{ConfigError, SourceText};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
-use super::{Entry, Layer, LayerKind, Node, Origin, SourceFile, Value};
+use super::{ConfigLayer, LayerKind, Node, SourceFile, TableEntry, Value, ValueOrigin};
 
 /// The layers, the lowest first.
 #[derive(Debug, Clone, Default)]
 pub struct Layers {
-    layers: Vec<Layer>,
+    layers: Vec<ConfigLayer>,
 }
 
 impl Layers {
     /// Puts layers on each other, whatever their order.
-    pub fn new(mut layers: Vec<Layer>) -> Self {
-        layers.sort_by_key(Layer::kind);
+    pub fn new(mut layers: Vec<ConfigLayer>) -> Self {
+        layers.sort_by_key(ConfigLayer::kind);
         Self { layers }
     }
 
     /// Returns them, the lowest first.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Layer> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &ConfigLayer> {
         self.layers.iter()
     }
 
     /// Returns the layer of a kind.
-    pub fn of_kind(&self, kind: LayerKind) -> Option<&Layer> {
+    pub fn of_kind(&self, kind: LayerKind) -> Option<&ConfigLayer> {
         self.iter().find(|layer| layer.kind() == kind)
     }
 
@@ -53,7 +53,7 @@ impl Layers {
     }
 
     /// Reads a file of the highest layer that has it, with the layer.
-    pub fn topmost(&self, name: &str) -> Result<Option<(&Layer, String)>, ConfigError> {
+    pub fn topmost(&self, name: &str) -> Result<Option<(&ConfigLayer, String)>, ConfigError> {
         for layer in self.iter().rev() {
             if let Some(text) = layer.read(name)? {
                 return Ok(Some((layer, text)));
@@ -81,24 +81,24 @@ impl Layers {
 pub fn parse(file: SourceFile) -> Result<Node, ConfigError> {
     let file = Arc::new(file);
     let table = DeTable::parse(&file.text).map_err(|error| {
-        let source = Source { path: &file.path, text: &file.text };
+        let source = SourceText { path: &file.path, text: &file.text };
         source.syntax_error(error.span(), error.message())
     })?;
-    Ok(Node { origin: Origin::new(&file, 0), value: read_table(&file, table.get_ref())? })
+    Ok(Node { origin: ValueOrigin::new(&file, 0), value: read_table(&file, table.get_ref())? })
 }
 
 fn read_table(file: &Arc<SourceFile>, table: &DeTable<'_>) -> Result<Value, ConfigError> {
     let mut entries = BTreeMap::new();
     for (key, value) in table {
-        let at = Origin::new(file, key.span().start);
+        let at = ValueOrigin::new(file, key.span().start);
         let node = read_value(file, value)?;
-        entries.insert(key.get_ref().to_string(), Entry { key: at, node });
+        entries.insert(key.get_ref().to_string(), TableEntry { key: at, node });
     }
     Ok(Value::Table(entries))
 }
 
 fn read_value(file: &Arc<SourceFile>, value: &Spanned<DeValue<'_>>) -> Result<Node, ConfigError> {
-    let origin = Origin::new(file, value.span().start);
+    let origin = ValueOrigin::new(file, value.span().start);
     let value = match value.get_ref() {
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Boolean(value) => Value::Bool(*value),

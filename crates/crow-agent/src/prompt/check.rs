@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crow_core::config::Place;
+use crow_core::config::TextPosition;
 use handlebars::{
     Template as Parsed,
     template::{BlockParam, DecoratorTemplate, HelperTemplate, Parameter, TemplateElement},
@@ -23,7 +23,7 @@ const ROUNDS: u64 = 32;
 type Find<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
 /// A check of a template and of those that it includes.
-pub(super) struct Check<'a> {
+pub(super) struct TemplateCheck<'a> {
     variables: &'a [&'a str],
     find: Find<'a>,
     partials: BTreeMap<String, Arc<Parsed>>,
@@ -37,7 +37,7 @@ pub(super) struct Check<'a> {
     loops: usize,
 }
 
-impl<'a> Check<'a> {
+impl<'a> TemplateCheck<'a> {
     pub(super) fn new(variables: &'a [&'a str], find: Find<'a>) -> Self {
         let (partials, path, names) = (BTreeMap::new(), vec![MAIN.to_owned()], Vec::new());
         Self { variables, find, partials, path, parts: 0, factor: 1, names, loops: 0 }
@@ -52,7 +52,7 @@ impl<'a> Check<'a> {
             let place = parsed
                 .mapping
                 .get(number)
-                .map(|mapping| Place { line: mapping.0, column: mapping.1 });
+                .map(|mapping| TextPosition { line: mapping.0, column: mapping.1 });
             let wrong = |message: String| TemplateError::new(Some(name), place, message);
             self.parts = self.parts.saturating_add(self.factor);
             if self.parts > MOST_PARTS {
@@ -94,7 +94,7 @@ impl<'a> Check<'a> {
         &mut self,
         name: &str,
         block: &HelperTemplate,
-        place: Option<Place>,
+        place: Option<TextPosition>,
     ) -> Result<(), TemplateError> {
         let wrong = |message: String| TemplateError::new(Some(name), place, message);
         let helper = block.name.as_name().unwrap_or_default();
@@ -128,7 +128,7 @@ impl<'a> Check<'a> {
     fn include(
         &mut self,
         include: &DecoratorTemplate,
-        place: Option<Place>,
+        place: Option<TextPosition>,
     ) -> Result<(), TemplateError> {
         let here = self.path.last().cloned().unwrap_or_default();
         let wrong = |message: String| TemplateError::new(Some(&here), place, message);

@@ -5,11 +5,11 @@
 
 use std::{collections::BTreeMap, fmt, io, sync::Arc};
 
-use crow_core::config::{Place, unknown};
+use crow_core::config::{TextPosition, unknown};
 use handlebars::{Handlebars, Template as Parsed, no_escape};
 use serde::Serialize;
 
-use super::check::Check;
+use super::check::TemplateCheck;
 
 /// The most blocks of one template.
 const MOST_BLOCKS: usize = 200;
@@ -30,7 +30,7 @@ pub struct TemplateError {
     /// The included template that it is in, if it is in one.
     pub partial: Option<String>,
     /// Where in the template.
-    pub place: Option<Place>,
+    pub place: Option<TextPosition>,
     /// What is wrong.
     pub message: String,
 }
@@ -47,7 +47,7 @@ impl Template {
         partial: &dyn Fn(&str) -> Result<Option<String>, String>,
     ) -> Result<Self, TemplateError> {
         let main = parse(text, None)?;
-        let mut check = Check::new(variables, partial);
+        let mut check = TemplateCheck::new(variables, partial);
         check.template(MAIN, &main)?;
         let mut parsed = check.into_partials();
         parsed.insert(MAIN.to_owned(), Arc::new(main));
@@ -62,10 +62,13 @@ impl Template {
         for (name, parsed) in &self.parsed {
             registry.register_template(name, Parsed::clone(parsed));
         }
-        let mut text = Bounded(Vec::new());
+        let mut text = BoundedOutput(Vec::new());
         registry.render_to_write(MAIN, values, &mut text).map_err(|error| TemplateError {
             partial: None,
-            place: error.line_no.zip(error.column_no).map(|(line, column)| Place { line, column }),
+            place: error
+                .line_no
+                .zip(error.column_no)
+                .map(|(line, column)| TextPosition { line, column }),
             message: if text.0.len() >= LARGEST {
                 format!("the text grows to more than {} KiB", LARGEST >> 10)
             } else {
@@ -79,7 +82,7 @@ impl Template {
 impl TemplateError {
     pub(super) fn new(
         partial: Option<&str>,
-        place: Option<Place>,
+        place: Option<TextPosition>,
         message: impl Into<String>,
     ) -> Self {
         let partial = partial.filter(|name| *name != MAIN).map(str::to_owned);
@@ -108,7 +111,7 @@ pub(super) fn parse(text: &str, partial: Option<&str>) -> Result<Parsed, Templat
     for (start, _) in text.match_indices("{{") {
         let rest = text.get(start + 2..).unwrap_or_default();
         let end = rest.find("}}").unwrap_or(rest.len());
-        let place = || Some(Place::of(text, start));
+        let place = || Some(TextPosition::of(text, start));
         let is_comment = rest.trim_start_matches('~').starts_with('!');
         if end > LONGEST_TAG && !is_comment && !rest.starts_with('{') {
             return Err(wrong(place(), format!("a tag of more than {LONGEST_TAG} bytes")));
@@ -121,7 +124,7 @@ pub(super) fn parse(text: &str, partial: Option<&str>) -> Result<Parsed, Templat
         }
     }
     Parsed::compile(text).map_err(|error| {
-        let place = error.pos().map(|(line, column)| Place { line, column });
+        let place = error.pos().map(|(line, column)| TextPosition { line, column });
         wrong(place, syntax(&error.reason().to_string()))
     })
 }
@@ -142,9 +145,9 @@ pub(super) fn unknown_variable(name: &str, known: &[&str]) -> String {
 }
 
 /// Takes no more than the bound.
-struct Bounded(Vec<u8>);
+struct BoundedOutput(Vec<u8>);
 
-impl io::Write for Bounded {
+impl io::Write for BoundedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.extend_from_slice(bytes);
         if self.0.len() >= LARGEST {

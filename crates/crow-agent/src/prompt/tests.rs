@@ -1,14 +1,14 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::layers::{Layer, LayerKind, Layers};
+use crate::layers::{ConfigLayer, LayerKind, Layers};
 
 fn registry(partials: &[(&str, &str)]) -> PromptRegistry {
     let files = partials
         .iter()
         .map(|(name, text)| (format!("prompts/system/{name}.md"), text.as_bytes().to_vec()));
     let files: BTreeMap<_, _> = files.collect();
-    PromptRegistry::new(Layers::new(vec![Layer::memory(LayerKind::User, "user", files)]))
+    PromptRegistry::new(Layers::new(vec![ConfigLayer::memory(LayerKind::User, "user", files)]))
 }
 
 fn context() -> PromptContext {

@@ -8,7 +8,7 @@ use crow_core::{
     ids::RunId,
     message::Block,
 };
-use crow_runtime::{AgentError, AgentInternals, ChildFactory, ChildRun, Reach};
+use crow_runtime::{AgentAccess, AgentError, AgentInternals, ChildFactory, ChildRun};
 
 use crate::{AcpAgent, AcpSession, serve::serve_run};
 
@@ -18,7 +18,7 @@ pub struct Subagent {
     /// What is run. Its name is the one to start it by, its description is what the model reads of it.
     pub agent: AcpAgent,
     /// Whether it may change anything.
-    pub reach: Reach,
+    pub reach: AgentAccess,
 }
 
 /// The agents that may be started by name. Cheap to clone.

@@ -9,7 +9,7 @@ use crow_core::{
     control::{Consensus, ControlFlow},
     event::{AgentEvent, CheckRun, Envelope, RunOutcome},
     permission::{PermissionMode, PermissionPolicy},
-    tool::{ToolRegistry, ToolStatus, Typed},
+    tool::{ToolRegistry, ToolStatus, TypedToolAdapter},
     turn::{RunLimits, TurnEnd},
 };
 use crow_runtime::{
@@ -58,7 +58,7 @@ impl Stage {
             ..RuntimeConfig::default()
         };
         let mut tools = ToolRegistry::new();
-        tools.register(Typed::new(TaskComplete::new(Checks::new(checks))));
+        tools.register(TypedToolAdapter::new(TaskComplete::new(Checks::new(checks))));
         tools.register(Shell);
         let options = HarnessOptions { tools, runtime, ..options };
         Self { harness: AgentHarness::start(ScriptedModel::new(plays), options), _data: data }
@@ -365,7 +365,9 @@ async fn without_checks_a_task_is_done_unverified() {
 #[tokio::test]
 async fn where_files_cannot_be_captured_nothing_is_verified() {
     let mut tools = ToolRegistry::new();
-    tools.register(Typed::new(TaskComplete::new(Checks::new([Check::new("ok", "true")]))));
+    tools.register(TypedToolAdapter::new(TaskComplete::new(Checks::new([Check::new(
+        "ok", "true",
+    )]))));
     let runtime = RuntimeConfig { child_env: path_alone(), ..RuntimeConfig::default() };
     let options = HarnessOptions { tools, runtime, ..HarnessOptions::default() };
     let mut harness = AgentHarness::start(ScriptedModel::new([complete()]), options);
@@ -425,7 +427,9 @@ async fn a_reviewer_that_only_reads_ends_the_run_by_the_same_checks() {
             handoff: None,
             limits: RunLimits::default(),
             end_tools: EndTools {
-                task_complete: Arc::new(Typed::new(TaskComplete::new(Checks::new([check])))),
+                task_complete: Arc::new(TypedToolAdapter::new(TaskComplete::new(Checks::new([
+                    check,
+                ])))),
                 ..EndTools::default()
             },
         })

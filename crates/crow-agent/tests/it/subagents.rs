@@ -13,11 +13,13 @@ use crow_core::{
     message::Block,
     model::{ProviderError, ProviderErrorKind},
     permission::{PermissionMode, PermissionPolicy},
-    tool::{ToolCategory, ToolCategory::Read, ToolRegistry, ToolResult, ToolStatus, Typed},
+    tool::{
+        ToolCategory, ToolCategory::Read, ToolRegistry, ToolResult, ToolStatus, TypedToolAdapter,
+    },
     turn::{LimitKind, RunLimits, TurnEnd},
 };
 use crow_runtime::{
-    ChildLimits, FileStore, HandleAnswerer, Reach, RuntimeConfig, SessionStore as _,
+    AgentAccess, ChildLimits, FileStore, HandleAnswerer, RuntimeConfig, SessionStore as _,
     SnapshotLimits, SnapshotStores, UndoOptions, UndoTarget,
 };
 use crow_testkit::{
@@ -44,7 +46,7 @@ fn sub(name: &str, plays: impl IntoIterator<Item = Play>, tools: ToolRegistry) -
 }
 
 fn solo(sub: &Sub) -> Subagent {
-    Subagent { agent: AcpAgent::solo(sub.agent.clone()), reach: Reach::Policy }
+    Subagent { agent: AcpAgent::solo(sub.agent.clone()), reach: AgentAccess::Policy }
 }
 
 fn task(id: &str, agent: &str) -> crow_core::message::ReplyBlock {
@@ -77,9 +79,9 @@ impl Stage {
 
     fn start(mut self, plays: impl IntoIterator<Item = Play>) -> AgentHarness {
         let subagents = Subagents::new(self.subs, "");
-        self.tools.register(Typed::new(Task::new(subagents.clone())));
-        self.tools.register(Typed::new(TaskOutput));
-        self.tools.register(Typed::new(TaskCancel));
+        self.tools.register(TypedToolAdapter::new(Task::new(subagents.clone())));
+        self.tools.register(TypedToolAdapter::new(TaskOutput));
+        self.tools.register(TypedToolAdapter::new(TaskCancel));
         let options = HarnessOptions {
             tools: self.tools,
             runtime: self.runtime,
@@ -408,10 +410,10 @@ async fn what_subagents_use_is_gone_for_their_parent() {
 #[tokio::test]
 async fn a_subagent_starts_no_others() {
     let mut own = tools([]);
-    own.register(Typed::new(Task::new(Subagents::new([], ""))));
+    own.register(TypedToolAdapter::new(Task::new(Subagents::new([], ""))));
     let inner = sub("inner", [], tools([]));
     let mut nested = tools([]);
-    nested.register(Typed::new(Task::new(Subagents::new([solo(&inner)], ""))));
+    nested.register(TypedToolAdapter::new(Task::new(Subagents::new([solo(&inner)], ""))));
     let outer = sub("outer", [reply([task("n", "inner")]), reply([text("no")])], nested);
     let mut harness =
         Stage::new([solo(&outer)]).start([reply([task("t", "outer")]), reply([text("ok")])]);
@@ -442,7 +444,7 @@ async fn a_subagent_that_only_reads_changes_nothing_whatever_is_permitted() {
     let plays =
         [reply([call("w", "bash", json!({"command": "echo x > made"}))]), reply([text("no")])];
     let reader = sub("reader", plays, own);
-    let subagent = Subagent { reach: Reach::ReadOnly, ..solo(&reader) };
+    let subagent = Subagent { reach: AgentAccess::ReadOnly, ..solo(&reader) };
     let mut harness =
         Stage::new([subagent]).start([reply([task("t", "reader")]), reply([text("ok")])]);
     run(&mut harness).await;
@@ -558,11 +560,11 @@ async fn a_subagent_may_have_a_coagent_and_checks_of_its_own() {
         handoff: None,
         limits: RunLimits::default(),
         end_tools: EndTools {
-            task_complete: Arc::new(Typed::new(TaskComplete::new(checks))),
+            task_complete: Arc::new(TypedToolAdapter::new(TaskComplete::new(checks))),
             ..EndTools::default()
         },
     });
-    let smart = Subagent { agent: agent.unwrap(), reach: Reach::Policy };
+    let smart = Subagent { agent: agent.unwrap(), reach: AgentAccess::Policy };
     let mut stage = Stage::new([smart]);
     stage.runtime.snapshots = Some(Arc::new(stores));
     let mut harness = stage.start([reply([task("t", "TASK-SMART")]), reply([text("ok")])]);
@@ -578,7 +580,7 @@ async fn a_coagent_may_start_subagents_where_its_primary_may() {
     let explorer = sub("explorer", [reply([text("Seen.")])], tools([]));
     let subagents = Subagents::new([solo(&explorer)], "");
     let mut own = ToolRegistry::new();
-    own.register(Typed::new(Task::new(subagents.clone())));
+    own.register(TypedToolAdapter::new(Task::new(subagents.clone())));
     let plays = [
         reply([task("t", "explorer")]),
         reply([call("d", "task_complete", json!({"summary": "Right."}))]),

@@ -112,7 +112,7 @@ pub(crate) fn tools(
     tools: impl IntoIterator<Item = (&'static str, ToolCategory, Act)>,
 ) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
-    registry.register(crow_core::tool::Typed::new(crow_agent::TaskComplete::default()));
+    registry.register(crow_core::tool::TypedToolAdapter::new(crow_agent::TaskComplete::default()));
     for (name, category, act) in tools {
         registry.register(TestTool { name, category, act });
     }

@@ -2,7 +2,7 @@
 
 use crow_agent::{
     definition::{AgentKind, AgentRegistry, is_name},
-    layers::{Layer, LayerKind, Node, Value},
+    layers::{ConfigLayer, LayerKind, Node, Value},
 };
 use toml_edit::{DocumentMut, Item, Table};
 
@@ -38,7 +38,7 @@ pub(crate) fn create(
         None => (AgentKind::Base, STARTER.replace("NAME", name)),
         Some(from) => copy(name, from, &agents)?,
     };
-    let user = Layer::folder(LayerKind::User, environment.config_dir()?);
+    let user = ConfigLayer::folder(LayerKind::User, environment.config_dir()?);
     let path = user.path(&format!("{}/{name}.toml", kind.folder()));
     config::write(&path, &text)?;
     write_out(format!("{}\n", one_line(&path.display().to_string())).as_bytes())

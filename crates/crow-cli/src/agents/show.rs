@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// All of an agent.
-struct Whole {
+struct AgentDescription {
     kind: AgentKind,
     node: Node,
     role: DefinedRole,
@@ -47,12 +47,12 @@ pub(crate) fn show(
     }
 }
 
-fn whole(name: &str, agents: &AgentRegistry) -> Result<Whole, CliError> {
+fn whole(name: &str, agents: &AgentRegistry) -> Result<AgentDescription, CliError> {
     let wrong = |message: String| CliError { code: "config", ..CliError::usage(message) };
     let of = |kind| agents.node(kind, name).map_err(|error: ConfigError| wrong(error.to_string()));
     if let Some(node) = of(AgentKind::Composition)? {
         let agent = agents.composition(name).map_err(|error| wrong(error.to_string()))?;
-        return Ok(Whole {
+        return Ok(AgentDescription {
             kind: AgentKind::Composition,
             unset: of_composition(&agent, &node),
             node,
@@ -71,7 +71,7 @@ fn whole(name: &str, agents: &AgentRegistry) -> Result<Whole, CliError> {
     };
     let prompt =
         agents.prompts().system(&base.prompt, &PromptContext::new(base, base.tools.clone()));
-    Ok(Whole {
+    Ok(AgentDescription {
         kind: AgentKind::Base,
         unset: of_base(base, &node),
         node,
@@ -82,7 +82,7 @@ fn whole(name: &str, agents: &AgentRegistry) -> Result<Whole, CliError> {
     })
 }
 
-fn to_text(name: &str, whole: &Whole) -> String {
+fn to_text(name: &str, whole: &AgentDescription) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{name}: {}", what(whole.kind, whole.role));
     if !whole.description.is_empty() {
@@ -107,7 +107,7 @@ fn to_text(name: &str, whole: &Whole) -> String {
     text
 }
 
-fn to_json(name: &str, whole: &Whole) -> Value {
+fn to_json(name: &str, whole: &AgentDescription) -> Value {
     let values: Map<String, Value> = whole
         .node
         .leaves()

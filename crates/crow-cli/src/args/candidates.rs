@@ -4,7 +4,7 @@
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use crow_agent::definition::{AgentKind, AgentRegistry, DefinedRole, ListedAgent};
 use crow_core::model::ModelRef;
-use crow_providers::{Credentials, ProviderModels, ProviderSummary};
+use crow_providers::{CredentialStatus, ProviderModels, ProviderSummary};
 use crow_runtime::{SessionFilter, SessionMetadata, UnusedSessions};
 
 use crate::{
@@ -83,7 +83,7 @@ pub(super) fn providers() -> ArgValueCandidates {
 /// Providers that need a key.
 pub(super) fn providers_with_key() -> ArgValueCandidates {
     providers_where(|models, provider| {
-        !matches!(provider.credentials, Credentials::NotNeeded)
+        !matches!(provider.credentials, CredentialStatus::NotNeeded)
             && models.key_home(&provider.name).is_ok()
     })
 }
@@ -136,8 +136,8 @@ fn providers_where(
 
 fn is_usable(provider: &ProviderSummary) -> bool {
     match provider.credentials {
-        Credentials::Present | Credentials::Stored | Credentials::NotNeeded => true,
-        Credentials::Missing { .. } | Credentials::Unusable { .. } => false,
+        CredentialStatus::Present | CredentialStatus::Stored | CredentialStatus::NotNeeded => true,
+        CredentialStatus::Missing { .. } | CredentialStatus::Unusable { .. } => false,
     }
 }
 

@@ -12,8 +12,8 @@ use tokio::{
 
 use super::{
     command::{ALIASES, OWN, help, nearest},
-    conversation::{Conversation, Kept, Left},
-    interrupts::Place,
+    conversation::{ChatEnd, ChatLoop, SessionRetention},
+    interrupts::ChatPhase,
 };
 use crate::{CliError, run::console_style};
 
@@ -22,26 +22,26 @@ const SESSIONS: &str = "sessions";
 /// How long it may take until an agent is told of an undo. Where nothing changed, it is told nothing.
 const TELLING: Duration = Duration::from_millis(200);
 
-impl Conversation {
+impl ChatLoop {
     /// Does what a command says. Returns how the person left, if so. What goes wrong is shown and the chat goes on.
     pub(super) async fn command(
         &mut self,
         name: &str,
         argument: &str,
-        place: Place,
-    ) -> Result<Option<Left>, CliError> {
+        place: ChatPhase,
+    ) -> Result<Option<ChatEnd>, CliError> {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
         let name = alias.map_or(name, |(_, name)| *name);
         let turns = name == "new" || (name == SESSIONS && !argument.is_empty());
         let undoes = ["undo", "redo"].contains(&name);
         let hosts = self.host.commands(self.handle.session_id()).await?;
         match name {
-            "quit" => return Ok(Some(Left::Asked)),
+            "quit" => return Ok(Some(ChatEnd::Asked)),
             "help" => {
                 let columns = console_style(&self.environment).width;
                 self.screen.push_say(help(&all(hosts), columns));
             }
-            _ if (turns || undoes) && place == Place::Work => {
+            _ if (turns || undoes) && place == ChatPhase::Work => {
                 self.screen.push_say("the agent works; ctrl-c stops it".to_owned());
             }
             _ if turns => self.go_over(name, argument).await?,
@@ -49,7 +49,7 @@ impl Conversation {
                 let id = self.handle.session_id().clone();
                 match self.host.run_command(&id, name, argument).await {
                     // While the agent works it would end up in the middle of other words.
-                    Ok(CommandOutcome::Prompt(_)) if place == Place::Work => {
+                    Ok(CommandOutcome::Prompt(_)) if place == ChatPhase::Work => {
                         self.screen.push_say("the agent works; ctrl-c stops it".to_owned());
                     }
                     Ok(CommandOutcome::Prompt(content)) => {
@@ -91,9 +91,9 @@ impl Conversation {
 
     async fn go_over(&mut self, name: &str, argument: &str) -> Result<(), CliError> {
         let (opened, kept) = if name == SESSIONS {
-            (self.open(argument.to_owned()).await, Kept::Yes)
+            (self.open(argument.to_owned()).await, SessionRetention::Yes)
         } else {
-            (self.create().await, Kept::NotYet)
+            (self.create().await, SessionRetention::NotYet)
         };
         match opened {
             Ok(handle) if handle.session_id() == self.handle.session_id() => {

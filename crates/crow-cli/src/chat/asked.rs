@@ -9,7 +9,7 @@ const SEEN: Duration = Duration::from_millis(500);
 
 /// What a line looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum QuestionLine {
     /// It can be nothing but an answer.
     Plain,
     /// It may be meant for the agent as well.
@@ -18,7 +18,7 @@ pub(super) enum Line {
 
 /// The question on the screen.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct QuestionOnScreen {
     /// What stands before the answer.
     pub(super) prompt: String,
     /// What was typed and is not an answer.
@@ -30,16 +30,16 @@ pub(super) struct Asked {
     explained: bool,
 }
 
-impl Asked {
+impl QuestionOnScreen {
     pub(super) fn new(prompt: String, before: String) -> Self {
         Self { prompt, before, shown: Instant::now(), began: None, explained: false }
     }
 
     /// Decides whether a line may be an answer. Who was typing when the question came did not mean it; of others what can be
     /// nothing else is taken at once.
-    pub(super) fn may_answer(&self, line: Line) -> bool {
+    pub(super) fn may_answer(&self, line: QuestionLine) -> bool {
         let began = self.began.map_or(Duration::MAX, |began| began - self.shown);
-        let is_meant = line == Line::Plain && self.before.is_empty();
+        let is_meant = line == QuestionLine::Plain && self.before.is_empty();
         self.explained || began >= SEEN || is_meant
     }
 
@@ -66,15 +66,15 @@ mod tests {
     fn a_line_that_began_before_the_question_was_seen_answers_only_if_nothing_else_was_typed() {
         // What was typed before, milliseconds until the line began, what it looks like, whether it may answer.
         let table = [
-            ("", 0, Line::Plain, true),
-            ("", 0, Line::Words, false),
-            ("", 499, Line::Words, false),
-            ("", 500, Line::Words, true),
-            ("please make it eas", 0, Line::Plain, false),
-            ("please make it eas", 500, Line::Plain, true),
+            ("", 0, QuestionLine::Plain, true),
+            ("", 0, QuestionLine::Words, false),
+            ("", 499, QuestionLine::Words, false),
+            ("", 500, QuestionLine::Words, true),
+            ("please make it eas", 0, QuestionLine::Plain, false),
+            ("please make it eas", 500, QuestionLine::Plain, true),
         ];
         for (before, millis, line, expected) in table {
-            let mut asked = Asked::new("allow? ".to_owned(), before.to_owned());
+            let mut asked = QuestionOnScreen::new("allow? ".to_owned(), before.to_owned());
             asked.began = Some(asked.shown + Duration::from_millis(millis));
             assert_eq!(asked.may_answer(line), expected, "{before:?} {millis} {line:?}");
         }
@@ -82,12 +82,12 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_answer_is_kept_behind_what_was_typed_before() {
-        let mut asked = Asked::new("allow? ".to_owned(), "rena".to_owned());
+        let mut asked = QuestionOnScreen::new("allow? ".to_owned(), "rena".to_owned());
         asked.began = Some(asked.shown);
         assert!(asked.keep("me it"));
         assert!(asked.keep("and test"));
         assert!(!asked.keep(""));
         assert_eq!(asked.before, "rename it and test");
-        assert!(asked.may_answer(Line::Words), "it was said what can be answered");
+        assert!(asked.may_answer(QuestionLine::Words), "it was said what can be answered");
     }
 }

@@ -6,7 +6,7 @@ use crow_runtime::HostCommand;
 
 /// A line at the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum ChatLine {
     /// Nothing was typed.
     Nothing,
     /// Words for the agent.
@@ -18,7 +18,7 @@ pub(super) enum Entry {
 /// How alike two names are of which one is offered for the other.
 const ALIKE: f64 = 0.7;
 
-impl Entry {
+impl ChatLine {
     /// Reads a line. A path is not a command, and neither is what begins with a blank.
     pub(super) fn parse(line: &str) -> Self {
         if line.trim().is_empty() {
@@ -98,14 +98,14 @@ mod tests {
 
     #[test]
     fn a_line_is_nothing_a_prompt_or_a_command() {
-        let prompt = |text: &str| Entry::Prompt(text.to_owned());
-        let command = |name: &str, argument: &str| Entry::Command {
+        let prompt = |text: &str| ChatLine::Prompt(text.to_owned());
+        let command = |name: &str, argument: &str| ChatLine::Command {
             name: name.to_owned(),
             argument: argument.to_owned(),
         };
         let table = [
-            ("", Entry::Nothing),
-            ("  \n", Entry::Nothing),
+            ("", ChatLine::Nothing),
+            ("  \n", ChatLine::Nothing),
             ("fix it", prompt("fix it")),
             ("  fix it\n", prompt("fix it")),
             ("/help", command("help", "")),
@@ -124,7 +124,7 @@ mod tests {
             ("/new\nand more", command("new", "and more")),
         ];
         for (line, expected) in table {
-            assert_eq!(Entry::parse(line), expected, "{line:?}");
+            assert_eq!(ChatLine::parse(line), expected, "{line:?}");
         }
     }
 

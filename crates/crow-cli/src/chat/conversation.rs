@@ -15,37 +15,40 @@ use futures_util::StreamExt as _;
 use tokio::{sync::Notify, task::spawn_blocking, time::timeout};
 
 use super::{
-    command::{ALIASES, Entry, OWN},
-    editor::{Entered, LineEditor, PROMPT},
-    feed::Feed,
-    greeting::{Greeting, farewell},
-    interrupts::{Decision, Interrupts, Place},
+    command::{ALIASES, ChatLine, OWN},
+    editor::{EditorOutcome, LineEditor, PROMPT},
+    feed::InputFeed,
+    greeting::{ChatGreeting, farewell},
+    interrupts::{ChatPhase, InterruptAction, Interrupts},
     modes::Modes,
     pastes::Pastes,
     recap::recap,
-    work::Work,
+    work::AgentWork,
 };
 use crate::{
     CliError, Environment,
     host::ProductHost,
-    run::{Keyboard, Launched, Questions, Screen, Signals, Sink, Typing, Wish},
+    run::{
+        Keyboard, LineInputBuffer, QuestionQueue, RunSink, ScreenThread, Signals, StartedAgent,
+        Wish,
+    },
 };
 
 /// How long the last words may take to reach the screen.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What a conversation is made of.
-pub(super) struct Parts {
-    pub(super) launched: Launched,
+pub(super) struct ChatLoopParts {
+    pub(super) launched: StartedAgent,
     pub(super) environment: Environment,
     pub(super) store: Arc<dyn SessionStore>,
     pub(super) models: Arc<dyn Models>,
-    pub(super) sink: Sink,
+    pub(super) sink: RunSink,
     pub(super) modes: Modes,
 }
 
 /// A conversation at a terminal.
-pub(super) struct Conversation {
+pub(super) struct ChatLoop {
     pub(super) host: ProductHost,
     pub(super) environment: Environment,
     pub(super) store: Arc<dyn SessionStore>,
@@ -53,25 +56,25 @@ pub(super) struct Conversation {
     pub(super) handle: AgentHandle,
     pub(super) events: EventStream,
     /// Whether the session holds anything worth keeping.
-    pub(super) kept: Kept,
-    pub(super) screen: Screen,
+    pub(super) kept: SessionRetention,
+    pub(super) screen: ScreenThread,
     pub(super) signals: Signals,
     pub(super) keyboard: Keyboard,
-    pub(super) typing: Typing,
+    pub(super) typing: LineInputBuffer,
     pub(super) modes: Modes,
-    pub(super) questions: Questions,
+    pub(super) questions: QuestionQueue,
     pub(super) interrupts: Interrupts,
-    pub(super) work: Work,
+    pub(super) work: AgentWork,
     /// Away while it reads.
     editor: Option<LineEditor>,
     /// What the editor reads, where keys come one by one.
-    pub(super) feed: Option<Feed>,
+    pub(super) feed: Option<InputFeed>,
     pub(super) pastes: Pastes,
 }
 
 /// Whether a session stays when the chat leaves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum SessionRetention {
     /// Something was said in it.
     Yes,
     /// It was made for this chat and nothing was said yet.
@@ -80,7 +83,7 @@ pub(super) enum Kept {
 
 /// Why the chat ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum ChatEnd {
     /// The person left.
     Asked,
     /// The person would not wait for the agent to stop, or a signal said so.
@@ -88,15 +91,15 @@ pub(super) enum Left {
 }
 
 /// What came of the prompt.
-enum Said {
+enum PromptOutcome {
     Line(String),
-    Left(Left),
+    Left(ChatEnd),
 }
 
-impl Conversation {
-    pub(super) async fn new(parts: Parts) -> Result<Self, CliError> {
-        let Parts { launched, environment, store, models, sink, modes } = parts;
-        let Launched { host, handle, warnings, .. } = launched;
+impl ChatLoop {
+    pub(super) async fn new(parts: ChatLoopParts) -> Result<Self, CliError> {
+        let ChatLoopParts { launched, environment, store, models, sink, modes } = parts;
+        let StartedAgent { host, handle, warnings, .. } = launched;
         let commands = host.commands(handle.session_id()).await?;
         let names = commands.iter().chain(&OWN).map(|command| command.name.as_ref());
         let names = names.chain(ALIASES.map(|(alias, _)| alias));
@@ -107,20 +110,20 @@ impl Conversation {
         let keyboard = Keyboard::new().map_err(|error| unreadable(&error))?;
         let goes_on = Arc::new(Notify::new());
         let pastes = Pastes::default();
-        let live = modes.is_live().then(|| Feed::new(Arc::clone(&goes_on), pastes.clone()));
+        let live = modes.is_live().then(|| InputFeed::new(Arc::clone(&goes_on), pastes.clone()));
         let feed = live.transpose().map_err(|error| unreadable(&error))?;
         let editor = LineEditor::new(names, history, modes.clone(), &goes_on, pastes.clone())
             .map_err(|error| CliError::failed(format!("the terminal cannot be used: {error}")))?;
         let mut conversation = Self {
             events: stream(&handle)?,
-            kept: Kept::NotYet,
-            screen: Screen::start(sink),
+            kept: SessionRetention::NotYet,
+            screen: ScreenThread::start(sink),
             signals: Signals::new()?.with_continue()?,
             keyboard,
-            typing: Typing::default(),
-            questions: Questions::default(),
+            typing: LineInputBuffer::default(),
+            questions: QuestionQueue::default(),
             interrupts: Interrupts::default(),
-            work: Work::default(),
+            work: AgentWork::default(),
             editor: Some(editor),
             feed,
             pastes,
@@ -138,20 +141,20 @@ impl Conversation {
     }
 
     /// Talks until the person leaves.
-    pub(super) async fn hold(&mut self, kept: Kept) -> Result<Left, CliError> {
+    pub(super) async fn hold(&mut self, kept: SessionRetention) -> Result<ChatEnd, CliError> {
         self.kept = kept;
         self.greet().await?;
         loop {
             let line = match self.prompt().await? {
-                Said::Left(left) => return Ok(left),
-                Said::Line(line) => line,
+                PromptOutcome::Left(left) => return Ok(left),
+                PromptOutcome::Line(line) => line,
             };
-            let left = match Entry::parse(&line) {
-                Entry::Nothing => None,
-                Entry::Command { name, argument } => {
-                    self.command(&name, &argument, Place::Prompt).await?
+            let left = match ChatLine::parse(&line) {
+                ChatLine::Nothing => None,
+                ChatLine::Command { name, argument } => {
+                    self.command(&name, &argument, ChatPhase::Prompt).await?
                 }
-                Entry::Prompt(text) => self.tell(vec![Block::text(text)]).await?,
+                ChatLine::Prompt(text) => self.tell(vec![Block::text(text)]).await?,
             };
             if let Some(left) = left {
                 return Ok(left);
@@ -160,8 +163,8 @@ impl Conversation {
     }
 
     /// Says something to the agent, and follows what it does.
-    pub(super) async fn tell(&mut self, content: Vec<Block>) -> Result<Option<Left>, CliError> {
-        self.kept = Kept::Yes;
+    pub(super) async fn tell(&mut self, content: Vec<Block>) -> Result<Option<ChatEnd>, CliError> {
+        self.kept = SessionRetention::Yes;
         let sent = self.handle.send_input(content);
         sent.map_err(|error| CliError::failed(error.to_string()))?;
         self.follow().await
@@ -170,11 +173,11 @@ impl Conversation {
     /// Says how to go on, and removes a session in which nothing was said.
     pub(super) async fn close(&mut self) {
         match self.kept {
-            Kept::Yes if self.is_stored().await => {
+            SessionRetention::Yes if self.is_stored().await => {
                 self.screen.push_say(farewell(self.handle.session_id().as_str()));
             }
-            Kept::Yes => {}
-            Kept::NotYet => {
+            SessionRetention::Yes => {}
+            SessionRetention::NotYet => {
                 let id = self.handle.session_id().clone();
                 drop(self.host.delete(&id).await);
             }
@@ -199,13 +202,13 @@ impl Conversation {
     pub(super) async fn turn_to(
         &mut self,
         handle: AgentHandle,
-        kept: Kept,
+        kept: SessionRetention,
     ) -> Result<(), CliError> {
         let events = stream(&handle)?;
         let before: SessionId = self.handle.session_id().clone();
         let left = match self.kept {
-            Kept::Yes => self.host.close(&before).await.map(drop),
-            Kept::NotYet => self.host.delete(&before).await,
+            SessionRetention::Yes => self.host.close(&before).await.map(drop),
+            SessionRetention::NotYet => self.host.delete(&before).await,
         };
         (self.handle, self.events, self.kept) = (handle, events, kept);
         if let Err(error) = left {
@@ -221,16 +224,16 @@ impl Conversation {
             option.map_or("", |option| option.value.as_str())
         };
         let crow = self.handle.metadata().crow();
-        let greeting = Greeting {
+        let greeting = ChatGreeting {
             model: value("model"),
             cwd: &crow.cwd,
             agent: value("agent"),
             mode: value("mode"),
             permissions: value("permissions"),
-            resumed: (self.kept == Kept::Yes).then_some(crow.title.as_str()),
+            resumed: (self.kept == SessionRetention::Yes).then_some(crow.title.as_str()),
         };
         self.screen.push_say(greeting.text(&self.environment));
-        if self.kept == Kept::Yes {
+        if self.kept == SessionRetention::Yes {
             let (store, id) = (Arc::clone(&self.store), self.handle.session_id().clone());
             // Without it the session goes on as well.
             if let Ok(Ok(stored)) = spawn_blocking(move || store.read(&id)).await {
@@ -244,10 +247,10 @@ impl Conversation {
     }
 
     /// Reads a prompt. Events that come meanwhile are shown behind it.
-    async fn prompt(&mut self) -> Result<Said, CliError> {
+    async fn prompt(&mut self) -> Result<PromptOutcome, CliError> {
         tokio::select! {
             biased;
-            _ = self.signals.next() => return Ok(Said::Left(Left::Interrupted)),
+            _ = self.signals.next() => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
             shown = self.screen.shown() => shown.map_err(|_| unwritable())?,
         }
         let Some(mut editor) = self.editor.take() else {
@@ -268,14 +271,14 @@ impl Conversation {
             tokio::select! {
                 biased;
                 wish = self.signals.next() => match wish {
-                    Wish::Interrupt => match self.interrupts.press(Place::Prompt) {
-                        Decision::Leave => return Ok(Said::Left(Left::Asked)),
-                        Decision::Warn | Decision::Stop => {
+                    Wish::Interrupt => match self.interrupts.press(ChatPhase::Prompt) {
+                        InterruptAction::Leave => return Ok(PromptOutcome::Left(ChatEnd::Asked)),
+                        InterruptAction::Warn | InterruptAction::Stop => {
                             self.screen.push_prompt(format!("\n{LEAVES}\n{PROMPT}"));
                             let _ = self.screen.shown().await;
                         }
                     },
-                    Wish::End => return Ok(Said::Left(Left::Interrupted)),
+                    Wish::End => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
                     Wish::Continue => self.modes.prompt(),
                 },
                 read = &mut reading => {
@@ -287,7 +290,7 @@ impl Conversation {
                     Ok(bytes) if !bytes.is_empty() => {
                         self.feed.iter_mut().for_each(|feed| feed.push(&bytes));
                     }
-                    Ok(_) | Err(_) => return Ok(Said::Left(Left::Interrupted)),
+                    Ok(_) | Err(_) => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
                 },
                 Some(event) = self.events.next(), if has_room => self.take(event),
                 end = self.handle.ended() => return Err(failure(&end)),
@@ -295,28 +298,28 @@ impl Conversation {
         }
     }
 
-    async fn entered(&mut self, entered: Entered) -> Result<Said, CliError> {
+    async fn entered(&mut self, entered: EditorOutcome) -> Result<PromptOutcome, CliError> {
         match entered {
-            Entered::Line(line) => {
+            EditorOutcome::Line(line) => {
                 if !line.is_empty() {
                     self.interrupts.reset();
                 }
-                Ok(Said::Line(line))
+                Ok(PromptOutcome::Line(line))
             }
-            Entered::Interrupt => match self.interrupts.press(Place::Prompt) {
-                Decision::Leave => Ok(Said::Left(Left::Asked)),
-                Decision::Warn | Decision::Stop => {
+            EditorOutcome::Interrupt => match self.interrupts.press(ChatPhase::Prompt) {
+                InterruptAction::Leave => Ok(PromptOutcome::Left(ChatEnd::Asked)),
+                InterruptAction::Warn | InterruptAction::Stop => {
                     self.screen.push_say(LEAVES.to_owned());
-                    Ok(Said::Line(String::new()))
+                    Ok(PromptOutcome::Line(String::new()))
                 }
             },
-            Entered::Suspend(draft) => {
+            EditorOutcome::Suspend(draft) => {
                 self.typing.replace(draft);
                 let left = self.stop().await;
-                Ok(left.map_or(Said::Line(String::new()), Said::Left))
+                Ok(left.map_or(PromptOutcome::Line(String::new()), PromptOutcome::Left))
             }
-            Entered::End => Ok(Said::Left(Left::Asked)),
-            Entered::Failed(error) => {
+            EditorOutcome::End => Ok(PromptOutcome::Left(ChatEnd::Asked)),
+            EditorOutcome::Failed(error) => {
                 Err(CliError::failed(format!("the terminal cannot be read: {error}")))
             }
         }
@@ -327,7 +330,7 @@ impl Conversation {
 const LEAVES: &str = "ctrl-c again or /quit leaves";
 
 /// Waits for keys, and meanwhile passes those on that are there already. Where lines come whole, the editor reads itself.
-async fn keys(keyboard: &Keyboard, feed: Option<&mut Feed>) -> io::Result<Vec<u8>> {
+async fn keys(keyboard: &Keyboard, feed: Option<&mut InputFeed>) -> io::Result<Vec<u8>> {
     let Some(feed) = feed else { return std::future::pending().await };
     tokio::select! {
         biased;

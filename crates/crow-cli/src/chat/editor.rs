@@ -29,7 +29,7 @@ const KEPT: usize = 1000;
 
 /// What came of the prompt.
 #[derive(Debug)]
-pub(super) enum Entered {
+pub(super) enum EditorOutcome {
     Line(String),
     /// Ctrl-c.
     Interrupt,
@@ -45,12 +45,12 @@ pub(super) struct LineEditor {
     editor: Editor<Names, FileHistory>,
     history: Option<PathBuf>,
     modes: Modes,
-    suspended: Suspended,
+    suspended: SuspendedInput,
     pastes: Pastes,
 }
 
 /// What was typed when ctrl-z came.
-type Suspended = Arc<Mutex<Option<String>>>;
+type SuspendedInput = Arc<Mutex<Option<String>>>;
 
 impl LineEditor {
     /// Makes an editor that completes `names` and keeps its history in `history`, if it can.
@@ -75,9 +75,9 @@ impl LineEditor {
             let enter = Enter(Arc::clone(goes_on));
             editor.bind_sequence(key, EventHandler::Conditional(Box::new(enter)));
         }
-        let end = EventHandler::Conditional(Box::new(End(Arc::clone(goes_on))));
+        let end = EventHandler::Conditional(Box::new(EndOfInput(Arc::clone(goes_on))));
         editor.bind_sequence(KeyEvent::ctrl('D'), end);
-        let suspended = Suspended::default();
+        let suspended = SuspendedInput::default();
         let suspend = EventHandler::Conditional(Box::new(Suspend(Arc::clone(&suspended))));
         editor.bind_sequence(KeyEvent::ctrl('Z'), suspend);
         let newline = EventHandler::Simple(Cmd::Newline);
@@ -90,29 +90,31 @@ impl LineEditor {
     }
 
     /// Reads a prompt that begins with `draft`. Blocks.
-    pub(super) fn read(&mut self, draft: &str) -> Entered {
+    pub(super) fn read(&mut self, draft: &str) -> EditorOutcome {
         self.modes.prompt();
         let read = self.editor.readline_with_initial(PROMPT, (draft, ""));
         // At once: what is typed from here on is not echoed.
         self.modes.work();
         let suspended = self.suspended.lock().unwrap_or_else(PoisonError::into_inner).take();
         match read {
-            Err(ReadlineError::Interrupted) if let Some(line) = suspended => Entered::Suspend(line),
+            Err(ReadlineError::Interrupted) if let Some(line) = suspended => {
+                EditorOutcome::Suspend(line)
+            }
             Ok(line) => {
                 let line = line.replace(CONTINUED, "\n");
                 // A long paste would fill the screen whenever somebody looks for another prompt: it is not kept.
-                Entered::Line(self.pastes.take_into(&line).unwrap_or_else(|| {
+                EditorOutcome::Line(self.pastes.take_into(&line).unwrap_or_else(|| {
                     self.keep(&line);
                     line
                 }))
             }
-            Err(ReadlineError::Interrupted) => Entered::Interrupt,
-            Err(ReadlineError::Signal(_)) => Entered::Line(String::new()),
-            Err(ReadlineError::Eof) => Entered::End,
+            Err(ReadlineError::Interrupted) => EditorOutcome::Interrupt,
+            Err(ReadlineError::Signal(_)) => EditorOutcome::Line(String::new()),
+            Err(ReadlineError::Eof) => EditorOutcome::End,
             Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Entered::End
+                EditorOutcome::End
             }
-            Err(error) => Entered::Failed(error.to_string()),
+            Err(error) => EditorOutcome::Failed(error.to_string()),
         }
     }
 
@@ -149,9 +151,9 @@ impl ConditionalEventHandler for Enter {
 }
 
 /// Ctrl-d ends the reading only where nothing is typed.
-struct End(Arc<Notify>);
+struct EndOfInput(Arc<Notify>);
 
-impl ConditionalEventHandler for End {
+impl ConditionalEventHandler for EndOfInput {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, ctx: &EventContext<'_>) -> Option<Cmd> {
         if !ctx.line().is_empty() {
             self.0.notify_one();
@@ -161,7 +163,7 @@ impl ConditionalEventHandler for End {
 }
 
 /// Ctrl-z ends the reading; the process is stopped by who owns its signals, with the terminal as it was.
-struct Suspend(Suspended);
+struct Suspend(SuspendedInput);
 
 impl ConditionalEventHandler for Suspend {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, ctx: &EventContext<'_>) -> Option<Cmd> {

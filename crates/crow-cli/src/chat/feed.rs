@@ -28,24 +28,24 @@ const ESCAPE: u8 = 0x1b;
 
 /// Passes on what is typed.
 #[derive(Debug)]
-pub(super) struct Feed {
+pub(super) struct InputFeed {
     master: AsyncFd<OwnedFd>,
     waiting: Vec<u8>,
-    arriving: Arriving,
+    arriving: InputPastes,
     keys: Keys,
-    flow: Flow,
+    flow: FeedFlow,
     goes_on: Arc<Notify>,
 }
 
 /// Whether the editor gets more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flow {
+enum FeedFlow {
     Open,
     /// What it got may end its reading.
     Held,
 }
 
-impl Feed {
+impl InputFeed {
     /// Puts a terminal of its own in the place of standard input. Whoever wants the real one has a copy of it.
     ///
     /// `goes_on` tells that a key which may end the reading did not.
@@ -66,14 +66,14 @@ impl Feed {
         rustix::io::fcntl_setfd(&master, rustix::io::FdFlags::CLOEXEC)?;
         let master = AsyncFd::with_interest(master, Interest::WRITABLE)?;
         dup2_stdin(&slave)?;
-        let (waiting, keys, flow) = (Vec::new(), Keys::default(), Flow::Open);
-        let arriving = Arriving { paste: None, pastes };
+        let (waiting, keys, flow) = (Vec::new(), Keys::default(), FeedFlow::Open);
+        let arriving = InputPastes { paste: None, pastes };
         Ok(Self { master, waiting, arriving, keys, flow, goes_on })
     }
 
     /// The editor begins to read.
     pub(super) fn begin(&mut self) {
-        self.flow = Flow::Open;
+        self.flow = FeedFlow::Open;
     }
 
     /// Adds what was typed.
@@ -90,12 +90,12 @@ impl Feed {
     /// Passes on what may be passed on. Returns only when that fails. May be dropped at any time.
     pub(super) async fn pump(&mut self) -> io::Error {
         loop {
-            if self.flow == Flow::Held {
+            if self.flow == FeedFlow::Held {
                 tokio::select! {
                     () = self.goes_on.notified() => {}
                     () = sleep(ENTERING) => {}
                 }
-                self.flow = Flow::Open;
+                self.flow = FeedFlow::Open;
             }
             if self.waiting.is_empty() {
                 return std::future::pending().await;
@@ -109,9 +109,9 @@ impl Feed {
                 Ok(length) => {
                     for byte in self.waiting.drain(..length) {
                         self.flow = if self.keys.push(byte) == Means::End {
-                            Flow::Held
+                            FeedFlow::Held
                         } else {
-                            Flow::Open
+                            FeedFlow::Open
                         };
                     }
                 }
@@ -125,13 +125,13 @@ impl Feed {
 
 /// What comes, up to the end of a paste: a long one goes on to the editor as a few words.
 #[derive(Debug)]
-struct Arriving {
+struct InputPastes {
     /// A paste whose end is still to come.
     paste: Option<Vec<u8>>,
     pastes: Pastes,
 }
 
-impl Arriving {
+impl InputPastes {
     /// Passes bytes on. A mark of which the first half was passed on already is the editor's: its paste is shown whole.
     fn push(&mut self, bytes: &[u8], waiting: &mut Vec<u8>) {
         for byte in bytes {
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_long_paste_goes_to_the_editor_as_a_few_words() {
-        let mut arriving = Arriving { paste: None, pastes: Pastes::default() };
+        let mut arriving = InputPastes { paste: None, pastes: Pastes::default() };
         let mut waiting = Vec::new();
         let long = format!("a\x1b[200~{}\x1b[201~b\r", "x\r".repeat(30));
         for part in long.as_bytes().chunks(7) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::{Environment, render::one_line};
 
 /// What is said of the session when the chat opens.
-pub(super) struct Greeting<'a> {
+pub(super) struct ChatGreeting<'a> {
     pub(super) model: &'a str,
     pub(super) cwd: &'a Path,
     pub(super) agent: &'a str,
@@ -15,7 +15,7 @@ pub(super) struct Greeting<'a> {
     pub(super) resumed: Option<&'a str>,
 }
 
-impl Greeting<'_> {
+impl ChatGreeting<'_> {
     /// Writes at most five lines.
     pub(super) fn text(&self, environment: &Environment) -> String {
         let version = env!("CARGO_PKG_VERSION");

@@ -2,7 +2,7 @@
 
 /// What the chat is doing when ctrl-c comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ChatPhase {
     /// It waits for a prompt.
     Prompt,
     /// The agent works.
@@ -11,7 +11,7 @@ pub(super) enum Place {
 
 /// What ctrl-c does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum InterruptAction {
     /// The run is interrupted.
     Stop,
     /// It is said that once more leaves.
@@ -23,16 +23,16 @@ pub(super) enum Decision {
 /// Counts how often ctrl-c came in a row.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
-    last: Option<Place>,
+    last: Option<ChatPhase>,
 }
 
 impl Interrupts {
     /// Decides what this one does.
-    pub(super) fn press(&mut self, place: Place) -> Decision {
+    pub(super) fn press(&mut self, place: ChatPhase) -> InterruptAction {
         match (self.last.replace(place), place) {
-            (Some(last), place) if last == place => Decision::Leave,
-            (_, Place::Prompt) => Decision::Warn,
-            (_, Place::Work) => Decision::Stop,
+            (Some(last), place) if last == place => InterruptAction::Leave,
+            (_, ChatPhase::Prompt) => InterruptAction::Warn,
+            (_, ChatPhase::Work) => InterruptAction::Stop,
         }
     }
 
@@ -48,9 +48,9 @@ mod tests {
 
     #[test]
     fn the_first_stops_or_warns_and_the_second_leaves() {
-        use Decision::{Leave, Stop, Warn};
-        use Place::{Prompt, Work};
-        let table: [(&[Place], &[Decision]); 4] = [
+        use ChatPhase::{Prompt, Work};
+        use InterruptAction::{Leave, Stop, Warn};
+        let table: [(&[ChatPhase], &[InterruptAction]); 4] = [
             (&[Work, Work], &[Stop, Leave]),
             (&[Prompt, Prompt], &[Warn, Leave]),
             (&[Work, Prompt, Prompt], &[Stop, Warn, Leave]),
@@ -66,8 +66,8 @@ mod tests {
     #[test]
     fn what_happens_between_two_makes_the_second_a_first() {
         let mut interrupts = Interrupts::default();
-        interrupts.press(Place::Work);
+        interrupts.press(ChatPhase::Work);
         interrupts.reset();
-        assert_eq!(interrupts.press(Place::Work), Decision::Stop);
+        assert_eq!(interrupts.press(ChatPhase::Work), InterruptAction::Stop);
     }
 }

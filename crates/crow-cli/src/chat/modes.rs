@@ -109,9 +109,9 @@ pub(super) enum Capable {
 
 /// Makes the terminal as it was, however the chat ends.
 #[derive(Debug)]
-pub(super) struct Restore(pub(super) Modes);
+pub(super) struct TerminalModeGuard(pub(super) Modes);
 
-impl Drop for Restore {
+impl Drop for TerminalModeGuard {
     fn drop(&mut self) {
         self.0.close();
         let stdout = io::stdout();

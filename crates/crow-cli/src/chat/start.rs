@@ -5,15 +5,15 @@ use std::sync::Arc;
 use crow_core::model::Models;
 
 use super::{
-    conversation::{Conversation, Kept, Left, Parts},
-    modes::{Capable, Modes, Restore},
+    conversation::{ChatEnd, ChatLoop, ChatLoopParts, SessionRetention},
+    modes::{Capable, Modes, TerminalModeGuard},
 };
 use crate::{
     CliError, Environment,
     args::{ChatArgs, OutputForm},
     output::ExitCode,
     product,
-    run::{AgentRequest, Audience, Launch, SHUTDOWN, Sink, console_style, launch},
+    run::{AgentRequest, Audience, ProductLaunch, RunSink, SHUTDOWN, console_style, launch},
     trust,
 };
 
@@ -25,7 +25,7 @@ pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<Ex
     let project = trust::admit(&cwd, environment, Audience::Person)?;
     let providers = Arc::new(product::models(environment, &project.providers)?);
     let models: Arc<dyn Models> = Arc::clone(&providers) as _;
-    let launched = launch(Launch {
+    let launched = launch(ProductLaunch {
         cwd,
         project,
         rules: product::rule_store(environment)?.load()?,
@@ -42,24 +42,25 @@ pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<Ex
     let capable = if console_style(environment).live { Capable::Yes } else { Capable::No };
     let terminal = Modes::read(capable)
         .map_err(|error| CliError::failed(format!("the terminal cannot be used: {error}")))?;
-    let restore = Restore(terminal.clone());
-    let mut conversation = Conversation::new(Parts {
+    let restore = TerminalModeGuard(terminal.clone());
+    let mut conversation = ChatLoop::new(ChatLoopParts {
         launched,
         environment: environment.clone(),
         store,
         models,
-        sink: Sink::new(OutputForm::Text, environment),
+        sink: RunSink::new(OutputForm::Text, environment),
         modes: terminal,
     })
     .await?;
-    let kept = if request.resume.is_some() { Kept::Yes } else { Kept::NotYet };
+    let kept =
+        if request.resume.is_some() { SessionRetention::Yes } else { SessionRetention::NotYet };
     let left = conversation.hold(kept).await;
     conversation.close().await;
     conversation.runtime().shutdown_all(SHUTDOWN).await;
     drop(restore);
     match left {
-        Ok(Left::Asked) => Ok(ExitCode::Done),
-        Ok(Left::Interrupted) => Ok(ExitCode::Interrupted),
+        Ok(ChatEnd::Asked) => Ok(ExitCode::Done),
+        Ok(ChatEnd::Interrupted) => Ok(ExitCode::Interrupted),
         // It is on the screen already.
         Err(error) if error.message == conversation.work.error => Ok(error.exit),
         Err(error) => Err(error),

@@ -15,19 +15,22 @@ use rustix::{
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::{
-    asked::{Asked, Line},
-    command::Entry,
-    conversation::{Conversation, Kept, Left, failure, unwritable},
-    feed::Feed,
-    interrupts::{Decision, Place},
+    asked::{QuestionLine, QuestionOnScreen},
+    command::ChatLine,
+    conversation::{ChatEnd, ChatLoop, SessionRetention, failure, unwritable},
+    feed::InputFeed,
+    interrupts::{ChatPhase, InterruptAction},
     modes::{PASTE_OFF, PASTE_ON},
     pastes::size_above,
 };
 use crate::{
     CliError,
     output::{ExitCode, ReportBuilder},
-    render::{Calls, LiveInput, is_root, one_line},
-    run::{Answered, Effect, Pumped, Question, TICK, Typed, Wish, is_end, learn_prices},
+    render::{LiveInput, RunActivity, is_root, one_line},
+    run::{
+        AnswerDelivery, Effect, PumpEnd, TICK, TerminalQuestion, TypedLine, Wish, is_end,
+        learn_prices,
+    },
 };
 
 /// How long after a run the agent may take to begin with words that it has not read.
@@ -41,19 +44,19 @@ const NAMED: usize = 40;
 
 /// How far the agent is with what it was told.
 #[derive(Debug, Default)]
-pub(super) struct Work {
+pub(super) struct AgentWork {
     report: ReportBuilder,
-    phase: Phase,
+    phase: WorkPhase,
     /// How many inputs the agent has not read yet.
     unread: usize,
     /// The last error that is on the screen.
     pub(super) error: String,
     /// Whether this run made calls.
-    calls: Calls,
+    calls: RunActivity,
     /// The questions of this run, as they were asked.
     requests: Vec<Arc<Envelope>>,
     /// The question that is on the screen, where keys come one by one.
-    asked: Option<Asked>,
+    asked: Option<QuestionOnScreen>,
 }
 
 /// Longer words that were entered while the agent works are not shown whole.
@@ -62,7 +65,7 @@ const MOST_ECHOED_BYTES: usize = 20 * 1024;
 
 /// Whether a run is under way.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum WorkPhase {
     #[default]
     Running,
     /// A run ended, and what came of it is not on the screen yet.
@@ -71,14 +74,14 @@ enum Phase {
     Shown(Instant),
 }
 
-impl Conversation {
+impl ChatLoop {
     /// Shows events and takes words until the agent has nothing to do. Returns how the person left, if so.
-    pub(super) async fn follow(&mut self) -> Result<Option<Left>, CliError> {
-        self.work.phase = Phase::Running;
+    pub(super) async fn follow(&mut self) -> Result<Option<ChatEnd>, CliError> {
+        self.work.phase = WorkPhase::Running;
         self.work.unread = 1;
-        self.work.calls = Calls::None;
+        self.work.calls = RunActivity::None;
         self.resume_typing();
-        let ahead = self.feed.as_mut().map(Feed::take).unwrap_or_default();
+        let ahead = self.feed.as_mut().map(InputFeed::take).unwrap_or_default();
         if !ahead.is_empty()
             && let Some(left) = self.on_bytes(&ahead).await?
         {
@@ -88,14 +91,14 @@ impl Conversation {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !self.is_done() {
             self.ask_next();
-            let has_room = self.screen.has_room() && self.work.phase != Phase::Ended;
+            let has_room = self.screen.has_room() && self.work.phase != WorkPhase::Ended;
             tokio::select! {
                 biased;
                 wish = self.signals.next() => if let Some(left) = self.on_wish(wish) {
                     return Ok(Some(left));
                 },
                 typed = self.keyboard.read() => {
-                    let Ok(bytes) = typed else { return Ok(Some(Left::Interrupted)) };
+                    let Ok(bytes) = typed else { return Ok(Some(ChatEnd::Interrupted)) };
                     if let Some(left) = self.on_bytes(&bytes).await? {
                         return Ok(Some(left));
                     }
@@ -105,13 +108,13 @@ impl Conversation {
                     None => return Err(failure(&*self.handle.ended().await)),
                 },
                 pumped = self.screen.pump() => match pumped {
-                    Pumped::Room => {}
-                    Pumped::Failed => return Err(unwritable()),
+                    PumpEnd::Room => {}
+                    PumpEnd::Failed => return Err(unwritable()),
                 },
                 end = self.handle.ended(), if has_room => return Err(failure(&end)),
                 _ = ticks.tick() => self.screen.tick(Timestamp::now()),
             }
-            if self.work.phase == Phase::Ended {
+            if self.work.phase == WorkPhase::Ended {
                 self.show_end().await;
             }
         }
@@ -137,14 +140,14 @@ impl Conversation {
                 self.work.error.clone_from(error);
             }
             if matches!(event.event, AgentEvent::CallEnd { denial: None, .. }) {
-                self.work.calls = Calls::Some;
+                self.work.calls = RunActivity::Some;
             }
             self.on_progress(&event);
             // The greeting said it.
             if !matches!(event.event, AgentEvent::SessionStart { .. }) {
                 self.screen.push(event);
             }
-            let goes_on = self.screen.has_room() && self.work.phase != Phase::Ended;
+            let goes_on = self.screen.has_room() && self.work.phase != WorkPhase::Ended;
             next = if goes_on { self.events.try_next() } else { None };
         }
     }
@@ -159,18 +162,18 @@ impl Conversation {
             self.work.unread = self.work.unread.saturating_sub(1);
         }
         if matches!(envelope.event, AgentEvent::RunStart { .. }) {
-            self.work.phase = Phase::Running;
-            self.work.calls = Calls::None;
+            self.work.phase = WorkPhase::Running;
+            self.work.calls = RunActivity::None;
         }
         if is_end(envelope) {
-            self.work.phase = Phase::Ended;
+            self.work.phase = WorkPhase::Ended;
         }
     }
 
     fn is_done(&self) -> bool {
         match self.work.phase {
-            Phase::Running | Phase::Ended => false,
-            Phase::Shown(at) => self.work.unread == 0 || at.elapsed() > PATIENCE,
+            WorkPhase::Running | WorkPhase::Ended => false,
+            WorkPhase::Shown(at) => self.work.unread == 0 || at.elapsed() > PATIENCE,
         }
     }
 
@@ -184,14 +187,14 @@ impl Conversation {
         self.work.requests.clear();
         self.screen.push_report(report, self.work.calls);
         self.interrupts.reset();
-        self.work.phase = Phase::Shown(Instant::now());
+        self.work.phase = WorkPhase::Shown(Instant::now());
     }
 
-    fn on_wish(&mut self, wish: Wish) -> Option<Left> {
+    fn on_wish(&mut self, wish: Wish) -> Option<ChatEnd> {
         match wish {
-            Wish::Interrupt => match self.interrupts.press(Place::Work) {
-                Decision::Leave => Some(Left::Interrupted),
-                Decision::Stop | Decision::Warn => {
+            Wish::Interrupt => match self.interrupts.press(ChatPhase::Work) {
+                InterruptAction::Leave => Some(ChatEnd::Interrupted),
+                InterruptAction::Stop | InterruptAction::Warn => {
                     self.handle.interrupt();
                     let kept = if self.take_back_words() {
                         ", and what it has not read is on your line"
@@ -202,7 +205,7 @@ impl Conversation {
                     None
                 }
             },
-            Wish::End => Some(Left::Interrupted),
+            Wish::End => Some(ChatEnd::Interrupted),
             Wish::Continue => {
                 self.resume_typing();
                 self.ask_again();
@@ -211,11 +214,11 @@ impl Conversation {
         }
     }
 
-    async fn on_bytes(&mut self, bytes: &[u8]) -> Result<Option<Left>, CliError> {
+    async fn on_bytes(&mut self, bytes: &[u8]) -> Result<Option<ChatEnd>, CliError> {
         let typed = match (bytes.is_empty(), self.modes.is_live()) {
             // Where keys come one by one, no key ends the input.
-            (true, true) => return Ok(Some(Left::Interrupted)),
-            (true, false) => vec![Typed::EndOfInput],
+            (true, true) => return Ok(Some(ChatEnd::Interrupted)),
+            (true, false) => vec![TypedLine::EndOfInput],
             (false, _) => self.typing.push(bytes),
         };
         if let Some(asked) = &mut self.work.asked
@@ -228,26 +231,26 @@ impl Conversation {
         let mut words: Vec<String> = Vec::new();
         for typed in typed {
             match typed {
-                Typed::Suspend => {
+                TypedLine::Suspend => {
                     if let Some(left) = self.suspend().await {
                         return Ok(Some(left));
                     }
                 }
-                Typed::Redraw => self.ask_again(),
-                Typed::EndOfInput if self.questions.is_open() => self.refuse(),
-                Typed::EndOfInput => {}
-                Typed::Line(line) if self.questions.is_open() => self.answer(&line),
-                Typed::Line(line) => {
+                TypedLine::Redraw => self.ask_again(),
+                TypedLine::EndOfInput if self.questions.is_open() => self.refuse(),
+                TypedLine::EndOfInput => {}
+                TypedLine::Line(line) if self.questions.is_open() => self.answer(&line),
+                TypedLine::Line(line) => {
                     // It may have been begun at the prompt.
                     let line = self.pastes.take_into(&line).unwrap_or(line);
-                    match Entry::parse(&line) {
-                        Entry::Nothing if words.is_empty() => {}
-                        Entry::Nothing => words.push(String::new()),
-                        Entry::Prompt(_) => words.push(line),
-                        Entry::Command { name, argument } => {
+                    match ChatLine::parse(&line) {
+                        ChatLine::Nothing if words.is_empty() => {}
+                        ChatLine::Nothing => words.push(String::new()),
+                        ChatLine::Prompt(_) => words.push(line),
+                        ChatLine::Command { name, argument } => {
                             self.steer(&mut words);
                             self.echo(&line);
-                            let left = self.command(&name, &argument, Place::Work).await?;
+                            let left = self.command(&name, &argument, ChatPhase::Work).await?;
                             if left.is_some() {
                                 return Ok(left);
                             }
@@ -271,7 +274,7 @@ impl Conversation {
         match self.handle.steer(vec![Block::text(text.clone())]) {
             Ok(()) => {
                 self.work.unread += 1;
-                self.kept = Kept::Yes;
+                self.kept = SessionRetention::Yes;
                 self.echo(&text);
             }
             Err(error) => {
@@ -318,7 +321,7 @@ impl Conversation {
             self.screen.push_say(offers.to_owned());
         }
         let before = self.typing.replace(String::new());
-        self.work.asked = Some(Asked::new(prompt.to_owned(), before));
+        self.work.asked = Some(QuestionOnScreen::new(prompt.to_owned(), before));
         self.show_input();
     }
 
@@ -342,7 +345,8 @@ impl Conversation {
     fn answer(&mut self, line: &str) {
         let Some(question) = self.questions.open() else { return };
         let (hint, text) = (question.not_understood(), question.choices());
-        let looks = if question.is_plain_answer(line) { Line::Plain } else { Line::Words };
+        let looks =
+            if question.is_plain_answer(line) { QuestionLine::Plain } else { QuestionLine::Words };
         let may_answer = self.work.asked.as_ref().is_none_or(|asked| asked.may_answer(looks));
         if may_answer && let Some(answered) = self.questions.answer(line) {
             return self.send(answered, line);
@@ -357,13 +361,13 @@ impl Conversation {
 
     /// Answers the open question as somebody who wants none of it.
     fn refuse(&mut self) {
-        let Some(line) = self.questions.open().map(Question::refusal) else { return };
+        let Some(line) = self.questions.open().map(TerminalQuestion::refusal) else { return };
         if let Some(answered) = self.questions.refuse() {
             self.send(answered, line);
         }
     }
 
-    fn send(&mut self, answered: Answered, line: &str) {
+    fn send(&mut self, answered: AnswerDelivery, line: &str) {
         let asked = self.work.asked.as_ref().map(|asked| format!("{}{line}", asked.prompt));
         self.put_back();
         if let Some(asked) = asked {
@@ -429,7 +433,7 @@ impl Conversation {
         }
     }
 
-    async fn suspend(&mut self) -> Option<Left> {
+    async fn suspend(&mut self) -> Option<ChatEnd> {
         self.pause_typing();
         self.screen.push_say("stopped; fg goes on".to_owned());
         let _ = self.screen.shown().await;
@@ -440,12 +444,12 @@ impl Conversation {
     }
 
     /// Stops as ctrl-z does elsewhere, with the terminal as it was. Returns how a signal ended that.
-    pub(super) async fn stop(&mut self) -> Option<Left> {
+    pub(super) async fn stop(&mut self) -> Option<ChatEnd> {
         self.modes.restore();
         let _ = kill_current_process_group(Signal::TSTP);
         // The stop may come a moment later, and a process that nobody could wake is not stopped at all.
         match timeout(STOPPED, self.signals.next()).await {
-            Ok(Wish::End) => Some(Left::Interrupted),
+            Ok(Wish::End) => Some(ChatEnd::Interrupted),
             Ok(Wish::Interrupt | Wish::Continue) | Err(_) => None,
         }
     }

@@ -25,7 +25,7 @@ use crate::{
     host::{AgentLimits, Remembers},
     output::ExitCode,
     product,
-    run::{AgentRequest, Audience, Launch, Show, drive, launch, say},
+    run::{AgentRequest, Audience, ProductLaunch, Show, drive, launch, say},
     trust::Project,
 };
 
@@ -48,7 +48,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         "this is a demonstration: the model's words are a recording, everything else really happens",
     );
     say(&format!("the project is in {}; the task: {PROMPT}", project.display()));
-    let models: Arc<dyn Models> = Arc::new(Recorded::new(args)?);
+    let models: Arc<dyn Models> = Arc::new(DemoModel::new(args)?);
     let request = AgentRequest {
         agent: None,
         model: None,
@@ -63,7 +63,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
     };
     let store = Arc::new(FileStore::new(folder.join("sessions")));
     let fallback = Some(ModelRef { provider: "replay".to_owned(), model: "demo".to_owned() });
-    let launched = launch(Launch {
+    let launched = launch(ProductLaunch {
         request: &request,
         cwd: project.canonicalize().unwrap_or_else(|_| project.clone()),
         project: Project::default(),
@@ -139,11 +139,11 @@ async fn check_passes(project: &Path, environment: &Environment) -> Result<bool,
 
 /// The one model of the demonstration.
 #[derive(Debug)]
-struct Recorded {
+struct DemoModel {
     provider: Arc<ReplayProvider>,
 }
 
-impl Recorded {
+impl DemoModel {
     fn new(args: &DemoArgs) -> Result<Self, CliError> {
         let provider = ReplayProvider::from_json(RECORDING)
             .map_err(|error| CliError::failed(error.to_string()))?;
@@ -153,7 +153,7 @@ impl Recorded {
 }
 
 #[async_trait]
-impl Models for Recorded {
+impl Models for DemoModel {
     async fn resolve(&self, _reference: &ModelRef) -> Result<ResolvedModel, ModelsError> {
         debug_assert_eq!(self.provider.name(), "replay");
         let info = self.provider.model();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crow_providers::{Credentials, FoundModel, ModelSummary, ProviderSummary, discover};
+use crow_providers::{CredentialStatus, FoundModel, ModelSummary, ProviderSummary, discover};
 use serde_json::json;
 
 use super::write_out;
@@ -53,16 +53,18 @@ fn describe(provider: &ProviderSummary, served: Option<&[FoundModel]>, text: &mu
     };
     let state = match (&provider.credentials, served) {
         (_, Some(models)) => format!("running, {} models", models.len()),
-        (Credentials::Present, None) => "key found".to_owned(),
-        (Credentials::Stored, None) => "key stored".to_owned(),
-        (Credentials::NotNeeded, None) if provider.models.is_empty() && !address.is_empty() => {
+        (CredentialStatus::Present, None) => "key found".to_owned(),
+        (CredentialStatus::Stored, None) => "key stored".to_owned(),
+        (CredentialStatus::NotNeeded, None)
+            if provider.models.is_empty() && !address.is_empty() =>
+        {
             "not running".to_owned()
         }
-        (Credentials::NotNeeded, None) => "no key needed".to_owned(),
-        (Credentials::Missing { variable }, None) => {
+        (CredentialStatus::NotNeeded, None) => "no key needed".to_owned(),
+        (CredentialStatus::Missing { variable }, None) => {
             format!("no key: set {variable}, or `crow-agent login {}`", provider.name)
         }
-        (Credentials::Unusable { reason }, None) => format!("key unusable: {reason}"),
+        (CredentialStatus::Unusable { reason }, None) => format!("key unusable: {reason}"),
     };
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}  {}  {}", provider.name, one_line(&state), one_line(&address));
@@ -96,11 +98,11 @@ fn facts(model: &ModelSummary) -> String {
 
 fn describe_json(provider: &ProviderSummary, served: Option<&[FoundModel]>, text: &mut String) {
     let (credentials, missing) = match &provider.credentials {
-        Credentials::Present => ("present", None),
-        Credentials::Stored => ("stored", None),
-        Credentials::NotNeeded => ("not_needed", None),
-        Credentials::Missing { variable } => ("missing", Some(variable)),
-        Credentials::Unusable { .. } => ("unusable", None),
+        CredentialStatus::Present => ("present", None),
+        CredentialStatus::Stored => ("stored", None),
+        CredentialStatus::NotNeeded => ("not_needed", None),
+        CredentialStatus::Missing { variable } => ("missing", Some(variable)),
+        CredentialStatus::Unusable { .. } => ("unusable", None),
     };
     let models = provider.models.iter().map(|model| {
         json!({

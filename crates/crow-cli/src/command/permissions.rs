@@ -6,12 +6,12 @@ use crow_core::{
     capability::Containment,
     ids::{CallId, SessionId},
     permission::{
-        CallFacts, Cause, Explanation, MatchedRule, PermissionMode, PermissionPolicy,
+        CallFacts, DecisionCause, Explanation, MatchedRule, PermissionMode, PermissionPolicy,
         PermissionRule, RuleDecision, RuleScope,
     },
     tool::{
-        Access, CallPlan, CommandLine, CommandMeaning, Effects, PathEffect, SimpleCommand, Subject,
-        ToolCategory, Word, is_sourced_pattern,
+        Access, CallPlan, CommandLine, CommandMeaning, CommandWord, Effects, PathEffect,
+        SimpleCommand, Subject, ToolCategory, is_sourced_pattern,
     },
     workspace::Workspace,
 };
@@ -255,8 +255,8 @@ fn tell(call: &Call, explanation: &Explanation, containment: &Containment) -> St
         let _ = writeln!(text, "  {label:<10}{}", one_line(content));
     };
     match &explanation.cause {
-        Cause::Mode(mode) => line("by", &format!("the mode {mode}")),
-        Cause::Rules(rules) => {
+        DecisionCause::Mode(mode) => line("by", &format!("the mode {mode}")),
+        DecisionCause::Rules(rules) => {
             for rule in rules {
                 line("by", &rule_name(rule));
             }
@@ -286,7 +286,7 @@ fn tell(call: &Call, explanation: &Explanation, containment: &Containment) -> St
 
 /// Says what holds a command.
 fn held(line: &CommandLine, explanation: &Explanation, containment: &Containment) -> &'static str {
-    let is_held_mode = matches!(explanation.cause, Cause::Mode(PermissionMode::ReadOnly));
+    let is_held_mode = matches!(explanation.cause, DecisionCause::Mode(PermissionMode::ReadOnly));
     match containment {
         Containment::Full if line.only_reads() || is_held_mode => {
             "whole, and nothing but its temporary files can be changed in it"
@@ -308,7 +308,7 @@ fn rule_name(rule: &MatchedRule) -> String {
 
 fn words(command: &SimpleCommand) -> String {
     let words = command.words.iter().map(|word| match word {
-        Word::Literal(word) | Word::Computed(word) => word.as_str(),
+        CommandWord::Literal(word) | CommandWord::Computed(word) => word.as_str(),
     });
     words.collect::<Vec<_>>().join(" ")
 }
@@ -317,8 +317,8 @@ fn to_json(call: &Call, explanation: &Explanation, containment: &Containment) ->
     let rule =
         |rule: &MatchedRule| json!({"id": rule.id, "scope": rule.scope, "decision": rule.decision});
     let (mode, rules) = match &explanation.cause {
-        Cause::Mode(mode) => (Some(mode.as_str()), Vec::new()),
-        Cause::Rules(rules) => (None, rules.iter().map(rule).collect()),
+        DecisionCause::Mode(mode) => (Some(mode.as_str()), Vec::new()),
+        DecisionCause::Rules(rules) => (None, rules.iter().map(rule).collect()),
     };
     json!({
         "tool": call.tool,

@@ -9,7 +9,7 @@ use crate::{
     args::{OutputForm, RunArgs, RunOptions},
     output::ExitCode,
     product,
-    run::{Audience, Launch, RunRequest, Show, drive, launch, say},
+    run::{Audience, ProductLaunch, RunRequest, Show, drive, launch, say},
     trust,
 };
 
@@ -39,7 +39,7 @@ async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCod
         // In text it is shown with the other events.
         say(notice);
     }
-    let launched = launch(Launch {
+    let launched = launch(ProductLaunch {
         request: &request.agent,
         cwd,
         project,

@@ -11,7 +11,9 @@ use crow_core::{
     usage::TokenUsage,
 };
 use crow_providers::ProviderModels;
-use crow_runtime::{LostLine, ModelUsage, Repair, SessionFilter, SessionMetadata, UnusedSessions};
+use crow_runtime::{
+    LostLine, ModelUsage, SessionFilter, SessionMetadata, SessionRepair, UnusedSessions,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -128,7 +130,7 @@ pub(crate) fn repair(prefix: &str, environment: &Environment) -> Result<ExitCode
     let root = store.find(prefix)?;
     let mut told = String::new();
     for id in family(store.as_ref(), &root)? {
-        let Repair { damage, kept } = store.repair(&id)?;
+        let SessionRepair { damage, kept } = store.repair(&id)?;
         if damage.is_none() {
             continue;
         }

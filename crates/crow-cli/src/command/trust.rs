@@ -10,7 +10,7 @@ use crate::{
     host::working_directory,
     output::ExitCode,
     render::one_line,
-    trust::{ProjectConfig, Standing, Untrusted, project_root, standing, trust_store},
+    trust::{ProjectConfig, TrustStatus, UntrustedConfig, project_root, standing, trust_store},
 };
 
 /// `trust`.
@@ -23,21 +23,21 @@ pub(crate) fn trust(args: &TrustArgs, environment: &Environment) -> Result<ExitC
     }
     let cwd = working_directory(args.cwd.as_deref(), environment)?;
     let untrusted = match standing(&cwd, environment)? {
-        Standing::Untrusted(untrusted) => untrusted,
-        Standing::Nothing => {
+        TrustStatus::Untrusted(untrusted) => untrusted,
+        TrustStatus::Nothing => {
             let root = project_root(&cwd);
             return say(&format!("{} brings no configuration along", root.display()));
         }
-        Standing::Trusted(contents) => {
+        TrustStatus::Trusted(contents) => {
             return say(&format!("{} is trusted as it is", contents.root().display()));
         }
-        Standing::Refused { reason, .. } => return Err(CliError::usage(reason)),
+        TrustStatus::Refused { reason, .. } => return Err(CliError::usage(reason)),
     };
     ask(untrusted, args, environment)
 }
 
 fn ask(
-    untrusted: Untrusted,
+    untrusted: UntrustedConfig,
     args: &TrustArgs,
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
@@ -76,10 +76,10 @@ fn list(environment: &Environment) -> Result<ExitCode, CliError> {
     }
     for (root, trusted) in projects {
         let state = match standing(Path::new(&root), environment)? {
-            Standing::Trusted(_) => "trusted",
-            Standing::Untrusted(_) => "changed since",
-            Standing::Nothing => "has no configuration any more",
-            Standing::Refused { .. } => "cannot be read",
+            TrustStatus::Trusted(_) => "trusted",
+            TrustStatus::Untrusted(_) => "changed since",
+            TrustStatus::Nothing => "has no configuration any more",
+            TrustStatus::Refused { .. } => "cannot be read",
         };
         say(&format!("{}  {state}  {root}", trusted.as_of.strftime("%Y-%m-%d %H:%M")))?;
     }

@@ -11,7 +11,7 @@ use crate::{
     output::{CallLine, DiffLine, ExitCode, RecordLine, UndoLine, json_line},
     product,
     render::{
-        ConsoleStyle, Destination, Happened, Prompting, UndoReporter, change_table, in_order,
+        ChangeLine, CommandStyle, ConsoleStyle, Destination, UndoReporter, change_table, in_order,
         unified_without,
     },
     run::console_style,
@@ -103,8 +103,8 @@ pub(crate) fn show_changes(
         OutputForm::Json => {
             let lost = |call: &ChangedCall| lost.get(&call.seq).copied().unwrap_or(0);
             let lines = all.iter().map(|happened| match happened {
-                Happened::Call(call) => line(&CallLine::new(call, lost(call))),
-                Happened::Undo(record) => line(&RecordLine::new(record)),
+                ChangeLine::Call(call) => line(&CallLine::new(call, lost(call))),
+                ChangeLine::Undo(record) => line(&RecordLine::new(record)),
             });
             write_out(&lines.collect::<Result<Vec<_>, _>>()?.concat())
         }
@@ -132,7 +132,7 @@ fn tell(
             let reporter = UndoReporter {
                 style: &out_style(environment),
                 root: known.journal.root(),
-                prompting: Prompting::Program(of.session.clone()),
+                prompting: CommandStyle::Program(of.session.clone()),
                 forced: how.force,
                 ignored: &ignored,
             };

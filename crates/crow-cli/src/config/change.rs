@@ -2,16 +2,16 @@
 
 use crow_agent::{
     definition::{AgentKind, AgentRegistry, SHIPPED},
-    layers::{Layer, LayerKind, Layers},
+    layers::{ConfigLayer, LayerKind, Layers},
 };
-use crow_core::config::Source;
+use crow_core::config::SourceText;
 use toml_edit::Value;
 
 use super::{
     Settings,
     commands::user_layer,
     document::{put, write},
-    key::{Key, Target},
+    key::{ConfigKey, KeyTarget},
     load::tool_names,
 };
 use crate::{
@@ -20,11 +20,11 @@ use crate::{
 
 /// Sets a value in the user's own file, if what comes of it can be used.
 pub(crate) fn set(key: &str, value: &str, environment: &Environment) -> Result<ExitCode, CliError> {
-    let key = Key::parse(key)?;
+    let key = ConfigKey::parse(key)?;
     let user = user_layer(environment)?;
     let file = key.target.file();
     let path = user.path(&file);
-    if let Target::Agent { kind: AgentKind::Base, name } = &key.target {
+    if let KeyTarget::Agent { kind: AgentKind::Base, name } = &key.target {
         let markdown = user.path(&format!("agents/{name}.md"));
         if markdown.exists() {
             let message = format!("{name} is described by {}", markdown.display());
@@ -37,7 +37,7 @@ pub(crate) fn set(key: &str, value: &str, environment: &Environment) -> Result<E
     let before = user.read(&file)?.unwrap_or_default();
     let mut refusal = None;
     for value in readings(value) {
-        let source = Source { path: &path, text: &before };
+        let source = SourceText { path: &path, text: &before };
         let text = put(source, &key.path(), value)?;
         match check(&key, &user, &file, &text) {
             Ok(()) => {
@@ -64,15 +64,15 @@ fn readings(given: &str) -> Vec<Value> {
 }
 
 /// Looks whether what the file describes can be used, with this text in its place.
-fn check(key: &Key, user: &Layer, file: &str, text: &str) -> Result<(), CliError> {
-    let layers = Layers::new(vec![Layer::shipped(SHIPPED), user.clone()]).with_file(
+fn check(key: &ConfigKey, user: &ConfigLayer, file: &str, text: &str) -> Result<(), CliError> {
+    let layers = Layers::new(vec![ConfigLayer::shipped(SHIPPED), user.clone()]).with_file(
         LayerKind::User,
         file,
         text,
     );
     let wrong = |message: String| CliError { code: "config", ..CliError::usage(message) };
     match &key.target {
-        Target::Settings => {
+        KeyTarget::Settings => {
             let settings = Settings::read(&layers)?;
             // An agent that is at fault already holds up no other setting.
             let Some(name) = settings.agent.filter(|_| key.path() == ["agent"]) else {
@@ -81,7 +81,7 @@ fn check(key: &Key, user: &Layer, file: &str, text: &str) -> Result<(), CliError
             let agents = AgentRegistry::new(layers, tool_names());
             agents.composition(&name).map(drop).map_err(|error| wrong(error.to_string()))
         }
-        Target::Agent { kind, name } => {
+        KeyTarget::Agent { kind, name } => {
             let agents = AgentRegistry::new(layers, tool_names());
             let checked = match kind {
                 AgentKind::Base => agents.base(name).map(drop),

@@ -2,11 +2,11 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use crow_agent::layers::{Layer, LayerKind, Node};
+use crow_agent::layers::{ConfigLayer, LayerKind, Node};
 
 use super::{
     Configuration, SETTINGS,
-    key::{Key, Target},
+    key::{ConfigKey, KeyTarget},
     unset::{self, BUILT_IN, UnsetEffect},
 };
 use crate::{
@@ -15,13 +15,13 @@ use crate::{
     output::ExitCode,
     render::one_line,
     run::say,
-    trust::{self, Standing, project_root, standing},
+    trust::{self, TrustStatus, project_root, standing},
 };
 
 /// Prints the value that counts: a text as it is, anything else as TOML.
 pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliError> {
     let key_text = key;
-    let (configuration, key) = (load(environment)?, Key::parse(key)?);
+    let (configuration, key) = (load(environment)?, ConfigKey::parse(key)?);
     let node = merged(&configuration, &key)?;
     let Some(found) = node.as_ref().and_then(|node| node.find(&key.path())) else {
         let why = match unset::find(&configuration.agents, &key, node.as_ref()) {
@@ -54,7 +54,7 @@ pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliE
 /// Says what each layer says, and which one counts.
 pub(crate) fn explain(key: &str, environment: &Environment) -> Result<ExitCode, CliError> {
     let key_text = key;
-    let (configuration, key) = (load(environment)?, Key::parse(key)?);
+    let (configuration, key) = (load(environment)?, ConfigKey::parse(key)?);
     let merged = merged(&configuration, &key)?;
     let path = key.path();
     let effective = merged.as_ref().and_then(|node| node.find(&path));
@@ -99,10 +99,10 @@ pub(crate) fn paths(environment: &Environment) -> Result<ExitCode, CliError> {
     let cwd = environment.current_dir()?;
     let project = project_root(cwd).join(".crow-agent");
     let state = match standing(cwd, environment)? {
-        Standing::Nothing => "there is none",
-        Standing::Trusted(_) => "trusted",
-        Standing::Untrusted(_) => "not trusted, not used",
-        Standing::Refused { .. } => "cannot be read, not used",
+        TrustStatus::Nothing => "there is none",
+        TrustStatus::Trusted(_) => "trusted",
+        TrustStatus::Untrusted(_) => "not trusted, not used",
+        TrustStatus::Refused { .. } => "cannot be read, not used",
     };
     let mut text = String::new();
     let mut line = |name: &str, path: &Path, state: &str| {
@@ -136,9 +136,9 @@ pub(super) fn load(environment: &Environment) -> Result<Configuration, CliError>
     Configuration::load(environment, &project)
 }
 
-fn merged(configuration: &Configuration, key: &Key) -> Result<Option<Node>, CliError> {
+fn merged(configuration: &Configuration, key: &ConfigKey) -> Result<Option<Node>, CliError> {
     let node = key.target.merged(&configuration.agents)?;
-    if let (None, Target::Agent { kind, name }) = (&node, &key.target) {
+    if let (None, KeyTarget::Agent { kind, name }) = (&node, &key.target) {
         let error = match kind {
             crow_agent::definition::AgentKind::Base => configuration.agents.base(name).err(),
             crow_agent::definition::AgentKind::Composition => {
@@ -164,6 +164,6 @@ pub(crate) fn shown(node: &Node) -> String {
 }
 
 /// Returns the user's layer.
-pub(super) fn user_layer(environment: &Environment) -> Result<Layer, CliError> {
-    Ok(Layer::folder(LayerKind::User, environment.config_dir()?))
+pub(super) fn user_layer(environment: &Environment) -> Result<ConfigLayer, CliError> {
+    Ok(ConfigLayer::folder(LayerKind::User, environment.config_dir()?))
 }

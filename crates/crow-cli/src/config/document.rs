@@ -7,13 +7,17 @@ use std::{
     path::Path,
 };
 
-use crow_core::config::{ConfigError, Source};
+use crow_core::config::{ConfigError, SourceText};
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 use crate::{CliError, private_file::create_folder};
 
 /// Puts a value at a path of keys. Comments, order and layout of all else stay as they are.
-pub(super) fn put(source: Source<'_>, path: &[&str], value: Value) -> Result<String, ConfigError> {
+pub(super) fn put(
+    source: SourceText<'_>,
+    path: &[&str],
+    value: Value,
+) -> Result<String, ConfigError> {
     let wrong = |message: String| ConfigError::of_file(source.path, message);
     let mut document: DocumentMut =
         source.text.parse().map_err(|error: toml_edit::TomlError| {
@@ -83,7 +87,7 @@ mod tests {
     use super::*;
 
     fn put(text: &str, path: &[&str], value: Value) -> Result<String, String> {
-        let source = Source { path: Path::new("a.toml"), text };
+        let source = SourceText { path: Path::new("a.toml"), text };
         super::put(source, path, value).map_err(|error| error.to_string())
     }
 

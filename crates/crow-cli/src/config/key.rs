@@ -2,7 +2,7 @@
 
 use crow_agent::{
     definition::{AgentKind, AgentRegistry, is_name},
-    layers::{Layer, Node, SourceFile, parse},
+    layers::{ConfigLayer, Node, SourceFile, parse},
 };
 use crow_core::config::{ConfigError, unknown};
 use serde_json::Value;
@@ -12,19 +12,19 @@ use crate::CliError;
 
 /// A dotted key: a file, and a path of keys in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Key {
-    pub(super) target: Target,
+pub(super) struct ConfigKey {
+    pub(super) target: KeyTarget,
     pub(super) path: Vec<String>,
 }
 
 /// What a key is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum KeyTarget {
     Settings,
     Agent { kind: AgentKind, name: String },
 }
 
-impl Key {
+impl ConfigKey {
     /// Understands a key such as `agents.base.builder.model.model` or `sandbox.network`.
     pub(super) fn parse(text: &str) -> Result<Self, CliError> {
         let parts = toml_edit::Key::parse(text)
@@ -46,7 +46,7 @@ impl Key {
                 if !is_name(name) {
                     return Err(CliError::usage(format!("\"{name}\" cannot name an agent")));
                 }
-                Self { target: Target::Agent { kind, name: name.clone() }, path: path.to_vec() }
+                Self { target: KeyTarget::Agent { kind, name: name.clone() }, path: path.to_vec() }
             }
             [agents, ..] if agents == "agents" => {
                 return Err(CliError::usage(
@@ -54,7 +54,7 @@ impl Key {
                 )
                 .hint("crow-agent agents list shows the names"));
             }
-            _ => Self { target: Target::Settings, path: parts },
+            _ => Self { target: KeyTarget::Settings, path: parts },
         };
         key.check()?;
         Ok(key)
@@ -67,14 +67,14 @@ impl Key {
 
     /// Returns whether it is one of a composition.
     pub(super) fn is_of_composition(&self) -> bool {
-        matches!(self.target, Target::Agent { kind: AgentKind::Composition, .. })
+        matches!(self.target, KeyTarget::Agent { kind: AgentKind::Composition, .. })
     }
 
     /// Looks whether the schema has such a key.
     fn check(&self) -> Result<(), CliError> {
         let schema = match &self.target {
-            Target::Settings => schema::of_settings(),
-            Target::Agent { kind, .. } => schema::of_agent(*kind),
+            KeyTarget::Settings => schema::of_settings(),
+            KeyTarget::Agent { kind, .. } => schema::of_agent(*kind),
         };
         let mut here = &schema;
         for part in &self.path {
@@ -89,7 +89,7 @@ impl Key {
     }
 }
 
-impl Target {
+impl KeyTarget {
     /// Returns the file, below the folder of the configuration.
     pub(super) fn file(&self) -> String {
         match self {
@@ -110,7 +110,7 @@ impl Target {
     pub(super) fn of(
         &self,
         agents: &AgentRegistry,
-        layer: &Layer,
+        layer: &ConfigLayer,
     ) -> Result<Option<Node>, ConfigError> {
         match self {
             Self::Settings => {
@@ -152,7 +152,7 @@ mod tests {
             ("sandbox.network", "config.toml", "sandbox/network"),
             ("agent", "config.toml", "agent"),
         ] {
-            let key = Key::parse(text).unwrap();
+            let key = ConfigKey::parse(text).unwrap();
             assert_eq!((key.target.file().as_str(), key.path.join("/").as_str()), (file, path));
         }
     }
@@ -172,7 +172,7 @@ mod tests {
             "",
         ]
         .iter()
-        .map(|text| format!("{text}\n    {}", Key::parse(text).unwrap_err()))
+        .map(|text| format!("{text}\n    {}", ConfigKey::parse(text).unwrap_err()))
         .collect();
         insta::assert_snapshot!(told.join("\n"));
     }

@@ -3,7 +3,7 @@
 use crow_agent::{
     Check, Checks,
     definition::{AgentRegistry, SHIPPED, ToolNames},
-    layers::{Layer, LayerKind, Layers},
+    layers::{ConfigLayer, LayerKind, Layers},
 };
 
 use super::Settings;
@@ -59,8 +59,8 @@ impl Configuration {
 
 /// Returns the layers: what is shipped, the user's, and those of a project that is trusted.
 pub(crate) fn layers(environment: &Environment, project: &Project) -> Result<Layers, CliError> {
-    let user = Layer::folder(LayerKind::User, environment.config_dir()?);
-    let own = [Layer::shipped(SHIPPED), user];
+    let user = ConfigLayer::folder(LayerKind::User, environment.config_dir()?);
+    let own = [ConfigLayer::shipped(SHIPPED), user];
     Ok(Layers::new(own.into_iter().chain(project.layer.clone()).collect()))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crow_agent::{
     definition::{AgentKind, AgentRegistry, DefinitionError, SHIPPED},
-    layers::{Layer, Layers},
+    layers::{ConfigLayer, Layers},
 };
 
 use super::{SETTINGS, Settings, load::tool_names};
@@ -14,19 +14,19 @@ use crate::{
 };
 
 /// Checks the settings of a project.
-pub(crate) fn check_project(layer: &Layer) -> Result<(), CliError> {
+pub(crate) fn check_project(layer: &ConfigLayer) -> Result<(), CliError> {
     Settings::read(&Layers::new(vec![layer.clone()]))?;
     Ok(())
 }
 
 /// Returns the servers that the settings of a project name. Settings that cannot be read name none: they are not used.
-pub(crate) fn servers(layer: &Layer) -> BTreeMap<String, ServerTable> {
+pub(crate) fn servers(layer: &ConfigLayer) -> BTreeMap<String, ServerTable> {
     let settings = Settings::read(&Layers::new(vec![layer.clone()]));
     settings.map(|settings| settings.mcp.servers).unwrap_or_default()
 }
 
 /// Says what a file could do, if it is one of agents, prompts or settings.
-pub(crate) fn powers(layer: &Layer, name: &str) -> Option<Result<Vec<String>, CliError>> {
+pub(crate) fn powers(layer: &ConfigLayer, name: &str) -> Option<Result<Vec<String>, CliError>> {
     if name == SETTINGS {
         let settings = Settings::read(&Layers::new(vec![layer.clone()]));
         return Some(settings.map(|settings| of_settings(&settings)).map_err(Into::into));
@@ -47,7 +47,7 @@ pub(crate) fn powers(layer: &Layer, name: &str) -> Option<Result<Vec<String>, Cl
         .trim_end_matches(".toml")
         .trim_end_matches(".md");
     // Over the shipped ones: a file may change one of these in part.
-    let layers = Layers::new(vec![Layer::shipped(SHIPPED), layer.clone()]);
+    let layers = Layers::new(vec![ConfigLayer::shipped(SHIPPED), layer.clone()]);
     let agents = AgentRegistry::new(layers, tool_names());
     let said = match kind {
         AgentKind::Base => agents.base(agent).map(|base| {
@@ -112,7 +112,8 @@ mod tests {
             ("other/x.toml", ""),
         ];
         let bytes = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
-        let layer = Layer::memory(LayerKind::Project, "project", bytes.collect::<BTreeMap<_, _>>());
+        let layer =
+            ConfigLayer::memory(LayerKind::Project, "project", bytes.collect::<BTreeMap<_, _>>());
         let told: Vec<_> = files
             .iter()
             .map(|(name, _)| format!("{name}\n    {:?}", powers(&layer, name)))

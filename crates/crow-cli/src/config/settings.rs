@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     /// The same for agents that look at the work of others.
     pub(crate) review_model: Option<ModelRef>,
     /// What must succeed before work counts as done.
-    pub(crate) checks: Vec<Check>,
+    pub(crate) checks: Vec<CheckSettings>,
     /// What holds commands. The user's alone.
     pub(crate) sandbox: SandboxTable,
     /// Servers whose tools agents may have.
@@ -37,7 +37,7 @@ pub(crate) struct Settings {
 
 /// A command that must succeed before work counts as done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Check {
+pub(crate) struct CheckSettings {
     /// What it is called.
     pub(crate) name: String,
     /// The command line.
@@ -152,11 +152,11 @@ fn model(given: Option<String>, node: &Node, key: &str) -> Result<Option<ModelRe
     parsed.map_err(|error| node.origin_of(&[key]).error(error.to_string()))
 }
 
-fn checks(raw: RawChecks, node: &Node) -> Result<Vec<Check>, ConfigError> {
+fn checks(raw: RawChecks, node: &Node) -> Result<Vec<CheckSettings>, ConfigError> {
     let plain = raw.commands.into_iter().map(|run| (None, run, None, "commands"));
     let told =
         raw.command.into_iter().map(|check| (check.name, check.run, check.timeout, "command"));
-    let mut checks: Vec<Check> = Vec::new();
+    let mut checks: Vec<CheckSettings> = Vec::new();
     for (name, run, timeout, key) in plain.chain(told) {
         let wrong = |message: String| node.origin_of(&["checks", key]).error(message);
         if run.trim().is_empty() {
@@ -166,7 +166,7 @@ fn checks(raw: RawChecks, node: &Node) -> Result<Vec<Check>, ConfigError> {
         if checks.iter().any(|check| check.name == name) {
             return Err(wrong(format!("there are two checks named \"{name}\"")));
         }
-        checks.push(Check { name, run, timeout: timeout.map(Into::into) });
+        checks.push(CheckSettings { name, run, timeout: timeout.map(Into::into) });
     }
     Ok(checks)
 }
@@ -181,14 +181,14 @@ impl From<ConfigError> for CliError {
 mod tests {
     use std::collections::BTreeMap;
 
-    use crow_agent::layers::Layer;
+    use crow_agent::layers::ConfigLayer;
 
     use super::*;
 
     fn read(user: &str, project: &str) -> Result<Settings, String> {
         let layer = |kind: LayerKind, text: &str| {
             let files = BTreeMap::from([(SETTINGS.to_owned(), text.as_bytes().to_vec())]);
-            Layer::memory(kind, kind.as_str(), files)
+            ConfigLayer::memory(kind, kind.as_str(), files)
         };
         let layers = vec![layer(LayerKind::User, user), layer(LayerKind::Project, project)];
         Settings::read(&Layers::new(layers)).map_err(|error| error.to_string())
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(settings.model.unwrap().to_string(), "c/d");
         assert_eq!(settings.review_model.unwrap().to_string(), "e/f");
         assert!(settings.sandbox.network);
-        let check = |name: &str, run: &str, timeout| Check {
+        let check = |name: &str, run: &str, timeout| CheckSettings {
             name: name.to_owned(),
             run: run.to_owned(),
             timeout,

@@ -10,7 +10,7 @@ use crow_runtime::ProcessLimits;
 use serde_json::{Value, json};
 
 use super::{
-    key::{Key, Target},
+    key::{ConfigKey, KeyTarget},
     load::DEFAULT_AGENT,
 };
 
@@ -126,14 +126,18 @@ fn of_settings(node: Option<&Node>) -> Vec<UnsetKey> {
 }
 
 /// Finds what counts for a key that no file sets. Nothing is known of keys that name tables, or things of the user's own.
-pub(super) fn find(agents: &AgentRegistry, key: &Key, node: Option<&Node>) -> Option<UnsetEffect> {
+pub(super) fn find(
+    agents: &AgentRegistry,
+    key: &ConfigKey,
+    node: Option<&Node>,
+) -> Option<UnsetEffect> {
     let all = match (&key.target, node) {
-        (Target::Settings, node) => of_settings(node),
-        (Target::Agent { name, .. }, Some(node)) => match agents.composition(name) {
+        (KeyTarget::Settings, node) => of_settings(node),
+        (KeyTarget::Agent { name, .. }, Some(node)) => match agents.composition(name) {
             Ok(agent) if key.is_of_composition() => of_composition(&agent, node),
             Ok(_) | Err(_) => of_base(&agents.base(name).ok()?, node),
         },
-        (Target::Agent { .. }, None) => return None,
+        (KeyTarget::Agent { .. }, None) => return None,
     };
     let path = key.path().join(".");
     all.into_iter().find(|unset| unset.key == path).map(|unset| unset.effect)

@@ -21,7 +21,7 @@ use crate::{
 pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| say(notice));
-    let Checked { errors, warnings, count } = check(environment, &project)?;
+    let ConfigurationCheck { errors, warnings, count } = check(environment, &project)?;
     let mut text = String::new();
     let warnings = warnings.iter().map(|warning| format!("warning: {warning}"));
     for line in errors.iter().map(|error| format!("error: {error}")).chain(warnings) {
@@ -35,7 +35,7 @@ pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> 
 }
 
 /// What was found in the files of the configuration.
-pub(crate) struct Checked {
+pub(crate) struct ConfigurationCheck {
     /// What cannot be used.
     pub(crate) errors: Vec<String>,
     /// What is to be known.
@@ -45,7 +45,10 @@ pub(crate) struct Checked {
 }
 
 /// Checks every file. Blocks.
-pub(crate) fn check(environment: &Environment, project: &Project) -> Result<Checked, CliError> {
+pub(crate) fn check(
+    environment: &Environment,
+    project: &Project,
+) -> Result<ConfigurationCheck, CliError> {
     let layers = layers(environment, project)?;
     let agents = AgentRegistry::new(layers.clone(), tool_names());
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
@@ -85,5 +88,5 @@ pub(crate) fn check(environment: &Environment, project: &Project) -> Result<Chec
     warnings.push(unread);
     warnings.push(PromptFiles::read(&layers).warnings);
     let warnings = warnings.into_iter().flatten().collect();
-    Ok(Checked { errors, warnings, count })
+    Ok(ConfigurationCheck { errors, warnings, count })
 }

@@ -34,18 +34,18 @@ impl fmt::Debug for Credential {
 }
 
 /// Keys by the names under which they are kept.
-pub(crate) type Credentials = BTreeMap<String, Credential>;
+pub(crate) type CredentialMap = BTreeMap<String, Credential>;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct CredentialsDocument {
     version: u32,
-    keys: Credentials,
+    keys: CredentialMap,
 }
 
 /// Only what says whether the rest can be read.
 #[derive(Deserialize)]
-struct Head {
+struct CredentialsVersion {
     version: u32,
 }
 
@@ -72,20 +72,20 @@ impl CredentialFile {
     }
 
     /// Reads the keys. Blocks.
-    pub(crate) fn load(&self) -> Result<Credentials, CredentialError> {
+    pub(crate) fn load(&self) -> Result<CredentialMap, CredentialError> {
         let Some(text) = private_file::read(&self.path, Privacy::Secret)? else {
-            return Ok(Credentials::new());
+            return Ok(CredentialMap::new());
         };
         let broken = |error: serde_json::Error| CredentialError::Broken {
             path: self.path.clone(),
             line: error.line(),
             column: error.column(),
         };
-        let head: Head = serde_json::from_str(&text).map_err(broken)?;
+        let head: CredentialsVersion = serde_json::from_str(&text).map_err(broken)?;
         if head.version != VERSION {
             return Err(CredentialError::Version { path: self.path.clone(), found: head.version });
         }
-        let document: Document = serde_json::from_str(&text).map_err(broken)?;
+        let document: CredentialsDocument = serde_json::from_str(&text).map_err(broken)?;
         Ok(document.keys)
     }
 
@@ -100,12 +100,15 @@ impl CredentialFile {
     }
 
     /// Changes what is there now, which another process may have changed since it was last read.
-    fn change<T>(&self, change: impl FnOnce(&mut Credentials) -> T) -> Result<T, CredentialError> {
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut CredentialMap) -> T,
+    ) -> Result<T, CredentialError> {
         let _alone = private_file::lock(&self.path)?;
         let mut keys = self.load()?;
         let changed = change(&mut keys);
         let path = || self.path.clone();
-        let text = serde_json::to_string_pretty(&Document { version: VERSION, keys })
+        let text = serde_json::to_string_pretty(&CredentialsDocument { version: VERSION, keys })
             .map_err(|_| CredentialError::Broken { path: path(), line: 0, column: 0 })?;
         private_file::close_folder(&self.path)?;
         private_file::replace(&self.path, &text)?;

@@ -16,28 +16,28 @@ const LONGEST: usize = 64 * 1024;
 
 /// What was typed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Hidden {
+pub(super) enum HiddenInput {
     Line(String),
     /// Ctrl-c, or the end of input.
     Nothing,
 }
 
 /// Asks for a line and reads it without showing it. The terminal is left as it was. Blocks.
-pub(super) fn ask_hidden(prompt: &str) -> io::Result<Hidden> {
+pub(super) fn ask_hidden(prompt: &str) -> io::Result<HiddenInput> {
     ask(prompt, |_| "")
 }
 
 /// Asks a question that is answered with yes or no, and shows the answer as it was understood: whoever pastes a key once
 /// more does not see it. Blocks.
-pub(super) fn confirm_hidden(question: &str) -> io::Result<Hidden> {
+pub(super) fn confirm_hidden(question: &str) -> io::Result<HiddenInput> {
     ask(&format!("{question} [y/N] "), |typed| match typed {
-        Hidden::Line(line) if is_yes(line) => "y",
-        Hidden::Line(_) => "n",
-        Hidden::Nothing => "",
+        HiddenInput::Line(line) if is_yes(line) => "y",
+        HiddenInput::Line(_) => "n",
+        HiddenInput::Nothing => "",
     })
 }
 
-fn ask(prompt: &str, shown: impl Fn(&Hidden) -> &'static str) -> io::Result<Hidden> {
+fn ask(prompt: &str, shown: impl Fn(&HiddenInput) -> &'static str) -> io::Result<HiddenInput> {
     let terminal = io::stdin();
     let original = tcgetattr(terminal.as_fd())?;
     let mut hidden = original.clone();
@@ -46,12 +46,12 @@ fn ask(prompt: &str, shown: impl Fn(&Hidden) -> &'static str) -> io::Result<Hidd
         LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
     hidden.special_codes[SpecialCodeIndex::VMIN] = 1;
     hidden.special_codes[SpecialCodeIndex::VTIME] = 0;
-    let _restore = Restore(original);
+    let _restore = EchoGuard(original);
     tcsetattr(terminal.as_fd(), OptionalActions::Flush, &hidden)?;
     let mut err = io::stderr().lock();
     err.write_all(prompt.as_bytes())?;
     err.flush()?;
-    let mut line = Line::default();
+    let mut line = HiddenLine::default();
     let typed = loop {
         let mut bytes = [0; 1024];
         let length = match rustix::io::read(terminal.as_fd(), &mut bytes) {
@@ -61,7 +61,7 @@ fn ask(prompt: &str, shown: impl Fn(&Hidden) -> &'static str) -> io::Result<Hidd
         };
         let read = bytes.get(..length).unwrap_or_default();
         if read.is_empty() {
-            break Hidden::Nothing;
+            break HiddenInput::Nothing;
         }
         if let Some(typed) = read.iter().find_map(|byte| line.push(*byte)) {
             break typed;
@@ -72,26 +72,26 @@ fn ask(prompt: &str, shown: impl Fn(&Hidden) -> &'static str) -> io::Result<Hidd
 }
 
 /// Puts the terminal right. What was pasted behind the line is thrown away: a shell would run it.
-struct Restore(Termios);
+struct EchoGuard(Termios);
 
-impl Drop for Restore {
+impl Drop for EchoGuard {
     fn drop(&mut self) {
         let _ = tcsetattr(io::stdin().as_fd(), OptionalActions::Flush, &self.0);
     }
 }
 
 #[derive(Debug, Default)]
-struct Line(Vec<u8>);
+struct HiddenLine(Vec<u8>);
 
-impl Line {
-    fn push(&mut self, byte: u8) -> Option<Hidden> {
+impl HiddenLine {
+    fn push(&mut self, byte: u8) -> Option<HiddenInput> {
         match byte {
             b'\r' | b'\n' => {
                 let bytes = std::mem::take(&mut self.0);
-                return Some(Hidden::Line(String::from_utf8_lossy(&bytes).into_owned()));
+                return Some(HiddenInput::Line(String::from_utf8_lossy(&bytes).into_owned()));
             }
-            0x03 => return Some(Hidden::Nothing),
-            0x04 if self.0.is_empty() => return Some(Hidden::Nothing),
+            0x03 => return Some(HiddenInput::Nothing),
+            0x04 if self.0.is_empty() => return Some(HiddenInput::Nothing),
             0x08 | 0x7f => drop(self.0.pop()),
             0x15 => self.0.clear(),
             _ if self.0.len() < LONGEST => self.0.push(byte),
@@ -107,18 +107,18 @@ mod tests {
 
     #[test]
     fn a_line_is_typed_mended_or_given_up() {
-        let line = |text: &str| Some(Hidden::Line(text.to_owned()));
+        let line = |text: &str| Some(HiddenInput::Line(text.to_owned()));
         for (keys, expected) in [
             ("sk-1\r", line("sk-1")),
             ("sk-2\n", line("sk-2")),
             ("sx\u{7f}k\r", line("sk")),
             ("wrong\u{15}sk\r", line("sk")),
-            ("sk\u{3}", Some(Hidden::Nothing)),
-            ("\u{4}", Some(Hidden::Nothing)),
+            ("sk\u{3}", Some(HiddenInput::Nothing)),
+            ("\u{4}", Some(HiddenInput::Nothing)),
             ("s\u{4}\r", line("s\u{4}")),
             ("sk", None),
         ] {
-            let mut typed = Line::default();
+            let mut typed = HiddenLine::default();
             assert_eq!(keys.bytes().find_map(|byte| typed.push(byte)), expected, "{keys:?}");
         }
     }

@@ -5,11 +5,11 @@ use std::{
     io::{self, Read as _},
 };
 
-use crow_providers::{ApiKey, Credentials, KeyHome, ProviderModels};
+use crow_providers::{ApiKey, CredentialStatus, KeyHome, ProviderModels};
 
 use super::{
     file::{Credential, CredentialError, CredentialFile},
-    hidden::{Hidden, ask_hidden, confirm_hidden},
+    hidden::{HiddenInput, ask_hidden, confirm_hidden},
 };
 use crate::{
     CliError, Environment,
@@ -37,7 +37,7 @@ pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitC
     let home = models.key_home(provider)?;
     // What cannot be kept is not asked for.
     file.load()?;
-    tell(provider, &home, Keeper::of(args, &file));
+    tell(provider, &home, KeyLocation::of(args, &file));
     if !args.yes && !environment.stdin_is_terminal {
         return Err(CliError::usage("a key from standard input is stored only with --yes")
             .hint("read the above, and say --yes if you want that"));
@@ -46,8 +46,8 @@ pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitC
     let key = if environment.stdin_is_terminal {
         let asked = ask_hidden(&format!("key of {provider} (it is not shown): "));
         match asked.map_err(|error| unreadable(&error))? {
-            Hidden::Line(line) => line,
-            Hidden::Nothing => return Ok(ExitCode::Interrupted),
+            HiddenInput::Line(line) => line,
+            HiddenInput::Nothing => return Ok(ExitCode::Interrupted),
         }
     } else {
         piped()?
@@ -57,24 +57,25 @@ pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitC
         .map(|_| key.trim().to_owned())?;
     if !args.yes {
         match confirm_hidden("Store it?").map_err(|error| unreadable(&error))? {
-            Hidden::Line(line) if is_yes(&line) => {}
-            Hidden::Line(_) => return done("not stored"),
-            Hidden::Nothing => return Ok(ExitCode::Interrupted),
+            HiddenInput::Line(line) if is_yes(&line) => {}
+            HiddenInput::Line(_) => return done("not stored"),
+            HiddenInput::Nothing => return Ok(ExitCode::Interrupted),
         }
     }
-    Keeper::of(args, &file).add(&home.name, Credential { origin: home.origin.clone(), key })?;
+    KeyLocation::of(args, &file)
+        .add(&home.name, Credential { origin: home.origin.clone(), key })?;
     done(&format!("stored; `crow-agent logout {}` forgets it", home.name))
 }
 
 /// What keeps a key.
 #[derive(Debug, Clone, Copy)]
-enum Keeper<'a> {
+enum KeyLocation<'a> {
     File(&'a CredentialFile),
     #[cfg(feature = "keyring")]
     Keyring,
 }
 
-impl<'a> Keeper<'a> {
+impl<'a> KeyLocation<'a> {
     #[cfg_attr(
         not(feature = "keyring"),
         expect(unused_variables, reason = "without the feature there is nothing to choose")
@@ -96,7 +97,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-impl fmt::Display for Keeper<'_> {
+impl fmt::Display for KeyLocation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(file) => {
@@ -110,7 +111,7 @@ impl fmt::Display for Keeper<'_> {
 }
 
 /// Says what will happen to the key.
-fn tell(provider: &str, home: &KeyHome, keeper: Keeper<'_>) {
+fn tell(provider: &str, home: &KeyHome, keeper: KeyLocation<'_>) {
     if let Some(variable) = &home.redirected_by {
         say(&format!(
             "{variable} names another place than {provider}'s own: the key will be good for {} alone",
@@ -197,14 +198,14 @@ fn status(models: &ProviderModels, file: &CredentialFile) -> Result<ExitCode, Cl
         let home = models.key_home(&provider.name).ok();
         let variable = home.as_ref().and_then(|home| home.variable.as_deref());
         let state = match &provider.credentials {
-            Credentials::Present => match variable {
+            CredentialStatus::Present => match variable {
                 Some(variable) => format!("key in {variable}"),
                 None => "key in its file".to_owned(),
             },
-            Credentials::Stored => "key stored".to_owned(),
-            Credentials::NotNeeded => "no key needed".to_owned(),
-            Credentials::Missing { variable } => format!("no key; {variable} is not set"),
-            Credentials::Unusable { reason } => reason.clone(),
+            CredentialStatus::Stored => "key stored".to_owned(),
+            CredentialStatus::NotNeeded => "no key needed".to_owned(),
+            CredentialStatus::Missing { variable } => format!("no key; {variable} is not set"),
+            CredentialStatus::Unusable { reason } => reason.clone(),
         };
         let origin = home.map_or_else(String::new, |home| home.origin);
         let (state, origin) = (one_line(&state), one_line(&origin));
@@ -225,7 +226,8 @@ fn models(environment: &Environment) -> Result<ProviderModels, CliError> {
 }
 
 fn no_provider(models: &ProviderModels) -> CliError {
-    let wants = |credentials: &Credentials| !matches!(credentials, Credentials::NotNeeded);
+    let wants =
+        |credentials: &CredentialStatus| !matches!(credentials, CredentialStatus::NotNeeded);
     let providers = models.list();
     let names: Vec<_> = providers
         .iter()

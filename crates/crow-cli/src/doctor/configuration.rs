@@ -2,11 +2,11 @@
 
 use std::{fs, path::Path};
 
-use super::report::Finding;
+use super::report::DoctorFinding;
 use crate::{
     CliError, Environment, config,
     mcp::{self, ServerOrigin},
-    trust::{Project, Standing, project_root},
+    trust::{Project, TrustStatus, project_root},
 };
 
 /// How many files are looked for, and how deep.
@@ -20,35 +20,40 @@ const ENDINGS: [&str; 3] = [".toml", ".json", ".md"];
 const KEYS: &str = "credentials.json";
 
 /// Says whether the configuration counts that the project brings along.
-pub(super) fn trust(cwd: &Path, standing: &Standing) -> Finding {
+pub(super) fn trust(cwd: &Path, standing: &TrustStatus) -> DoctorFinding {
     let root = project_root(cwd);
     let root = root.display();
     match standing {
-        Standing::Nothing => Finding::fine(format!("project: {root} has no configuration")),
-        Standing::Trusted(_) => {
-            Finding::fine(format!("project: the configuration of {root} is trusted"))
+        TrustStatus::Nothing => {
+            DoctorFinding::fine(format!("project: {root} has no configuration"))
         }
-        Standing::Untrusted(untrusted) => {
+        TrustStatus::Trusted(_) => {
+            DoctorFinding::fine(format!("project: the configuration of {root} is trusted"))
+        }
+        TrustStatus::Untrusted(untrusted) => {
             let why = match untrusted.before {
                 None => "is not trusted",
                 Some(_) => "changed since it was trusted",
             };
-            Finding::warning(
+            DoctorFinding::warning(
                 format!("project: the configuration of {root} {why}, and is not used"),
                 "`crow-agent trust` shows it and asks",
             )
         }
-        Standing::Refused { reason, .. } => {
-            Finding::bad(format!("project: the configuration of {root} is not used: {reason}"), "")
-        }
+        TrustStatus::Refused { reason, .. } => DoctorFinding::bad(
+            format!("project: the configuration of {root} is not used: {reason}"),
+            "",
+        ),
     }
 }
 
 /// Returns the files of the project that count.
-pub(super) fn of_project(standing: &Standing) -> Vec<String> {
+pub(super) fn of_project(standing: &TrustStatus) -> Vec<String> {
     match standing {
-        Standing::Trusted(contents) => contents.file_names(),
-        Standing::Nothing | Standing::Untrusted(_) | Standing::Refused { .. } => Vec::new(),
+        TrustStatus::Trusted(contents) => contents.file_names(),
+        TrustStatus::Nothing | TrustStatus::Untrusted(_) | TrustStatus::Refused { .. } => {
+            Vec::new()
+        }
     }
 }
 
@@ -57,27 +62,28 @@ pub(super) fn files(
     environment: &Environment,
     project: &Project,
     of_project: &[String],
-) -> Result<Vec<Finding>, CliError> {
+) -> Result<Vec<DoctorFinding>, CliError> {
     let folder = environment.config_dir()?;
     let mut own = Vec::new();
     names_below(&folder, "", 0, &mut own);
     own.sort();
-    let mut findings = vec![Finding::fine(match named(&own) {
+    let mut findings = vec![DoctorFinding::fine(match named(&own) {
         Some(names) => format!("configuration: {names} in {}", folder.display()),
         None => format!("configuration: no file of your own in {}", folder.display()),
     })];
     if let Some(names) = named(of_project) {
-        findings.push(Finding::fine(format!("configuration of the project: {names}")));
+        findings.push(DoctorFinding::fine(format!("configuration of the project: {names}")));
     }
     let checked = config::check(environment, project)?;
     let hint = "`crow-agent config validate` checks all files";
-    findings.extend(checked.errors.into_iter().map(|error| Finding::bad(error, hint)));
-    findings.extend(checked.warnings.into_iter().map(|warning| Finding::warning(warning, "")));
+    findings.extend(checked.errors.into_iter().map(|error| DoctorFinding::bad(error, hint)));
+    findings
+        .extend(checked.warnings.into_iter().map(|warning| DoctorFinding::warning(warning, "")));
     Ok(findings)
 }
 
 /// Says which MCP servers there are. Their faults stand among those of the files.
-pub(super) fn servers(environment: &Environment, project: &Project) -> Vec<Finding> {
+pub(super) fn servers(environment: &Environment, project: &Project) -> Vec<DoctorFinding> {
     let Ok(found) = mcp::configured(environment, project) else { return Vec::new() };
     let mut names: Vec<String> = found
         .servers
@@ -88,7 +94,7 @@ pub(super) fn servers(environment: &Environment, project: &Project) -> Vec<Findi
         })
         .collect();
     names.extend(found.off.iter().map(|name| format!("{name} (switched off)")));
-    vec![Finding::fine(match named(&names) {
+    vec![DoctorFinding::fine(match named(&names) {
         Some(names) => format!("MCP servers: {names}"),
         None => "MCP servers: none".to_owned(),
     })]

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use crow_agent::definition::ModelChoice;
 use crow_core::model::ModelRef;
-use crow_providers::{Credentials, FoundServer, ProviderModels, discover};
+use crow_providers::{CredentialStatus, FoundServer, ProviderModels, discover};
 
-use super::report::Finding;
+use super::report::DoctorFinding;
 use crate::{
     CliError, Environment,
     config::{Configuration, DEFAULT_AGENT},
@@ -19,7 +19,7 @@ use crate::{
 pub(super) async fn models(
     environment: &Environment,
     project: &Project,
-) -> Vec<(&'static str, Vec<Finding>)> {
+) -> Vec<(&'static str, Vec<DoctorFinding>)> {
     let Ok(models) = product::models(environment, &project.providers) else { return Vec::new() };
     let servers = discover(&models).await;
     let (agreed, local) = match agreed_servers(environment) {
@@ -35,25 +35,25 @@ pub(super) async fn models(
 }
 
 /// Says where keys were found, and never a key.
-fn keys(models: &ProviderModels) -> Vec<Finding> {
+fn keys(models: &ProviderModels) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     for provider in models.list() {
         let name = &provider.name;
         let variable = || models.key_home(name).ok().and_then(|home| home.variable);
         findings.push(match provider.credentials {
-            Credentials::Present => Finding::fine(match variable() {
+            CredentialStatus::Present => DoctorFinding::fine(match variable() {
                 Some(variable) => format!("key of {name}: in the variable {variable}"),
                 None => format!("key of {name}: in its file"),
             }),
-            Credentials::Stored => Finding::fine(format!("key of {name}: stored")),
-            Credentials::Unusable { reason } => {
-                Finding::bad(format!("key of {name}: cannot be used: {reason}"), "")
+            CredentialStatus::Stored => DoctorFinding::fine(format!("key of {name}: stored")),
+            CredentialStatus::Unusable { reason } => {
+                DoctorFinding::bad(format!("key of {name}: cannot be used: {reason}"), "")
             }
-            Credentials::NotNeeded | Credentials::Missing { .. } => continue,
+            CredentialStatus::NotNeeded | CredentialStatus::Missing { .. } => continue,
         });
     }
     if findings.is_empty() {
-        findings.push(Finding::warning(
+        findings.push(DoctorFinding::warning(
             "keys: no provider has one",
             "crow-agent login PROVIDER stores one; `crow-agent login --status` names the variables",
         ));
@@ -61,15 +61,17 @@ fn keys(models: &ProviderModels) -> Vec<Finding> {
     findings
 }
 
-fn local_server(server: &FoundServer, agreed: &BTreeSet<String>) -> Finding {
+fn local_server(server: &FoundServer, agreed: &BTreeSet<String>) -> DoctorFinding {
     let FoundServer { provider, base_url, models } = server;
     let count = models.len();
     let models = if count == 1 { "1 model".to_owned() } else { format!("{count} models") };
     let found = format!("local server: {provider} at {base_url}, {models}");
     if agreed.contains(base_url) {
-        return Finding::fine(format!("{found}; you agreed that it gets prompts"));
+        return DoctorFinding::fine(format!("{found}; you agreed that it gets prompts"));
     }
-    Finding::fine(format!("{found}; it gets no prompt before you name a model of it or agree"))
+    DoctorFinding::fine(format!(
+        "{found}; it gets no prompt before you name a model of it or agree"
+    ))
 }
 
 /// Says which model a run asks that names none, and why.
@@ -78,7 +80,7 @@ fn model(
     configuration: &Configuration,
     servers: &[FoundServer],
     agreed: &BTreeSet<String>,
-) -> Finding {
+) -> DoctorFinding {
     let agent = configuration.settings.agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let agents = &configuration.agents;
     let base = agents.composition(agent).and_then(|all| agents.base(&all.primary));
@@ -98,13 +100,13 @@ fn model(
     let local = servers.iter().find(|server| agreed.contains(&server.base_url));
     if let Some((server, model)) = local.and_then(|server| Some((server, server.models.first()?))) {
         let FoundServer { provider, base_url, .. } = server;
-        return Finding::fine(format!(
+        return DoctorFinding::fine(format!(
             "model: {provider}/{}, found at {base_url}, to which you agreed",
             model.id
         ));
     }
     if let Some(server) = servers.first() {
-        return Finding::warning(
+        return DoctorFinding::warning(
             format!(
                 "model: none is named; {} at {} could have one",
                 server.provider, server.base_url
@@ -112,7 +114,7 @@ fn model(
             "name one with --model or `crow-agent config set model`; at a terminal `crow-agent run` asks once",
         );
     }
-    Finding::warning(
+    DoctorFinding::warning(
         "model: there is none to talk to",
         "give a provider's key with `crow-agent login PROVIDER`, or start a model server on this machine",
     )
@@ -130,27 +132,30 @@ fn own_model(choice: &ModelChoice, models: &ProviderModels) -> Option<ModelRef> 
 }
 
 /// Says whether the provider of a model has what it needs.
-fn usable(models: &ProviderModels, model: &ModelRef, why: &str) -> Finding {
+fn usable(models: &ProviderModels, model: &ModelRef, why: &str) -> DoctorFinding {
     let what = format!("model: {model}: {why}");
     // An unknown provider is told with its nearest name.
     let known = models.default_model_of(&model.provider);
     if let Err(error) = known {
         let error = CliError::from(error);
-        return Finding::bad(format!("{what}: {}", error.message), error.hint.unwrap_or_default());
+        return DoctorFinding::bad(
+            format!("{what}: {}", error.message),
+            error.hint.unwrap_or_default(),
+        );
     }
     let provider = models.list().into_iter().find(|provider| provider.name == model.provider);
     match provider.map(|provider| provider.credentials) {
-        Some(Credentials::Missing { variable }) => Finding::warning(
+        Some(CredentialStatus::Missing { variable }) => DoctorFinding::warning(
             format!("{what}; {} has no key", model.provider),
             format!("set {variable}, or `crow-agent login {}`", model.provider),
         ),
         Some(
-            Credentials::Present
-            | Credentials::Stored
-            | Credentials::NotNeeded
+            CredentialStatus::Present
+            | CredentialStatus::Stored
+            | CredentialStatus::NotNeeded
             // Among the keys it is told why.
-            | Credentials::Unusable { .. },
+            | CredentialStatus::Unusable { .. },
         )
-        | None => Finding::fine(what),
+        | None => DoctorFinding::fine(what),
     }
 }

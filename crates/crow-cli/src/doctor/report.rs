@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What a check came to.
-pub(super) struct Finding {
+pub(super) struct DoctorFinding {
     state: State,
     what: String,
     /// What to do about it, or why it is so.
@@ -30,7 +30,7 @@ enum State {
     Bad,
 }
 
-impl Finding {
+impl DoctorFinding {
     pub(super) fn fine(what: impl Into<String>) -> Self {
         Self { state: State::Fine, what: what.into(), hint: String::new() }
     }
@@ -44,7 +44,7 @@ impl Finding {
     }
 }
 
-impl From<CliError> for Finding {
+impl From<CliError> for DoctorFinding {
     fn from(error: CliError) -> Self {
         Self::bad(error.message, error.hint.unwrap_or_default())
     }
@@ -73,7 +73,7 @@ pub(crate) async fn doctor(
     let redactor = redactor(environment, None);
     let (mut text, mut exit) = (String::new(), ExitCode::Done);
     for (about, findings) in sections {
-        for Finding { state, mut what, mut hint } in findings {
+        for DoctorFinding { state, mut what, mut hint } in findings {
             redactor.redact_string(&mut what);
             redactor.redact_string(&mut hint);
             let (mark, word) = match state {

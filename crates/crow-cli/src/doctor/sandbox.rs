@@ -9,14 +9,14 @@ use std::{
 use crow_core::capability::Containment;
 use crow_runtime::{Network, SandboxConfig};
 
-use super::report::Finding;
+use super::report::DoctorFinding;
 use crate::{
     CliError, Environment,
     sandbox::{SandboxOptions, sandbox_config, try_out},
 };
 
 /// Tries the sandbox out.
-pub(super) async fn sandbox(environment: &Environment) -> Result<Vec<Finding>, CliError> {
+pub(super) async fn sandbox(environment: &Environment) -> Result<Vec<DoctorFinding>, CliError> {
     match sandbox_config(&SandboxOptions::default(), environment) {
         Ok(config) => trial(config, environment).await,
         Err(error) => Ok(vec![error.into()]),
@@ -24,7 +24,7 @@ pub(super) async fn sandbox(environment: &Environment) -> Result<Vec<Finding>, C
 }
 
 /// Looks at the folders.
-pub(super) fn folders(environment: &Environment) -> Result<Vec<Finding>, CliError> {
+pub(super) fn folders(environment: &Environment) -> Result<Vec<DoctorFinding>, CliError> {
     let data = environment.data_dir()?;
     let folders = [
         ("settings", environment.config_dir()?, 0o077),
@@ -36,7 +36,10 @@ pub(super) fn folders(environment: &Environment) -> Result<Vec<Finding>, CliErro
     Ok(looked.collect())
 }
 
-async fn trial(config: SandboxConfig, environment: &Environment) -> Result<Vec<Finding>, CliError> {
+async fn trial(
+    config: SandboxConfig,
+    environment: &Environment,
+) -> Result<Vec<DoctorFinding>, CliError> {
     let network = match &config.network {
         Network::Loopback => "no network but loopback".to_owned(),
         Network::Hosts(hosts) => format!("of the network loopback and {hosts}"),
@@ -46,8 +49,8 @@ async fn trial(config: SandboxConfig, environment: &Environment) -> Result<Vec<F
     let (containment, reason) = try_out(config, environment.current_dir()?).await;
     Ok(match containment {
         Containment::Full => vec![
-            Finding::fine("sandbox: namespaces, Landlock and seccomp hold every command"),
-            Finding::fine(format!(
+            DoctorFinding::fine("sandbox: namespaces, Landlock and seccomp hold every command"),
+            DoctorFinding::fine(format!(
                 "commands reach {network}; {hidden} places with keys are hidden from them"
             )),
         ],
@@ -61,12 +64,12 @@ async fn trial(config: SandboxConfig, environment: &Environment) -> Result<Vec<F
                         .to_owned(),
                 )
             };
-            let mut findings = vec![Finding::warning(what, hint)];
-            let gap = |gap: String| Finding::warning(format!("not held back: {gap}"), "");
+            let mut findings = vec![DoctorFinding::warning(what, hint)];
+            let gap = |gap: String| DoctorFinding::warning(format!("not held back: {gap}"), "");
             findings.extend(gaps.into_iter().map(gap));
             findings
         }
-        Containment::None => vec![Finding::bad(
+        Containment::None => vec![DoctorFinding::bad(
             format!("sandbox: none: {reason}"),
             "commands are asked about in every mode; --no-sandbox runs them without",
         )],
@@ -74,26 +77,26 @@ async fn trial(config: SandboxConfig, environment: &Environment) -> Result<Vec<F
 }
 
 /// Whether a folder belongs to the user, can be written and is closed to others.
-fn look_at_folder(name: &str, folder: &Path, open: u32) -> Option<Finding> {
+fn look_at_folder(name: &str, folder: &Path, open: u32) -> Option<DoctorFinding> {
     let metadata = match fs::metadata(folder) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         Err(error) => {
-            return Some(Finding::bad(format!("{name}: {}: {error}", folder.display()), ""));
+            return Some(DoctorFinding::bad(format!("{name}: {}: {error}", folder.display()), ""));
         }
     };
     let shown = PathBuf::from(folder).display().to_string();
     if metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Some(Finding::bad(
+        return Some(DoctorFinding::bad(
             format!("{name}: {shown} belongs to another user"),
             "make it yours, or set XDG_CONFIG_HOME and XDG_DATA_HOME",
         ));
     }
     if metadata.permissions().mode() & open != 0 {
-        return Some(Finding::warning(
+        return Some(DoctorFinding::warning(
             format!("{name}: others can look into {shown}"),
             format!("chmod 700 {shown}"),
         ));
     }
-    Some(Finding::fine(format!("{name}: {shown}")))
+    Some(DoctorFinding::fine(format!("{name}: {shown}")))
 }

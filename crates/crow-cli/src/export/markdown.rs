@@ -25,7 +25,7 @@ const OUTPUT_BYTES: usize = 8 * 1024;
 /// order, and what it used. What the models thought is left out.
 pub(crate) fn to_markdown(record: &SessionRecord, prices: &[(ModelRef, Price)]) -> String {
     let cwd = record.metadata.crow().cwd;
-    let mut document = Document { text: String::new(), cwd, review: Review::Unseen };
+    let mut document = MarkdownDocument { text: String::new(), cwd, review: ReviewSection::Unseen };
     let used = used(&ConsoleStyle::plain(80), &usage_of(&record.events, prices));
     document.head(&record.metadata, &used);
     for envelope in &record.events {
@@ -36,20 +36,20 @@ pub(crate) fn to_markdown(record: &SessionRecord, prices: &[(ModelRef, Price)]) 
     document.text
 }
 
-struct Document {
+struct MarkdownDocument {
     text: String,
     cwd: std::path::PathBuf,
-    review: Review,
+    review: ReviewSection,
 }
 
 /// Whether the words of the last review stand in the document.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Review {
+enum ReviewSection {
     Unseen,
     Written,
 }
 
-impl Document {
+impl MarkdownDocument {
     fn head(&mut self, metadata: &SessionMetadata, used: &str) {
         let crow = metadata.crow();
         let title = if crow.title.is_empty() { "Session" } else { crow.title.as_str() };
@@ -149,8 +149,8 @@ impl Document {
 
     fn input(&mut self, envelope: &Envelope, source: InputSource, content: &[Block]) {
         let agent = in_a_line(&envelope.agent);
-        let review = std::mem::replace(&mut self.review, Review::Unseen);
-        if source == InputSource::Reviewer && review == Review::Written {
+        let review = std::mem::replace(&mut self.review, ReviewSection::Unseen);
+        if source == InputSource::Reviewer && review == ReviewSection::Written {
             // Its words stand where it said them.
             return self.note(&format!("the review goes to {agent}"));
         }
@@ -184,7 +184,7 @@ impl Document {
             self.part(&format!("## {}", in_a_line(&envelope.agent)));
             self.part(&neutralise(&texts.join("\n\n")));
             if envelope.role == AgentRole::Coagent {
-                self.review = Review::Written;
+                self.review = ReviewSection::Written;
             }
         }
     }
@@ -280,8 +280,8 @@ fn bounded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn document() -> Document {
-        Document { text: String::new(), cwd: "/p".into(), review: Review::Unseen }
+    fn document() -> MarkdownDocument {
+        MarkdownDocument { text: String::new(), cwd: "/p".into(), review: ReviewSection::Unseen }
     }
 
     #[test]

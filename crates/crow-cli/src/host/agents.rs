@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crow_agent::{
-    AgentChoice, Assembled, Assembly, AssemblyError, Checks, DEFAULT_REVIEWER,
+    AgentChoice, AssembledAgent, Assembly, AssemblyError, Checks, DEFAULT_REVIEWER,
     definition::{AgentKind, AgentRegistry, DefinedRole, ListedAgent},
 };
 use crow_core::model::{ModelRef, Models};
@@ -24,7 +24,7 @@ pub(super) struct Agents {
     /// All that there are, once somebody asked.
     listed: OnceLock<Vec<ListedAgent>>,
     /// What was put together, the last one last: sessions with the same agent share its tools and prompts.
-    made: Mutex<Vec<(String, AgentChoice, Assembled)>>,
+    made: Mutex<Vec<(String, AgentChoice, AssembledAgent)>>,
 }
 
 /// What was said on the command line of how agents work.
@@ -106,7 +106,7 @@ impl Agents {
         &self,
         with: &OpenedWith,
         default_model: Result<ModelRef, HostError>,
-    ) -> Result<Assembled, HostError> {
+    ) -> Result<AssembledAgent, HostError> {
         let (default_model, missing) = match default_model {
             Ok(model) => (Some(model), None),
             Err(error) => (None, Some(error)),
@@ -152,7 +152,7 @@ impl Agents {
         HostError::Refused { message: message.clone(), hint: notes.join("\n") }
     }
 
-    fn made_before(&self, name: &str, choice: &AgentChoice) -> Option<Assembled> {
+    fn made_before(&self, name: &str, choice: &AgentChoice) -> Option<AssembledAgent> {
         let known = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.iter().find(|(agent, with, _)| agent == name && with == choice);
         found.map(|(_, _, made)| made.clone())

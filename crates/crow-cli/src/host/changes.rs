@@ -10,7 +10,8 @@ use tokio::time::timeout;
 
 use crate::{
     render::{
-        ConsoleStyle, Destination, Prompting, UndoReporter, change_table, in_order, unified_without,
+        CommandStyle, ConsoleStyle, Destination, UndoReporter, change_table, in_order,
+        unified_without,
     },
     undo::{DiffRefusal, HowWords, diff_of, lost, slash_diff, slash_redo, slash_undo},
 };
@@ -37,14 +38,14 @@ const DIFF_LINES: usize = 200;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Asked {
+pub(super) enum ChangesRequest {
     Undo,
     Redo,
     Diff,
     Changes,
 }
 
-impl Asked {
+impl ChangesRequest {
     /// Finds the command of that name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let commands = [
@@ -62,7 +63,7 @@ impl Asked {
     }
 
     /// Does it, and returns what is to be shown. Blocks.
-    pub(super) fn answer(self, of: &Open, argument: &str) -> Result<String, HostError> {
+    pub(super) fn answer(self, of: &OpenSessionView, argument: &str) -> Result<String, HostError> {
         let said = match self {
             Self::Undo => of.undo(argument),
             Self::Redo => of.redo(argument),
@@ -71,10 +72,10 @@ impl Asked {
         };
         match said {
             Ok(text) => Ok(text.trim_end().to_owned()),
-            Err(Refusal::Words(message)) => {
+            Err(NoChangesReason::Words(message)) => {
                 Err(HostError::Refused { message, hint: String::new() })
             }
-            Err(Refusal::Undo(error)) => answer_of(error),
+            Err(NoChangesReason::Undo(error)) => answer_of(error),
         }
     }
 }
@@ -97,26 +98,26 @@ pub(super) async fn idle(handle: &AgentHandle) -> Result<(), HostError> {
 }
 
 /// An open session, and how what is said of it looks.
-pub(super) struct Open {
+pub(super) struct OpenSessionView {
     pub(super) handle: AgentHandle,
     pub(super) store: Arc<dyn SessionStore>,
     pub(super) style: ConsoleStyle,
 }
 
 /// Why there is nothing to show.
-enum Refusal {
+enum NoChangesReason {
     /// The words are not understood.
     Words(String),
     Undo(UndoError),
 }
 
-impl From<UndoError> for Refusal {
+impl From<UndoError> for NoChangesReason {
     fn from(error: UndoError) -> Self {
         Self::Undo(error)
     }
 }
 
-impl From<DiffRefusal> for Refusal {
+impl From<DiffRefusal> for NoChangesReason {
     fn from(refusal: DiffRefusal) -> Self {
         match refusal {
             DiffRefusal::Words(message) => Self::Words(message),
@@ -125,23 +126,23 @@ impl From<DiffRefusal> for Refusal {
     }
 }
 
-impl Open {
-    fn undo(&self, argument: &str) -> Result<String, Refusal> {
-        let words = slash_undo(argument).map_err(Refusal::Words)?;
+impl OpenSessionView {
+    fn undo(&self, argument: &str) -> Result<String, NoChangesReason> {
+        let words = slash_undo(argument).map_err(NoChangesReason::Words)?;
         let mut journal = self.handle.undo_journal()?;
         let report = journal.undo(&words.target(), words.options())?;
         Ok(self.told(&journal, &report, words.how))
     }
 
-    fn redo(&self, argument: &str) -> Result<String, Refusal> {
-        let how = slash_redo(argument).map_err(Refusal::Words)?;
+    fn redo(&self, argument: &str) -> Result<String, NoChangesReason> {
+        let how = slash_redo(argument).map_err(NoChangesReason::Words)?;
         let mut journal = self.handle.undo_journal()?;
         let report = journal.redo(how.into())?;
         Ok(self.told(&journal, &report, how))
     }
 
-    fn diff(&self, argument: &str) -> Result<String, Refusal> {
-        let (request, shows_ignored) = slash_diff(argument).map_err(Refusal::Words)?;
+    fn diff(&self, argument: &str) -> Result<String, NoChangesReason> {
+        let (request, shows_ignored) = slash_diff(argument).map_err(NoChangesReason::Words)?;
         let journal = self.handle.undo_journal()?;
         let patch = diff_of(&journal, &request, journal.root())?;
         if patch.files.is_empty() {
@@ -160,7 +161,7 @@ impl Open {
         Ok(lines.join("\n"))
     }
 
-    fn changes(&self) -> Result<String, Refusal> {
+    fn changes(&self) -> Result<String, NoChangesReason> {
         let journal = self.handle.undo_journal()?;
         let all = in_order(journal.calls(), journal.records());
         if all.is_empty() {
@@ -174,7 +175,7 @@ impl Open {
         let reporter = UndoReporter {
             style: &self.style,
             root: journal.root(),
-            prompting: Prompting::Chat,
+            prompting: CommandStyle::Chat,
             forced: how.force,
             ignored: &journal.ignored(report.paths.iter().map(|path| path.path.as_path())),
         };

@@ -29,9 +29,9 @@ pub(super) struct ChoiceStore {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Choices {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) agent: Option<Chosen<String>>,
+    pub(super) agent: Option<OptionChoiceRecord<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) model: Option<Chosen<ModelRef>>,
+    pub(super) model: Option<OptionChoiceRecord<ModelRef>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mode: Option<Preset>,
     /// Never that everything passes: this is said anew each time.
@@ -41,25 +41,25 @@ pub(super) struct Choices {
 
 /// Something that was chosen, and in whose place: when the configuration says something else since, that counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Chosen<T> {
+pub(super) struct OptionChoiceRecord<T> {
     value: T,
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     instead_of: Option<T>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Document {
+struct ChoicesDocument {
     version: u32,
-    projects: BTreeMap<String, Kept>,
+    projects: BTreeMap<String, RememberedChoice>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct RememberedChoice {
     as_of: Timestamp,
     choices: Choices,
 }
 
-impl<T: Clone + PartialEq> Chosen<T> {
+impl<T: Clone + PartialEq> OptionChoiceRecord<T> {
     pub(super) fn new(value: T, instead_of: Option<T>) -> Self {
         Self { value, instead_of }
     }
@@ -100,7 +100,7 @@ impl ChoiceStore {
         document.version = VERSION;
         let as_of = Timestamp::now();
         let kept = document.projects.entry(name.to_owned());
-        let kept = kept.or_insert_with(|| Kept { as_of, choices: Choices::default() });
+        let kept = kept.or_insert_with(|| RememberedChoice { as_of, choices: Choices::default() });
         kept.as_of = as_of;
         change(&mut kept.choices);
         while document.projects.len() > MOST_PROJECTS {
@@ -117,9 +117,9 @@ impl ChoiceStore {
     }
 
     /// Reads the file. One of another version, or of none that is known, holds nothing and is written anew.
-    fn read(&self) -> Result<Document, PrivateFileError> {
+    fn read(&self) -> Result<ChoicesDocument, PrivateFileError> {
         let text = private_file::read(&self.path, Privacy::Own)?.unwrap_or_default();
-        let document: Option<Document> = serde_json::from_str(&text).ok();
+        let document: Option<ChoicesDocument> = serde_json::from_str(&text).ok();
         Ok(document.filter(|document| document.version == VERSION).unwrap_or_default())
     }
 }
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_was_chosen_holds_until_the_configuration_says_something_else() {
-        let chosen = Chosen::new("a", Some("b"));
+        let chosen = OptionChoiceRecord::new("a", Some("b"));
         assert_eq!(chosen.over(Some(&"b")), Some("a"));
         assert_eq!(chosen.over(Some(&"c")), None);
         assert_eq!(chosen.over(None), None);
@@ -143,7 +143,7 @@ mod tests {
         let store = ChoiceStore::of(&Environment::with([("HOME", home)])).unwrap();
         store.change(Path::new("/a"), |choices| choices.mode = Some(Preset::Judge));
         store.change(Path::new("/b"), |choices| {
-            choices.agent = Some(Chosen::new("PLAN".to_owned(), None));
+            choices.agent = Some(OptionChoiceRecord::new("PLAN".to_owned(), None));
         });
         assert_eq!(store.load(Path::new("/a")).mode, Some(Preset::Judge));
         assert_eq!(store.load(Path::new("/b")).agent.unwrap().over(None).unwrap(), "PLAN");

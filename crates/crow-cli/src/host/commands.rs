@@ -10,8 +10,8 @@ use crow_runtime::{
 
 use super::{
     call_output::{OUTPUT, output_of},
-    changes::{Asked, CHANGES, DIFF, REDO, UNDO},
-    opened::Current,
+    changes::{CHANGES, ChangesRequest, DIFF, REDO, UNDO},
+    opened::SessionState,
     options::{self, AGENT, MODE, MODEL, PERMISSIONS, REVIEWER, THINKING},
     product_host::{ProductHost, blocking},
     review, status,
@@ -47,7 +47,7 @@ const SESSIONS: HostCommand =
 const HELP: HostCommand = HostCommand::new("help", "", "list the commands");
 
 /// Returns the commands that can be given in a session, in the order in which they are listed.
-pub(super) fn list(current: &Current) -> Vec<HostCommand> {
+pub(super) fn list(current: &SessionState) -> Vec<HostCommand> {
     let review = current.reviewer.is_some().then_some(REVIEW);
     let thinking = current.abilities().thinking.then_some(THINKING_COMMAND);
     let own = [UNDO, REDO, DIFF, CHANGES, OUTPUT].into_iter().chain(review);
@@ -64,7 +64,7 @@ impl ProductHost {
     /// Does what a command says.
     pub(super) async fn command(
         &self,
-        current: Current,
+        current: SessionState,
         name: &str,
         argument: &str,
     ) -> Result<CommandOutcome, HostError> {
@@ -105,21 +105,23 @@ impl ProductHost {
             (MODE | MODEL | THINKING | REVIEWER | PERMISSIONS, argument) => {
                 self.show_or_set(&current, name, argument).await
             }
-            (name, argument) => match (Asked::named(name), current.place.prompts.find(name)) {
-                (Some(asked), _) => self.changes(handle, asked, argument.to_owned()).await,
-                (None, Some(file)) => {
-                    let prompt = file.prompt(argument);
-                    return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)]));
+            (name, argument) => {
+                match (ChangesRequest::named(name), current.place.prompts.find(name)) {
+                    (Some(asked), _) => self.changes(handle, asked, argument.to_owned()).await,
+                    (None, Some(file)) => {
+                        let prompt = file.prompt(argument);
+                        return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)]));
+                    }
+                    (None, None) => Err(options::unknown("command", name)),
                 }
-                (None, None) => Err(options::unknown("command", name)),
-            },
+            }
         };
         shown.map(CommandOutcome::Shown)
     }
 
     async fn show_or_set(
         &self,
-        current: &Current,
+        current: &SessionState,
         name: &str,
         value: &str,
     ) -> Result<String, HostError> {
@@ -152,7 +154,7 @@ impl ProductHost {
         Ok(sessions.iter().map(line).collect::<Vec<_>>().join("\n"))
     }
 
-    async fn status(&self, current: &Current) -> Result<String, HostError> {
+    async fn status(&self, current: &SessionState) -> Result<String, HostError> {
         let usage = self.usage_of(current).await;
         let sandbox = self.runtime().config().sandbox.is_some();
         Ok(status::text(current, usage, sandbox))

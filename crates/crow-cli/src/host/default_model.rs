@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crow_core::model::ModelRef;
-use crow_providers::{Credentials, ProviderModels, discover};
+use crow_providers::{CredentialStatus, ProviderModels, discover};
 use crow_runtime::HostError;
 
 use super::local_servers::LocalServerConsent;
@@ -34,11 +34,13 @@ impl DefaultModel {
         // A key that is there and cannot be used is not passed over in silence.
         if let Some(reason) =
             providers.list().into_iter().find_map(|provider| match provider.credentials {
-                Credentials::Unusable { reason } => Some(format!("{}: {reason}", provider.name)),
-                Credentials::Present
-                | Credentials::Stored
-                | Credentials::NotNeeded
-                | Credentials::Missing { .. } => None,
+                CredentialStatus::Unusable { reason } => {
+                    Some(format!("{}: {reason}", provider.name))
+                }
+                CredentialStatus::Present
+                | CredentialStatus::Stored
+                | CredentialStatus::NotNeeded
+                | CredentialStatus::Missing { .. } => None,
             })
         {
             let hint = "mend this, or name a model with --model".to_owned();

@@ -24,6 +24,6 @@ mod tests;
 pub(crate) use agents::{AgentLimits, AgentSettings};
 pub(crate) use directory::working_directory;
 pub(crate) use local_servers::agreed_servers;
-pub(crate) use parts::{Configured, HostParts, Remembers, StartPlace};
+pub(crate) use parts::{ConfigurationSource, HostParts, Remembers, StartPlace};
 pub(crate) use product_host::ProductHost;
 pub(crate) use prompt_files::PromptFiles;

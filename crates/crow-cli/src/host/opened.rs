@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use crow_agent::{AcpAgent, Assembled, Standing};
+use crow_agent::{AcpAgent, AssembledAgent, ReviewChoice};
 use crow_core::{
     ids::SessionId,
     model::{Abilities, ModelInfo, ModelRef},
@@ -14,7 +14,7 @@ use crow_mcp::{McpTools, ServerSummary};
 use crow_runtime::{AgentHandle, HostError, OpenedWith};
 use tokio::sync::watch;
 
-use super::places::Place;
+use super::places::DirectoryConfig;
 
 /// The sessions that are open, by their ids.
 #[derive(Debug, Default)]
@@ -29,9 +29,9 @@ pub(super) struct OpenSession {
     /// What the agent was asked for with.
     pub(super) with: OpenedWith,
     /// What comes after its turns, and who looks at its work.
-    pub(super) standing: Standing,
+    pub(super) standing: ReviewChoice,
     /// What holds where it works.
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<DirectoryConfig>,
     /// Its servers, as long as its agent has them.
     pub(super) mcp: Weak<McpTools>,
     /// What the user should be told of it.
@@ -40,11 +40,11 @@ pub(super) struct OpenSession {
 
 /// An open session as it is at a moment.
 #[derive(Debug, Clone)]
-pub(super) struct Current {
+pub(super) struct SessionState {
     pub(super) handle: AgentHandle,
     pub(super) with: OpenedWith,
-    pub(super) standing: Standing,
-    pub(super) place: Arc<Place>,
+    pub(super) standing: ReviewChoice,
+    pub(super) place: Arc<DirectoryConfig>,
     pub(super) model: ModelInfo,
     /// Its servers, as long as its agent has them.
     pub(super) mcp: Weak<McpTools>,
@@ -65,14 +65,14 @@ impl OpenSessions {
     }
 
     /// Returns a session as it is now.
-    pub(super) fn current(&self, id: &SessionId) -> Result<Current, HostError> {
+    pub(super) fn current(&self, id: &SessionId) -> Result<SessionState, HostError> {
         let open = self.lock();
         let open = open.get(id).filter(|open| !open.handle.state().is_end());
         let open = open.ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
         let agent = open.agent.borrow();
         let starts_others = agent.primary().tools().get("task").is_some();
         let reviewer = agent.subagents().unlisted().filter(|_| starts_others);
-        Ok(Current {
+        Ok(SessionState {
             handle: open.handle.clone(),
             with: open.with.clone(),
             standing: open.standing.clone(),
@@ -88,7 +88,7 @@ impl OpenSessions {
         &self,
         id: &SessionId,
         with: OpenedWith,
-        made: Assembled,
+        made: AssembledAgent,
     ) -> Result<(), HostError> {
         let mut open = self.lock();
         let open = open.get_mut(id).ok_or_else(|| HostError::NotOpen { id: id.clone() })?;
@@ -112,7 +112,7 @@ impl OpenSessions {
     }
 }
 
-impl Current {
+impl SessionState {
     /// Returns how its servers do.
     pub(super) fn servers(&self) -> Vec<ServerSummary> {
         self.mcp.upgrade().map(|tools| tools.servers()).unwrap_or_default()

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use crow_core::{control::Preset, model::Thinking, permission::PermissionMode};
-use crow_providers::{Credentials, ProviderModels, ProviderSummary};
+use crow_providers::{CredentialStatus, ProviderModels, ProviderSummary};
 use crow_runtime::{AgentHandle, HostError, OpenedWith, OptionChoice, OptionKind, SessionOption};
 
-use super::opened::Current;
+use super::opened::SessionState;
 
 pub(super) const MODE: &str = "mode";
 pub(super) const PERMISSIONS: &str = "permissions";
@@ -30,7 +30,7 @@ const AMOUNTS: [(&str, Thinking); 4] = [
 ];
 
 /// Returns all options of a session, in the order in which they are listed. Blocks.
-pub(super) fn all(current: &Current, known: Option<&ProviderModels>) -> Vec<SessionOption> {
+pub(super) fn all(current: &SessionState, known: Option<&ProviderModels>) -> Vec<SessionOption> {
     let thinking = current.abilities().thinking.then(|| thinking_option(current));
     let first =
         [mode_option(current), permissions_option(&current.handle), model_option(current, known)];
@@ -52,7 +52,7 @@ fn option(
     SessionOption { name, kind, description: description.to_owned(), value: value.into(), choices }
 }
 
-fn mode_option(current: &Current) -> SessionOption {
+fn mode_option(current: &SessionState) -> SessionOption {
     let own = (current.standing.own_mode.is_none())
         .then(|| choice(CUSTOM, "goes on as the files of the agent say"));
     let presets = Preset::ALL.map(|preset| {
@@ -80,7 +80,7 @@ fn title_of(preset: Preset) -> &'static str {
     }
 }
 
-fn model_option(current: &Current, known: Option<&ProviderModels>) -> SessionOption {
+fn model_option(current: &SessionState, known: Option<&ProviderModels>) -> SessionOption {
     let value = current.model.reference.to_string();
     let provider = &current.model.reference.provider;
     let mut choices = known.map(|known| usable_models(known, provider)).unwrap_or_default();
@@ -115,7 +115,7 @@ fn meaning(mode: PermissionMode) -> &'static str {
     }
 }
 
-fn thinking_option(current: &Current) -> SessionOption {
+fn thinking_option(current: &SessionState) -> SessionOption {
     let value = current.with.thinking.and_then(|thinking| {
         AMOUNTS.iter().find(|(_, amount)| *amount == thinking).map(|(word, _)| *word)
     });
@@ -126,14 +126,14 @@ fn thinking_option(current: &Current) -> SessionOption {
     option(THINKING, OptionKind::Thinking, about, value.unwrap_or(DEFAULT), choices)
 }
 
-fn agent_option(current: &Current) -> SessionOption {
+fn agent_option(current: &SessionState) -> SessionOption {
     let listed = current.place.agents.primary();
     let choices =
         with_value(listed.map(|(name, about)| choice(name, about)).collect(), &current.with.agent);
     option(AGENT, OptionKind::Agent, "the agent that works", &current.with.agent, choices)
 }
 
-fn reviewer_option(current: &Current) -> SessionOption {
+fn reviewer_option(current: &SessionState) -> SessionOption {
     let seated = &current.standing.reviewers;
     let chosen = current.with.reviewers.as_ref().filter(|_| seated.is_empty());
     let names = chosen.unwrap_or(seated);
@@ -176,7 +176,7 @@ fn usable_models(models: &ProviderModels, current: &str) -> Vec<OptionChoice> {
         };
         let can_be_asked = matches!(
             provider.credentials,
-            Credentials::Present | Credentials::Stored | Credentials::NotNeeded
+            CredentialStatus::Present | CredentialStatus::Stored | CredentialStatus::NotNeeded
         );
         stands_for_all && can_be_asked
     });
@@ -187,7 +187,11 @@ fn usable_models(models: &ProviderModels, current: &str) -> Vec<OptionChoice> {
 }
 
 /// Returns what a session goes on with when an option of its agent is set.
-pub(super) fn chosen(current: &Current, name: &str, value: &str) -> Result<OpenedWith, HostError> {
+pub(super) fn chosen(
+    current: &SessionState,
+    name: &str,
+    value: &str,
+) -> Result<OpenedWith, HostError> {
     let mut with = current.with.clone();
     match name {
         MODE if value == CUSTOM && current.standing.own_mode.is_none() => with.mode = None,
@@ -226,7 +230,7 @@ pub(super) fn chosen(current: &Current, name: &str, value: &str) -> Result<Opene
     Ok(with)
 }
 
-fn thinking(current: &Current, value: &str) -> Result<Option<Thinking>, HostError> {
+fn thinking(current: &SessionState, value: &str) -> Result<Option<Thinking>, HostError> {
     if !current.abilities().thinking {
         return Err(refused(format!("{} cannot think", current.model.reference)));
     }

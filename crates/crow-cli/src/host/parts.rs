@@ -40,7 +40,7 @@ pub(crate) struct HostParts {
     /// What is known already of the place in which the program was started. The providers of a project are known there alone.
     pub start: Option<StartPlace>,
     /// Where the configuration of other places is found.
-    pub configured: Configured,
+    pub configured: ConfigurationSource,
     pub snapshots: Arc<SnapshotStores>,
     /// What was said on the command line of how agents work.
     pub limits: AgentLimits,
@@ -61,7 +61,7 @@ pub(crate) struct StartPlace {
 
 /// Where the configuration of a place is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Configured {
+pub(crate) enum ConfigurationSource {
     /// In the user's files, and in those of a trusted project.
     InFiles,
     /// In the program alone.

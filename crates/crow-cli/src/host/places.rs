@@ -13,13 +13,13 @@ use crow_runtime::HostError;
 
 use super::{
     agents::{AgentLimits, Agents},
-    parts::{Configured, StartPlace},
+    parts::{ConfigurationSource, StartPlace},
     prompt_files::PromptFiles,
 };
 use crate::{
     CliError, Environment,
     config::Configuration,
-    trust::{self, Mark, Project, Standing},
+    trust::{self, Project, TrustStamp, TrustStatus},
 };
 
 /// How many files of the user's configuration are looked at to see whether something changed.
@@ -31,7 +31,7 @@ const MOST_PLACES: usize = 64;
 
 /// What holds for the sessions of a directory.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DirectoryConfig {
     pub(super) project: Project,
     pub(super) agents: Agents,
     /// The model to ask where nobody names one.
@@ -45,27 +45,27 @@ pub(super) struct Place {
 
 /// The places in which sessions work, each read when the first session begins there, and again when its files changed.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct DirectoryConfigs {
     environment: Environment,
-    configured: Configured,
+    configured: ConfigurationSource,
     limits: AgentLimits,
     models: Arc<dyn Models>,
     /// The place in which the program was started.
     start: Option<PathBuf>,
-    known: Mutex<HashMap<PathBuf, (Stamp, Arc<Place>)>>,
+    known: Mutex<HashMap<PathBuf, (Stamp, Arc<DirectoryConfig>)>>,
 }
 
 /// How the files were of which a place was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stamp {
-    project: Mark,
+    project: TrustStamp,
     user: Vec<(PathBuf, Option<SystemTime>, u64)>,
 }
 
-impl Places {
+impl DirectoryConfigs {
     pub(super) fn new(
         environment: Environment,
-        configured: Configured,
+        configured: ConfigurationSource,
         limits: AgentLimits,
         models: Arc<dyn Models>,
     ) -> Self {
@@ -86,14 +86,14 @@ impl Places {
     }
 
     /// Returns what holds for the sessions that begin in a directory now. Blocks.
-    pub(super) fn of(&self, cwd: &Path) -> Result<Arc<Place>, HostError> {
+    pub(super) fn of(&self, cwd: &Path) -> Result<Arc<DirectoryConfig>, HostError> {
         self.read(cwd).map_err(|error| HostError::Refused {
             message: error.message,
             hint: error.hint.unwrap_or_default(),
         })
     }
 
-    fn read(&self, cwd: &Path) -> Result<Arc<Place>, CliError> {
+    fn read(&self, cwd: &Path) -> Result<Arc<DirectoryConfig>, CliError> {
         let standing = trust::standing(cwd, &self.environment)?;
         let stamp = self.stamp(&standing);
         if let Some((_, place)) = self.known().get(cwd).filter(|(known, _)| *known == stamp) {
@@ -107,8 +107,8 @@ impl Places {
             ));
         }
         let configuration = match self.configured {
-            Configured::InFiles => Configuration::load(&self.environment, &project)?,
-            Configured::Shipped => Configuration::shipped(),
+            ConfigurationSource::InFiles => Configuration::load(&self.environment, &project)?,
+            ConfigurationSource::Shipped => Configuration::shipped(),
         };
         let place = Arc::new(self.make(project, configuration));
         let mut known = self.known();
@@ -119,23 +119,23 @@ impl Places {
         Ok(place)
     }
 
-    fn make(&self, project: Project, configuration: Configuration) -> Place {
+    fn make(&self, project: Project, configuration: Configuration) -> DirectoryConfig {
         let (prompts, misplaced) = match self.configured {
-            Configured::InFiles => {
+            ConfigurationSource::InFiles => {
                 let agents = &configuration.agents;
                 (PromptFiles::read(agents.layers()), agents.misplaced())
             }
-            Configured::Shipped => Default::default(),
+            ConfigurationSource::Shipped => Default::default(),
         };
         let settings = &configuration.settings;
         let (model, review_model) = (settings.model.clone(), settings.review_model.clone());
         let agents = Agents::new(configuration.agents(self.limits), Arc::clone(&self.models));
-        Place { project, agents, model, review_model, prompts, misplaced }
+        DirectoryConfig { project, agents, model, review_model, prompts, misplaced }
     }
 
-    fn stamp(&self, standing: &Standing) -> Stamp {
+    fn stamp(&self, standing: &TrustStatus) -> Stamp {
         let mut user = Vec::new();
-        if self.configured == Configured::InFiles
+        if self.configured == ConfigurationSource::InFiles
             && let Ok(folder) = self.environment.config_dir()
         {
             files_below(&folder, 0, &mut user);
@@ -144,7 +144,7 @@ impl Places {
         Stamp { project: standing.mark(), user }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, (Stamp, Arc<Place>)>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, (Stamp, Arc<DirectoryConfig>)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

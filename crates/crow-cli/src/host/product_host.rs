@@ -17,15 +17,15 @@ use crow_runtime::{
 use tokio::task::spawn_blocking;
 
 use super::{
-    changes::{self, Asked},
-    choices::{ChoiceStore, Chosen},
+    changes::{self, ChangesRequest},
+    choices::{ChoiceStore, OptionChoiceRecord},
     commands,
     default_model::DefaultModel,
     local_servers::LocalServerConsent,
-    opened::{Current, OpenSessions},
+    opened::{OpenSessions, SessionState},
     options::{self, AGENT, MODE, MODEL, PERMISSIONS},
     parts::{HostParts, Remembers},
-    places::Places,
+    places::DirectoryConfigs,
     providers,
 };
 use crate::{
@@ -43,7 +43,7 @@ const TITLE: usize = 200;
 pub(crate) struct ProductHost {
     pub(super) store: Arc<dyn SessionStore>,
     environment: Environment,
-    pub(super) places: Arc<Places>,
+    pub(super) places: Arc<DirectoryConfigs>,
     snapshots: Arc<SnapshotStores>,
     models: Arc<dyn Models>,
     providers: Option<Arc<ProviderModels>>,
@@ -83,8 +83,12 @@ impl ProductHost {
             ..RuntimeConfig::default()
         };
         let (environment, models) = (parts.environment, parts.models);
-        let places =
-            Places::new(environment.clone(), parts.configured, parts.limits, Arc::clone(&models));
+        let places = DirectoryConfigs::new(
+            environment.clone(),
+            parts.configured,
+            parts.limits,
+            Arc::clone(&models),
+        );
         let (own, children) = (environment.clone(), config.child_env.clone());
         let mcp = if let Some(providers) = &parts.providers {
             McpLaunch::new(own, providers.client(), children)
@@ -143,7 +147,7 @@ impl ProductHost {
 
     /// Makes a session that works with what another one works with that is open.
     pub(crate) async fn create_like(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
-        let Current { handle, with, .. } = self.open.current(id)?;
+        let SessionState { handle, with, .. } = self.open.current(id)?;
         let crow = handle.metadata().crow();
         let setup = SessionSetup {
             agent: Some(with.agent.clone()),
@@ -190,7 +194,7 @@ impl ProductHost {
     pub(super) async fn changes(
         &self,
         handle: AgentHandle,
-        asked: Asked,
+        asked: ChangesRequest,
         argument: String,
     ) -> Result<String, HostError> {
         if asked.changes_files() {
@@ -198,12 +202,12 @@ impl ProductHost {
         }
         // What is returned is text for any adapter.
         let style = ConsoleStyle { colour: false, live: false, ..console_style(&self.environment) };
-        let open = changes::Open { handle, store: Arc::clone(&self.store), style };
+        let open = changes::OpenSessionView { handle, store: Arc::clone(&self.store), style };
         blocking(move || asked.answer(&open, &argument)).await?
     }
 
     /// Returns what a session uses. Prices are looked up in what is there already.
-    pub(super) async fn usage_of(&self, current: &Current) -> SessionUsage {
+    pub(super) async fn usage_of(&self, current: &SessionState) -> SessionUsage {
         let mut cost = Some(0.0);
         for (model, usage) in current.handle.spent() {
             let price = self.models.price(&model).await;
@@ -222,7 +226,12 @@ impl ProductHost {
     }
 
     /// Keeps what the user chose for later sessions in the project.
-    async fn remember(&self, current: &Current, name: &str, value: &str) -> Result<(), HostError> {
+    async fn remember(
+        &self,
+        current: &SessionState,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HostError> {
         let Some(store) = self.choices.clone() else { return Ok(()) };
         let now = self.open.current(current.handle.session_id())?;
         let (name, value) = (name.to_owned(), value.to_owned());
@@ -231,13 +240,14 @@ impl ProductHost {
             store.change(&project_root(&cwd), |choices| match name.as_str() {
                 AGENT => {
                     let default = now.place.agents.default_name().to_owned();
-                    choices.agent = Some(Chosen::new(value, Some(default)));
+                    choices.agent = Some(OptionChoiceRecord::new(value, Some(default)));
                     choices.mode = None;
                 }
                 MODE => choices.mode = now.with.mode,
                 MODEL => {
                     let instead_of = now.place.model.clone();
-                    choices.model = now.with.model.map(|model| Chosen::new(model, instead_of));
+                    choices.model =
+                        now.with.model.map(|model| OptionChoiceRecord::new(model, instead_of));
                 }
                 PERMISSIONS => {
                     let mode = options::parse_mode(&value).ok();

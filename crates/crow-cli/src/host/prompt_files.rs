@@ -168,7 +168,7 @@ fn shown(text: &str) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use crow_agent::layers::Layer;
+    use crow_agent::layers::ConfigLayer;
 
     use super::*;
 
@@ -206,7 +206,7 @@ mod tests {
         let layer = |kind, files: &[(&str, &str)]| {
             let files =
                 files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
-            Layer::memory(kind, "root", files.collect::<BTreeMap<_, _>>())
+            ConfigLayer::memory(kind, "root", files.collect::<BTreeMap<_, _>>())
         };
         let user = [("prompts/commands/fix.md", "mine"), ("prompts/commands/b c.md", "x")];
         let project =

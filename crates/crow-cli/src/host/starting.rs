@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use crow_agent::{Assembled, Surroundings, serve_latest};
+use crow_agent::{AssembledAgent, Surroundings, serve_latest};
 use crow_core::{
     event::{AgentEvent, NoticeAudience, NoticeLevel},
     ids::SessionId,
@@ -22,24 +22,24 @@ use super::{
     default_model::no_model,
     directory::{additional, resolved, still_there},
     opened::OpenSession,
-    places::Place,
+    places::DirectoryConfig,
     product_host::{ProductHost, blocking, parse_model, refused},
 };
 use crate::{known_secrets::secrets_of_server, trust::project_root};
 
 /// What is found where a session is to work.
-struct Found {
+struct StartContext {
     cwd: PathBuf,
     additional_directories: Vec<PathBuf>,
-    place: Arc<Place>,
+    place: Arc<DirectoryConfig>,
     choices: Choices,
 }
 
 /// An agent that is put together, and what for.
-struct Ready {
+struct PreparedAgent {
     with: OpenedWith,
-    made: Assembled,
-    place: Arc<Place>,
+    made: AssembledAgent,
+    place: Arc<DirectoryConfig>,
 }
 
 impl ProductHost {
@@ -51,7 +51,7 @@ impl ProductHost {
         let found = blocking(move || {
             let cwd = resolved(&cwd)?;
             let choices = store.map(|store| store.load(&project_root(&cwd)));
-            Ok::<_, HostError>(Found {
+            Ok::<_, HostError>(StartContext {
                 additional_directories: additional(&cwd, &directories)?,
                 place: places.of(&cwd)?,
                 choices: choices.unwrap_or_default(),
@@ -77,7 +77,11 @@ impl ProductHost {
 
     /// Puts the agent of a new session together: as it is asked for, else as the user chose it last in the project, else as
     /// it is configured.
-    async fn first_agent(&self, found: &Found, setup: &SessionSetup) -> Result<Ready, HostError> {
+    async fn first_agent(
+        &self,
+        found: &StartContext,
+        setup: &SessionSetup,
+    ) -> Result<PreparedAgent, HostError> {
         let place = &found.place;
         let default = place.agents.default_name();
         let named = setup.agent.as_ref().or(self.agent.as_ref());
@@ -99,7 +103,11 @@ impl ProductHost {
         self.put_together(plain, place).await
     }
 
-    async fn put_together(&self, with: OpenedWith, place: &Arc<Place>) -> Result<Ready, HostError> {
+    async fn put_together(
+        &self,
+        with: OpenedWith,
+        place: &Arc<DirectoryConfig>,
+    ) -> Result<PreparedAgent, HostError> {
         let configured = place.model.as_ref();
         let known = with.model.clone().or_else(|| self.default_model.known(configured));
         let made = match known {
@@ -113,7 +121,7 @@ impl ProductHost {
                 made => made?,
             },
         };
-        Ok(Ready { with, made, place: Arc::clone(place) })
+        Ok(PreparedAgent { with, made, place: Arc::clone(place) })
     }
 
     /// Opens a session that is stored and starts its agent.
@@ -191,7 +199,7 @@ impl ProductHost {
             Ok::<_, HostError>(session)
         })
         .await??;
-        self.start(session, Ready { with, made, place }, setup.mcp_servers).await
+        self.start(session, PreparedAgent { with, made, place }, setup.mcp_servers).await
     }
 
     /// Sets in a session whose agent runs what `setup` says, as far as that can be.
@@ -228,7 +236,7 @@ impl ProductHost {
     /// Lets an open session have other servers of its client's: those of the client that opened it last.
     async fn hand_over(
         &self,
-        current: &super::opened::Current,
+        current: &super::opened::SessionState,
         servers: Vec<McpServerConfig>,
     ) -> Result<(), HostError> {
         self.keep_secret(servers.iter().flat_map(secrets_of_server).collect());
@@ -244,7 +252,7 @@ impl ProductHost {
     /// Lets an open session go on with another agent from its next run on, and keeps that with it.
     pub(super) async fn switch(
         &self,
-        current: &super::opened::Current,
+        current: &super::opened::SessionState,
         with: OpenedWith,
     ) -> Result<(), HostError> {
         let model = with.model.clone();
@@ -259,11 +267,11 @@ impl ProductHost {
     async fn start(
         &self,
         mut session: AgentSession,
-        ready: Ready,
+        ready: PreparedAgent,
         servers: Vec<McpServerConfig>,
     ) -> Result<AgentHandle, HostError> {
         self.keep_secret(servers.iter().flat_map(secrets_of_server).collect());
-        let Ready { with, made, place } = ready;
+        let PreparedAgent { with, made, place } = ready;
         let (id, crow) = (session.id().clone(), session.metadata().crow());
         let (mcp, there) = (self.mcp.clone(), Arc::clone(&place));
         let further = crow.additional_directories.clone();
@@ -305,7 +313,12 @@ impl ProductHost {
 }
 
 /// Puts what the user chose last over what is configured, where nobody says it now.
-fn remembered(choices: &Choices, is_named: bool, place: &Place, plain: &OpenedWith) -> OpenedWith {
+fn remembered(
+    choices: &Choices,
+    is_named: bool,
+    place: &DirectoryConfig,
+    plain: &OpenedWith,
+) -> OpenedWith {
     let mut with = plain.clone();
     if !is_named {
         let default = place.agents.default_name().to_owned();
@@ -354,7 +367,7 @@ fn opened_with(metadata: &SessionMetadata) -> OpenedWith {
     })
 }
 
-fn model_of(made: &Assembled) -> (ModelRef, Abilities) {
+fn model_of(made: &AssembledAgent) -> (ModelRef, Abilities) {
     let info = &made.agent.model().info;
     (info.reference.clone(), info.abilities)
 }

@@ -6,11 +6,11 @@ use crow_core::control::Preset;
 use crow_mcp::{ServerState, ServerSummary};
 use crow_runtime::SessionUsage;
 
-use super::opened::Current;
+use super::opened::SessionState;
 use crate::render::one_line;
 
 /// Writes it, a fact in each line.
-pub(super) fn text(current: &Current, usage: SessionUsage, is_held: bool) -> String {
+pub(super) fn text(current: &SessionState, usage: SessionUsage, is_held: bool) -> String {
     let metadata = current.handle.metadata();
     let crow = metadata.crow();
     let standing = &current.standing;

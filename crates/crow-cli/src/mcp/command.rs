@@ -8,7 +8,7 @@ use crow_providers::{HttpClient, Proxies};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{Configured, McpLaunch, ServerOrigin, configured};
+use super::{ConfiguredServers, McpLaunch, ServerOrigin, configured};
 use crate::{
     CliError, Environment,
     args::OutputForm,
@@ -104,7 +104,7 @@ pub(crate) async fn test(
     }
 }
 
-fn here(environment: &Environment) -> Result<(Configured, McpLaunch, Project), CliError> {
+fn here(environment: &Environment) -> Result<(ConfiguredServers, McpLaunch, Project), CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| say(notice));
     let found = configured(environment, &project)?;
@@ -115,7 +115,7 @@ fn here(environment: &Environment) -> Result<(Configured, McpLaunch, Project), C
     Ok((found, launch, project))
 }
 
-fn unknown(name: &str, found: &Configured) -> CliError {
+fn unknown(name: &str, found: &ConfiguredServers) -> CliError {
     if found.off.iter().any(|off| off == name) {
         return CliError::usage(format!("the MCP server {name} is switched off"));
     }

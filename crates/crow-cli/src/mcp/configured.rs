@@ -32,7 +32,7 @@ pub(crate) enum ServerOrigin {
 
 /// The servers that are configured for a directory, each name once.
 #[derive(Debug, Default)]
-pub(crate) struct Configured {
+pub(crate) struct ConfiguredServers {
     /// Those that are used.
     pub(crate) servers: Vec<(McpSettings, ServerOrigin)>,
     /// Those that are switched off.
@@ -46,8 +46,8 @@ pub(crate) struct Configured {
 pub(crate) fn configured(
     environment: &Environment,
     project: &Project,
-) -> Result<Configured, CliError> {
-    let mut found = Configured::default();
+) -> Result<ConfiguredServers, CliError> {
+    let mut found = ConfiguredServers::default();
     let layers = config::layers(environment, project)?;
     if let Some(node) = layers.merged(SETTINGS)? {
         let settings = Settings::read(&layers)?;
@@ -93,7 +93,7 @@ pub(crate) fn user_servers(
         .collect())
 }
 
-impl Configured {
+impl ConfiguredServers {
     /// Leaves out what is started from files that the user did not trust.
     fn withhold(&mut self, withheld: &[Vec<String>]) {
         let is_withheld = |transport: &McpTransport| match transport {

@@ -23,7 +23,7 @@ struct File {
 
 /// A server as other programs write it. What they know beside that is passed over.
 #[derive(Deserialize)]
-struct Server {
+struct ServerEntry {
     #[serde(default, rename = "type")]
     kind: Option<String>,
     #[serde(default)]
@@ -44,26 +44,27 @@ struct Server {
 
 /// The servers of a file, and what is wrong with others.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Read {
+pub(super) struct ServersFileContents {
     pub(super) servers: BTreeMap<String, ServerTable>,
     pub(super) faults: Vec<String>,
 }
 
 /// Understands a file.
-pub(super) fn parse(path: &Path, text: &str) -> Result<Read, CliError> {
+pub(super) fn parse(path: &Path, text: &str) -> Result<ServersFileContents, CliError> {
     let file: File = serde_json::from_str(text).map_err(|error| {
         let reason = error.to_string();
         let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
         let place = format!("{}:{}:{}", path.display(), error.line(), error.column());
         CliError { code: "config", ..CliError::usage(format!("{place}: {reason}")) }
     })?;
-    let mut read = Read::default();
+    let mut read = ServersFileContents::default();
     if file.servers.is_none() {
         let path = path.display();
         read.faults.push(format!("{path}: it names no server: the key mcpServers is missing"));
     }
     for (name, value) in file.servers.unwrap_or_default() {
-        let server = serde_json::from_value::<Server>(value).map_err(|error| error.to_string());
+        let server =
+            serde_json::from_value::<ServerEntry>(value).map_err(|error| error.to_string());
         let server = server.and_then(|server| table(server, &name));
         match server {
             Ok(server) => drop(read.servers.insert(name, server)),
@@ -75,7 +76,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Read, CliError> {
     Ok(read)
 }
 
-fn table(server: Server, name: &str) -> Result<ServerTable, String> {
+fn table(server: ServerEntry, name: &str) -> Result<ServerTable, String> {
     if server.kind.as_deref() == Some("sse") {
         return Err("it speaks the old form of HTTP with server-sent events, which is not spoken here; many such servers speak streamable HTTP at another address".to_owned());
     }
@@ -102,7 +103,7 @@ pub(crate) fn servers_of_project(
         code: "config",
         ..CliError::usage(format!("{} is not text", path.display()))
     })?;
-    let Read { servers, faults } = parse(path, text)?;
+    let ServersFileContents { servers, faults } = parse(path, text)?;
     Ok((servers, faults))
 }
 
@@ -110,7 +111,7 @@ pub(crate) fn servers_of_project(
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Read, String> {
+    fn read(text: &str) -> Result<ServersFileContents, String> {
         parse(Path::new("p/.mcp.json"), text).map_err(|error| error.message)
     }
 

@@ -19,7 +19,7 @@ use crow_runtime::{ChildEnvironment, ProcessRunner};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::{Configured, configured, user_servers};
+use super::{ConfiguredServers, configured, user_servers};
 use crate::{
     CliError, Environment,
     trust::{self, Project, StartedServer, TrustedState, project_root},
@@ -125,7 +125,7 @@ impl McpLaunch {
         let configured = if self.uses_configuration {
             configured(&self.environment, project)?
         } else {
-            Configured::default()
+            ConfiguredServers::default()
         };
         let mut servers: Vec<McpSettings> = Vec::new();
         for server in handed_over.into_iter().map(McpSettings::from) {
@@ -225,7 +225,7 @@ mod tests {
         )
         .unwrap();
         let environment = Environment::with([("HOME", base.to_str().unwrap())]);
-        let trust::Standing::Untrusted(untrusted) =
+        let trust::TrustStatus::Untrusted(untrusted) =
             trust::standing(&project, &environment).unwrap()
         else {
             panic!("it was never trusted")
@@ -315,7 +315,7 @@ mod tests {
         let (used, faults) = names(&before);
         assert_eq!(used, ["other"], "{faults}");
         assert!(faults.contains("absolute is left out: it is started from files"), "{faults}");
-        let trust::Standing::Untrusted(untrusted) = standing else {
+        let trust::TrustStatus::Untrusted(untrusted) = standing else {
             panic!("it was never trusted")
         };
         trust::trust_store(&environment).unwrap().add(&project, untrusted.fingerprint).unwrap();

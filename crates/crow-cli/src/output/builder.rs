@@ -10,7 +10,7 @@ use crow_core::{
 };
 
 use super::{
-    ErrorReport, ExitCode, Outcome, RunFacts, RunReport, UsageReport, advice,
+    ErrorReport, ExitCode, ReportOutcome, RunFacts, RunReport, UsageReport, advice,
     run_so_far::{RunSoFar, model_of},
 };
 use crate::render::is_root;
@@ -109,20 +109,21 @@ impl ReportBuilder {
         self.session.as_ref().map(SessionId::as_str)
     }
 
-    fn outcome(&self, code: ExitCode) -> (Outcome, Option<String>, bool) {
+    fn outcome(&self, code: ExitCode) -> (ReportOutcome, Option<String>, bool) {
         if self.verdict.is_some() {
             let interrupted = code == ExitCode::Interrupted;
-            let outcome = if interrupted { Outcome::Cancelled } else { Outcome::Failed };
+            let outcome =
+                if interrupted { ReportOutcome::Cancelled } else { ReportOutcome::Failed };
             return (outcome, None, false);
         }
         match &self.run.outcome {
             Some(RunOutcome::Completed { summary, verified }) => {
-                (Outcome::Completed, Some(summary.clone()), *verified)
+                (ReportOutcome::Completed, Some(summary.clone()), *verified)
             }
-            Some(RunOutcome::NeedsInput) => (Outcome::NeedsInput, None, false),
-            Some(RunOutcome::Stopped { .. }) => (Outcome::Stopped, None, false),
-            Some(RunOutcome::Cancelled) => (Outcome::Cancelled, None, false),
-            Some(RunOutcome::Failed { .. }) | None => (Outcome::Failed, None, false),
+            Some(RunOutcome::NeedsInput) => (ReportOutcome::NeedsInput, None, false),
+            Some(RunOutcome::Stopped { .. }) => (ReportOutcome::Stopped, None, false),
+            Some(RunOutcome::Cancelled) => (ReportOutcome::Cancelled, None, false),
+            Some(RunOutcome::Failed { .. }) | None => (ReportOutcome::Failed, None, false),
         }
     }
 

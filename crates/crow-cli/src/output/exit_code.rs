@@ -41,7 +41,7 @@ pub struct RunFacts<'a> {
 }
 
 /// Why a run is over.
-enum Cause {
+enum ExitCause {
     Interrupted,
     Limit,
     Failed,
@@ -53,11 +53,11 @@ impl ExitCode {
     pub fn of(facts: &RunFacts<'_>) -> Self {
         let refused = facts.refused && !matches!(facts.outcome, Some(RunOutcome::Completed { .. }));
         match cause(facts) {
-            Cause::Interrupted => Self::Interrupted,
-            Cause::Limit => Self::Limit,
-            Cause::Ended if refused => Self::Refused,
-            Cause::Ended => Self::Done,
-            Cause::Failed => {
+            ExitCause::Interrupted => Self::Interrupted,
+            ExitCause::Limit => Self::Limit,
+            ExitCause::Ended if refused => Self::Refused,
+            ExitCause::Ended => Self::Done,
+            ExitCause::Failed => {
                 let own = if is_request(facts) { Self::Usage } else { Self::Failed };
                 let code = facts.provider_error.map_or(own, provider_code);
                 if refused && code == Self::Failed { Self::Refused } else { code }
@@ -119,28 +119,28 @@ fn is_request(facts: &RunFacts<'_>) -> bool {
     matches!(facts.outcome, Some(RunOutcome::Failed { kind: FailureKind::Request, .. }))
 }
 
-fn cause(facts: &RunFacts<'_>) -> Cause {
+fn cause(facts: &RunFacts<'_>) -> ExitCause {
     match facts.outcome {
-        None | Some(RunOutcome::Failed { .. }) => Cause::Failed,
-        Some(RunOutcome::Cancelled) => Cause::Interrupted,
-        Some(RunOutcome::Completed { .. }) => Cause::Ended,
+        None | Some(RunOutcome::Failed { .. }) => ExitCause::Failed,
+        Some(RunOutcome::Cancelled) => ExitCause::Interrupted,
+        Some(RunOutcome::Completed { .. }) => ExitCause::Ended,
         Some(RunOutcome::Stopped { reason }) => cause_of_turn(reason),
-        Some(RunOutcome::NeedsInput) => facts.last_turn.map_or(Cause::Ended, cause_of_turn),
+        Some(RunOutcome::NeedsInput) => facts.last_turn.map_or(ExitCause::Ended, cause_of_turn),
     }
 }
 
-fn cause_of_turn(end: &TurnEnd) -> Cause {
+fn cause_of_turn(end: &TurnEnd) -> ExitCause {
     match end {
         TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. } => {
-            Cause::Ended
+            ExitCause::Ended
         }
         TurnEnd::MaxSteps { .. }
         | TurnEnd::DoomLoop { .. }
         | TurnEnd::InvalidCalls
         | TurnEnd::OutputLimit
-        | TurnEnd::Budget { .. } => Cause::Limit,
-        TurnEnd::Cancelled => Cause::Interrupted,
-        TurnEnd::Refusal | TurnEnd::Error { .. } => Cause::Failed,
+        | TurnEnd::Budget { .. } => ExitCause::Limit,
+        TurnEnd::Cancelled => ExitCause::Interrupted,
+        TurnEnd::Refusal | TurnEnd::Error { .. } => ExitCause::Failed,
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) use builder::{models_of, usage_of};
 pub use exit_code::{ExitCode, RunFacts};
 pub(crate) use json::json_line;
 pub use json::{Deltas, JsonWriter};
-pub use report::{ErrorReport, FailureReport, Outcome, RefusalReport, RunReport, UsageReport};
+pub use report::{
+    ErrorReport, FailureReport, RefusalReport, ReportOutcome, RunReport, UsageReport,
+};
 pub use schema::schema;
 pub(crate) use undo::{CallLine, DiffLine, RecordLine, UndoLine};

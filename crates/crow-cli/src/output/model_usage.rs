@@ -14,11 +14,11 @@ use crow_core::{
 pub(super) struct ModelUsageSums {
     /// In the order of the names, so that sums do not differ from run to run.
     sums: BTreeMap<Option<ModelRef>, TokenUsage>,
-    last: BTreeMap<SessionId, ModelCall>,
+    last: BTreeMap<SessionId, ModelCallUsage>,
 }
 
 #[derive(Debug)]
-struct ModelCall {
+struct ModelCallUsage {
     reply_id: ReplyId,
     model: Option<ModelRef>,
     usage: TokenUsage,
@@ -46,12 +46,15 @@ impl ModelUsageSums {
         all
     }
 
-    fn call(&mut self, session: &SessionId, reply: &ReplyId) -> &mut ModelCall {
-        let fresh =
-            || ModelCall { reply_id: reply.clone(), model: None, usage: TokenUsage::default() };
+    fn call(&mut self, session: &SessionId, reply: &ReplyId) -> &mut ModelCallUsage {
+        let fresh = || ModelCallUsage {
+            reply_id: reply.clone(),
+            model: None,
+            usage: TokenUsage::default(),
+        };
         let call = self.last.entry(session.clone()).or_insert_with(fresh);
         if call.reply_id != *reply {
-            let ModelCall { model, usage, .. } = std::mem::replace(call, fresh());
+            let ModelCallUsage { model, usage, .. } = std::mem::replace(call, fresh());
             *self.sums.entry(model).or_default() += usage;
         }
         call

@@ -9,7 +9,7 @@ use super::ExitCode;
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ReportOutcome {
     /// The agent says that the task is done.
     Completed,
     /// The agent answered, and the next word is the user's.
@@ -32,7 +32,7 @@ pub struct RunReport {
     /// The session; none if the run never began.
     pub session_id: Option<String>,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: ReportOutcome,
     /// The exit code of the process: 0 done, 1 failed, 2 usage or configuration, 3 credentials, 4 provider unavailable,
     /// 5 limit, 6 refused by policy, 130 interrupted.
     pub exit_code: u8,
@@ -135,7 +135,7 @@ impl RunReport {
         Self {
             schema_version: FORMAT_VERSION,
             session_id: None,
-            outcome: Outcome::Failed,
+            outcome: ReportOutcome::Failed,
             exit_code: code.number(),
             text: String::new(),
             summary: None,

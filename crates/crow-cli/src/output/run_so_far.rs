@@ -21,7 +21,7 @@ use super::{
     ErrorReport, ExitCode, FailureReport, RefusalReport, joined_commands::joined_commands,
     model_usage::ModelUsageSums,
 };
-use crate::render::{OpenReply, is_root, text_of};
+use crate::render::{ConsoleOpenReply, is_root, text_of};
 
 /// How many calls that failed are kept.
 const KEPT_FAILURES: usize = 20;
@@ -42,7 +42,7 @@ pub(super) struct RunSoFar {
     pub(super) failures: VecDeque<FailureReport>,
     start: Option<Timestamp>,
     end: Option<Timestamp>,
-    reply: OpenReply,
+    reply: ConsoleOpenReply,
     text: String,
     usage: ModelUsageSums,
     files: Vec<PathBuf>,

@@ -60,7 +60,10 @@ fn a_bad_run_is_reported_with_its_refusals() {
 #[test]
 fn a_reviewed_run_is_reported() {
     let report = report(&sample::reviewed_run());
-    assert_eq!((report.exit_code, report.verified, report.outcome), (0, true, Outcome::Completed));
+    assert_eq!(
+        (report.exit_code, report.verified, report.outcome),
+        (0, true, ReportOutcome::Completed)
+    );
     assert_eq!(report.summary.as_deref(), Some("The greeting is fixed."));
     assert_eq!(report.text, "The greeting is fixed.", "the last reply had no text");
     assert_eq!(report.steps, 2, "those of the reviewer count");
@@ -204,10 +207,10 @@ fn what_the_caller_says_goes_before_what_the_events_say() {
     let mut builder = build(&sample::good_run());
     builder.on_failure(ExitCode::Failed, ErrorReport::new(ExitCode::Failed, "the pipe is closed"));
     let failed = builder.report();
-    assert_eq!((failed.exit_code, failed.outcome), (1, Outcome::Failed));
+    assert_eq!((failed.exit_code, failed.outcome), (1, ReportOutcome::Failed));
     builder.on_interrupt();
     let interrupted = builder.report();
-    assert_eq!((interrupted.exit_code, interrupted.outcome), (130, Outcome::Cancelled));
+    assert_eq!((interrupted.exit_code, interrupted.outcome), (130, ReportOutcome::Cancelled));
     assert!(interrupted.error.unwrap().hint.unwrap().contains(sample::ROOT));
 }
 

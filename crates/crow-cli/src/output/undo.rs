@@ -35,7 +35,7 @@ pub(crate) struct UndoLine {
     /// The calls, in the order in which they were made.
     calls: Vec<CallChanges>,
     /// What became of each path, sorted.
-    paths: Vec<PathLine>,
+    paths: Vec<PathReportLine>,
     /// The conversation goes on from before this turn.
     rewound_to: Option<u32>,
     /// The agent of the session runs in another process: it is told before it asks its model again.
@@ -157,7 +157,7 @@ pub(crate) struct CallChanges {
 
 /// What became of a path.
 #[derive(Debug, Serialize, JsonSchema)]
-struct PathLine {
+struct PathReportLine {
     /// The path, absolute. One that is no UTF-8 is in quotes, as git writes it: `"/p/na\377me.txt"`.
     path: String,
     /// What became of it.
@@ -202,7 +202,7 @@ impl UndoLine {
             dry_run: report.dry_run,
             complete: report.is_complete(),
             calls: report.calls.iter().map(CallChanges::from).collect(),
-            paths: report.paths.iter().map(|path| PathLine::new(path, ignored)).collect(),
+            paths: report.paths.iter().map(|path| PathReportLine::new(path, ignored)).collect(),
             rewound_to: report.rewound_to,
             told_later: report.told_later,
         }
@@ -268,7 +268,7 @@ impl From<&ChangedCall> for CallChanges {
     }
 }
 
-impl PathLine {
+impl PathReportLine {
     fn new(restored: &RestoredPath, ignored: &BTreeSet<PathBuf>) -> Self {
         let (outcome, change, copy, reason) = match &restored.outcome {
             PathOutcome::Restored { how, copy } => {

@@ -18,7 +18,7 @@ use super::{
     one_line, phrase,
     printed::printed,
     question::user_question,
-    waiting::Waiting,
+    waiting::WaitIndicator,
 };
 
 impl<O: Write, E: Write> ConsoleRenderer<O, E> {
@@ -45,7 +45,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.before_call(envelope, tool)?;
         let call = self.calls.open(envelope, call_id);
         title.clone_into(&mut call.title);
-        call.running = Some(Waiting::new(envelope.time, one_line(title)));
+        call.running = Some(WaitIndicator::new(envelope.time, one_line(title)));
         Ok(())
     }
 

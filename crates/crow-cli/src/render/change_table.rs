@@ -25,7 +25,7 @@ const LONGEST_ID: usize = 40;
 
 /// A line of the list.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Happened<'a> {
+pub(crate) enum ChangeLine<'a> {
     Call(&'a ChangedCall),
     Undo(&'a UndoRecord),
 }
@@ -34,9 +34,9 @@ pub(crate) enum Happened<'a> {
 pub(crate) fn in_order<'a>(
     calls: &'a [ChangedCall],
     records: &'a [UndoRecord],
-) -> Vec<Happened<'a>> {
-    let calls = calls.iter().map(|call| (call.time, Happened::Call(call)));
-    let records = records.iter().map(|record| (record.time, Happened::Undo(record)));
+) -> Vec<ChangeLine<'a>> {
+    let calls = calls.iter().map(|call| (call.time, ChangeLine::Call(call)));
+    let records = records.iter().map(|record| (record.time, ChangeLine::Undo(record)));
     let mut all: Vec<_> = calls.chain(records).collect();
     all.sort_by_key(|(time, _)| *time);
     all.into_iter().map(|(_, happened)| happened).collect()
@@ -46,7 +46,7 @@ pub(crate) fn in_order<'a>(
 /// cannot be undone.
 pub(crate) fn change_table(
     style: &ConsoleStyle,
-    all: &[Happened<'_>],
+    all: &[ChangeLine<'_>],
     lost: &BTreeMap<u64, usize>,
 ) -> String {
     let ids: Vec<&str> = all.iter().filter_map(id).collect();
@@ -54,8 +54,10 @@ pub(crate) fn change_table(
     let rows: Vec<_> = all
         .iter()
         .map(|happened| match happened {
-            Happened::Call(call) => Row::Call(cells(call, id_width), marks(call, lost)),
-            Happened::Undo(record) => Row::Undo(undone(record, id_width)),
+            ChangeLine::Call(call) => {
+                ChangeTableRow::Call(cells(call, id_width), marks(call, lost))
+            }
+            ChangeLine::Undo(record) => ChangeTableRow::Undo(undone(record, id_width)),
         })
         .collect();
     let widths = fit(style, &rows);
@@ -64,14 +66,14 @@ pub(crate) fn change_table(
     out.push('\n');
     for row in &rows {
         match row {
-            Row::Call(cells, marks) => {
+            ChangeTableRow::Call(cells, marks) => {
                 out.push_str(&line(style, cells, widths));
                 out.push('\n');
                 if !marks.is_empty() {
                     out.push_str(&hanging(style, Paint::Yellow, ("      ", "      "), marks));
                 }
             }
-            Row::Undo(text) => {
+            ChangeTableRow::Undo(text) => {
                 let mark = style.glyphs.pick("↶ ", "< ");
                 out.push_str(&hanging(style, Paint::Dim, (mark, "  "), text));
             }
@@ -80,15 +82,15 @@ pub(crate) fn change_table(
     out
 }
 
-enum Row {
+enum ChangeTableRow {
     Call([String; COLUMNS], String),
     Undo(String),
 }
 
-fn id<'a>(happened: &Happened<'a>) -> Option<&'a str> {
+fn id<'a>(happened: &ChangeLine<'a>) -> Option<&'a str> {
     match happened {
-        Happened::Call(call) => Some(call.call_id.as_str()),
-        Happened::Undo(_) => None,
+        ChangeLine::Call(call) => Some(call.call_id.as_str()),
+        ChangeLine::Undo(_) => None,
     }
 }
 
@@ -140,10 +142,10 @@ fn undone(record: &UndoRecord, id_width: usize) -> String {
     text
 }
 
-fn fit(style: &ConsoleStyle, rows: &[Row]) -> [usize; COLUMNS] {
+fn fit(style: &ConsoleStyle, rows: &[ChangeTableRow]) -> [usize; COLUMNS] {
     let mut widths = HEADING.map(str::len);
     for row in rows {
-        let Row::Call(cells, _) = row else { continue };
+        let ChangeTableRow::Call(cells, _) = row else { continue };
         for (columns, cell) in widths.iter_mut().zip(cells) {
             *columns = width(cell).max(*columns);
         }

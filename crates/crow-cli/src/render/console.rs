@@ -16,10 +16,10 @@ use super::{
     open_calls::OpenCalls,
     paint::Paint,
     phrase::{self, is_root},
-    reply::{OpenReply, text_of, thinking_of},
-    screen::{Screen, Sink},
+    reply::{ConsoleOpenReply, text_of, thinking_of},
+    screen::{OutputScreen, ScreenStream},
     todo::checklist,
-    waiting::Waiting,
+    waiting::WaitIndicator,
     wrap::{Wrapper, wrapped},
 };
 use crate::output::RunReport;
@@ -41,13 +41,13 @@ const STALL_MS: i64 = 1000;
 #[derive(Debug)]
 pub struct ConsoleRenderer<O, E> {
     pub(super) style: ConsoleStyle,
-    pub(super) screen: Screen<O, E>,
-    reply: OpenReply,
-    block: OpenBlock,
+    pub(super) screen: OutputScreen<O, E>,
+    reply: ConsoleOpenReply,
+    block: ConsoleOpenBlock,
     /// Text of the open reply that is the answer unless something follows it.
     held: String,
     pub(super) calls: OpenCalls,
-    waiting: Option<Waiting>,
+    waiting: Option<WaitIndicator>,
     /// What the person at the terminal is typing.
     pub(super) input: LiveInput,
     /// The time as of the last tick.
@@ -60,7 +60,7 @@ pub struct ConsoleRenderer<O, E> {
 
 /// The block of the open reply that is on the screen without its end.
 #[derive(Debug)]
-enum OpenBlock {
+enum ConsoleOpenBlock {
     None,
     Text(Neutraliser),
     Thinking(Neutraliser, Wrapper),
@@ -71,9 +71,9 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     pub fn new(style: ConsoleStyle, out: O, err: E) -> Self {
         Self {
             style,
-            screen: Screen::new(out, err),
-            reply: OpenReply::default(),
-            block: OpenBlock::None,
+            screen: OutputScreen::new(out, err),
+            reply: ConsoleOpenReply::default(),
+            block: ConsoleOpenBlock::None,
             held: String::new(),
             calls: OpenCalls::default(),
             waiting: None,
@@ -187,7 +187,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         };
         if !answered && !report.text.is_empty() {
             self.screen.end_line()?;
-            self.screen.write(Sink::Out, &neutralise(&report.text))?;
+            self.screen.write(ScreenStream::Out, &neutralise(&report.text))?;
             self.screen.end_line()?;
         }
         self.lines(&end::summary(&self.style, report))?;
@@ -206,8 +206,8 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             self.error.clear();
             self.questions = 0;
             self.stopping = false;
-            self.reply = OpenReply::default();
-            self.waiting = Some(Waiting::new(envelope.time, THINKING));
+            self.reply = ConsoleOpenReply::default();
+            self.waiting = Some(WaitIndicator::new(envelope.time, THINKING));
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     /// What is waited for now is the end.
     fn on_cancelling(&mut self, envelope: &Envelope) {
         if is_root(envelope) && self.waiting.is_some() {
-            self.waiting = Some(Waiting::new(envelope.time, STOPPING));
+            self.waiting = Some(WaitIndicator::new(envelope.time, STOPPING));
             self.stopping = true;
         }
     }
@@ -255,15 +255,15 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             self.held.push_str(fresh);
             return Ok(());
         }
-        if !matches!(self.block, OpenBlock::Text(_)) {
+        if !matches!(self.block, ConsoleOpenBlock::Text(_)) {
             self.close_block()?;
-            self.block = OpenBlock::Text(Neutraliser::default());
+            self.block = ConsoleOpenBlock::Text(Neutraliser::default());
         }
         let mut text = String::with_capacity(fresh.len());
-        if let OpenBlock::Text(neutraliser) = &mut self.block {
+        if let ConsoleOpenBlock::Text(neutraliser) = &mut self.block {
             neutraliser.push(fresh, &mut text);
         }
-        self.screen.write(Sink::Out, &text)
+        self.screen.write(ScreenStream::Out, &text)
     }
 
     fn on_thinking(
@@ -281,19 +281,19 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         if fresh.is_empty() || self.style.thinking == Visibility::Hide {
             return Ok(());
         }
-        if !matches!(self.block, OpenBlock::Thinking(..)) {
+        if !matches!(self.block, ConsoleOpenBlock::Thinking(..)) {
             self.close_block()?;
             let prefix = self.style.glyphs.pick("┆ ", ": ");
             let wrapper = Wrapper::new(&self.style, Paint::Dim, prefix);
-            self.block = OpenBlock::Thinking(Neutraliser::default(), wrapper);
+            self.block = ConsoleOpenBlock::Thinking(Neutraliser::default(), wrapper);
         }
         let mut lines = String::new();
-        if let OpenBlock::Thinking(neutraliser, wrapper) = &mut self.block {
+        if let ConsoleOpenBlock::Thinking(neutraliser, wrapper) = &mut self.block {
             let mut text = String::with_capacity(fresh.len());
             neutraliser.push(fresh, &mut text);
             wrapper.push(&text, &mut lines);
         }
-        self.screen.write(Sink::Err, &lines)
+        self.screen.write(ScreenStream::Err, &lines)
     }
 
     fn on_reset(
@@ -386,20 +386,20 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     }
 
     fn close_block(&mut self) -> io::Result<()> {
-        match std::mem::replace(&mut self.block, OpenBlock::None) {
-            OpenBlock::None => Ok(()),
-            OpenBlock::Text(mut neutraliser) => {
+        match std::mem::replace(&mut self.block, ConsoleOpenBlock::None) {
+            ConsoleOpenBlock::None => Ok(()),
+            ConsoleOpenBlock::Text(mut neutraliser) => {
                 let mut text = String::new();
                 neutraliser.finish(&mut text);
-                self.screen.write(Sink::Out, &text)?;
+                self.screen.write(ScreenStream::Out, &text)?;
                 self.screen.end_line()
             }
-            OpenBlock::Thinking(mut neutraliser, mut wrapper) => {
+            ConsoleOpenBlock::Thinking(mut neutraliser, mut wrapper) => {
                 let (mut text, mut lines) = (String::new(), String::new());
                 neutraliser.finish(&mut text);
                 wrapper.push(&text, &mut lines);
                 wrapper.finish(&mut lines);
-                self.screen.write(Sink::Err, &lines)
+                self.screen.write(ScreenStream::Err, &lines)
             }
         }
     }
@@ -413,7 +413,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     }
 
     /// Returns what is waited for: an answer of the user is not announced, a running call goes before the model.
-    pub(super) fn awaited(&self, now: Timestamp) -> Option<Waiting> {
+    pub(super) fn awaited(&self, now: Timestamp) -> Option<WaitIndicator> {
         if self.stopping {
             return self.waiting.clone();
         }
@@ -425,6 +425,6 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         }
         let waiting = self.waiting.as_ref()?;
         let stalled = now.as_millisecond() - waiting.since.as_millisecond() >= STALL_MS;
-        (stalled || matches!(self.block, OpenBlock::None)).then(|| waiting.clone())
+        (stalled || matches!(self.block, ConsoleOpenBlock::None)).then(|| waiting.clone())
     }
 }

@@ -17,22 +17,22 @@ const LEAST_LIKENESS: f32 = 0.4;
 const TAB: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DiffLineKind {
     Context,
     Deleted,
     Added,
 }
 
 /// A row of the picture.
-enum Row {
+enum DiffRow {
     /// Lines of the file that did not change are left out here.
     Gap,
-    Line(Line),
+    Line(TextDiffLine),
 }
 
 /// A line of the file.
-struct Line {
-    kind: Kind,
+struct TextDiffLine {
+    kind: DiffLineKind,
     number: u64,
     text: String,
     /// The pieces of `text`, and whether each is a changed word. Empty: no words were compared.
@@ -76,30 +76,30 @@ fn write_rest(style: &ConsoleStyle, hidden: u64, files: &[FileDiff], out: &mut S
 }
 
 /// Reads at most `most` rows from hunks; returns also how many lines are beyond.
-fn rows_of(hunks: &str, most: usize) -> (Vec<Row>, u64) {
+fn rows_of(hunks: &str, most: usize) -> (Vec<DiffRow>, u64) {
     let mut rows = Vec::new();
     let (mut old, mut new, mut beyond) = (1, 1, 0);
     for line in hunks.lines() {
         if let Some((old_start, new_start)) = hunk_start(line) {
             (old, new) = (old_start, new_start);
             if !rows.is_empty() && rows.len() < most {
-                rows.push(Row::Gap);
+                rows.push(DiffRow::Gap);
             }
             continue;
         }
         let (kind, text) = match line.split_at_checked(1) {
-            Some(("-", text)) => (Kind::Deleted, text),
-            Some(("+", text)) => (Kind::Added, text),
-            Some((" ", text)) => (Kind::Context, text),
-            None => (Kind::Context, ""),
+            Some(("-", text)) => (DiffLineKind::Deleted, text),
+            Some(("+", text)) => (DiffLineKind::Added, text),
+            Some((" ", text)) => (DiffLineKind::Context, text),
+            None => (DiffLineKind::Context, ""),
             Some(_) => continue,
         };
-        let number = if kind == Kind::Deleted { old } else { new };
-        old += u64::from(kind != Kind::Added);
-        new += u64::from(kind != Kind::Deleted);
+        let number = if kind == DiffLineKind::Deleted { old } else { new };
+        old += u64::from(kind != DiffLineKind::Added);
+        new += u64::from(kind != DiffLineKind::Deleted);
         if rows.len() < most {
             let text = neutralise(text);
-            rows.push(Row::Line(Line { kind, number, text, pieces: Vec::new() }));
+            rows.push(DiffRow::Line(TextDiffLine { kind, number, text, pieces: Vec::new() }));
         } else {
             beyond += 1;
         }
@@ -116,11 +116,11 @@ fn hunk_start(line: &str) -> Option<(u64, u64)> {
 }
 
 /// Marks the changed words of added lines that follow deleted ones, the first against the first and so on.
-fn mark_words(rows: &mut [Row]) {
+fn mark_words(rows: &mut [DiffRow]) {
     let mut start = 0;
     while start < rows.len() {
-        let deleted = run_of(rows, start, Kind::Deleted);
-        let added = run_of(rows, start + deleted, Kind::Added);
+        let deleted = run_of(rows, start, DiffLineKind::Deleted);
+        let added = run_of(rows, start + deleted, DiffLineKind::Added);
         for index in start..start + deleted.min(added) {
             mark_pair(rows, index, index + deleted);
         }
@@ -128,13 +128,15 @@ fn mark_words(rows: &mut [Row]) {
     }
 }
 
-fn run_of(rows: &[Row], start: usize, kind: Kind) -> usize {
-    let same = |row: &&Row| matches!(row, Row::Line(line) if line.kind == kind);
+fn run_of(rows: &[DiffRow], start: usize, kind: DiffLineKind) -> usize {
+    let same = |row: &&DiffRow| matches!(row, DiffRow::Line(line) if line.kind == kind);
     rows.iter().skip(start).take_while(same).count()
 }
 
-fn mark_pair(rows: &mut [Row], old: usize, new: usize) {
-    let Ok([Row::Line(old), Row::Line(new)]) = rows.get_disjoint_mut([old, new]) else { return };
+fn mark_pair(rows: &mut [DiffRow], old: usize, new: usize) {
+    let Ok([DiffRow::Line(old), DiffRow::Line(new)]) = rows.get_disjoint_mut([old, new]) else {
+        return;
+    };
     if old.text.len().max(new.text.len()) > LONGEST_COMPARED {
         return;
     }
@@ -177,22 +179,22 @@ fn split_words(line: &str) -> Vec<&str> {
     words
 }
 
-fn write_row(style: &ConsoleStyle, row: &Row, out: &mut String) {
+fn write_row(style: &ConsoleStyle, row: &DiffRow, out: &mut String) {
     match row {
-        Row::Gap => {
+        DiffRow::Gap => {
             let mark = style.glyphs.pick("⋮", ":");
             Paint::Dim.write(style, &format!("{mark:>NUMBER_WIDTH$}"), out);
             out.push('\n');
         }
-        Row::Line(line) => write_line(style, line, out),
+        DiffRow::Line(line) => write_line(style, line, out),
     }
 }
 
-fn write_line(style: &ConsoleStyle, line: &Line, out: &mut String) {
+fn write_line(style: &ConsoleStyle, line: &TextDiffLine, out: &mut String) {
     let (sign, plain, strong) = match line.kind {
-        Kind::Context => (' ', Paint::Plain, Paint::Plain),
-        Kind::Deleted => ('-', Paint::Red, Paint::RedWord),
-        Kind::Added => ('+', Paint::Green, Paint::GreenWord),
+        DiffLineKind::Context => (' ', Paint::Plain, Paint::Plain),
+        DiffLineKind::Deleted => ('-', Paint::Red, Paint::RedWord),
+        DiffLineKind::Added => ('+', Paint::Green, Paint::GreenWord),
     };
     let number = line.number;
     Paint::Dim.write(style, &format!("{number:>NUMBER_WIDTH$} "), out);

@@ -8,7 +8,7 @@ use super::{
     words,
     wrap::{hanging, shorten_end, wrapped},
 };
-use crate::output::{ErrorReport, ExitCode, Outcome, RunReport, UsageReport};
+use crate::output::{ErrorReport, ExitCode, ReportOutcome, RunReport, UsageReport};
 
 /// How many calls that were refused or failed are named in the last line, and how much of their titles.
 const NAMED: usize = 2;
@@ -36,7 +36,7 @@ pub(super) fn end_line(style: &ConsoleStyle, report: &RunReport) -> String {
 
 /// Whether a run did anything but talk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Calls {
+pub enum RunActivity {
     /// No call was made, or each was refused.
     #[default]
     None,
@@ -45,8 +45,8 @@ pub enum Calls {
 }
 
 /// Writes the last line of a run in a chat: of words alone no more than what they cost.
-pub(super) fn reply_line(style: &ConsoleStyle, report: &RunReport, calls: Calls) -> String {
-    if report.code() != ExitCode::Done || report.verified || calls == Calls::Some {
+pub(super) fn reply_line(style: &ConsoleStyle, report: &RunReport, calls: RunActivity) -> String {
+    if report.code() != ExitCode::Done || report.verified || calls == RunActivity::Some {
         return end_line(style, report);
     }
     let usage = usage(&report.usage);
@@ -105,7 +105,7 @@ fn outcome(report: &RunReport) -> &'static str {
         (ExitCode::Interrupted, _) => "interrupted",
         (ExitCode::Limit, _) => "stopped at a limit",
         (ExitCode::Refused, _) => "not done: a call was refused",
-        (ExitCode::Usage, Outcome::Failed) if report.steps == 0 => "not started",
+        (ExitCode::Usage, ReportOutcome::Failed) if report.steps == 0 => "not started",
         (ExitCode::Failed | ExitCode::Usage | ExitCode::Credentials | ExitCode::Provider, _) => {
             "failed"
         }

@@ -6,7 +6,7 @@ use crow_core::event::{AgentEvent, Envelope};
 use jiff::Timestamp;
 
 use super::{
-    Calls, ConsoleRenderer, ConsoleStyle, end, neutralise,
+    ConsoleRenderer, ConsoleStyle, RunActivity, end, neutralise,
     paint::Paint,
     style,
     wrap::{hanging, keep_end, shorten_end, width},
@@ -86,7 +86,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     }
 
     /// Shows how a run of a chat ended, see [`finish`](Self::finish). Words alone are not a task that is done.
-    pub fn finish_reply(&mut self, report: &RunReport, calls: Calls) -> io::Result<()> {
+    pub fn finish_reply(&mut self, report: &RunReport, calls: RunActivity) -> io::Result<()> {
         let last = end::reply_line(&self.style, report, calls);
         self.end_with(report, &last)
     }

@@ -37,21 +37,21 @@ pub(crate) mod sample;
 mod tests;
 
 pub(crate) use call::permit_hint;
-pub(crate) use change_table::{Happened, change_table, in_order};
+pub(crate) use change_table::{ChangeLine, change_table, in_order};
 pub(crate) use changed::SHELL;
 pub(crate) use crow_text::{exact, exact_line, is_unseen};
 pub(crate) use end::{used, used_in_short};
 pub(crate) use patch_text::{Destination, unified_without};
 pub(crate) use phrase::is_root;
-pub(crate) use reply::{OpenReply, text_of};
+pub(crate) use reply::{ConsoleOpenReply, text_of};
 pub(crate) use rule::{describe_rule, rule_subject, rule_verb};
-pub(crate) use undo_report::{Prompting, UndoReporter};
+pub(crate) use undo_report::{CommandStyle, UndoReporter};
 
 pub use console::ConsoleRenderer;
 pub use crow_text::{Neutraliser, neutralise, one_line};
-pub use end::Calls;
+pub use end::RunActivity;
 pub use live::LiveInput;
 pub use session_table::{SessionRow, session_table};
-pub use style::{AnswerPlace, ConsoleStyle, Glyphs, Surroundings, Visibility};
+pub use style::{AnswerPlace, ConsoleStyle, Glyphs, OutputSurroundings, Visibility};
 pub use terminal::terminal_width;
 pub use transcript::show_session;

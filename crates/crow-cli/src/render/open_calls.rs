@@ -9,11 +9,11 @@ use crow_core::{
     tool::Patch,
 };
 
-use super::waiting::Waiting;
+use super::waiting::WaitIndicator;
 
 /// A call without an answer.
 #[derive(Debug, Default)]
-pub(super) struct OpenCall {
+pub(super) struct ConsoleOpenCall {
     pub(super) title: String,
     /// What the model asked for, in its own words. A log has no title of a call that was refused.
     pub(super) asked: String,
@@ -22,16 +22,16 @@ pub(super) struct OpenCall {
     /// Whether the change is on the screen already.
     pub(super) previewed: bool,
     /// Set when it runs.
-    pub(super) running: Option<Waiting>,
+    pub(super) running: Option<WaitIndicator>,
 }
 
 /// The calls that have no answer yet. Ids come from models and are told apart by session.
 #[derive(Debug, Default)]
-pub(super) struct OpenCalls(HashMap<(SessionId, CallId), OpenCall>);
+pub(super) struct OpenCalls(HashMap<(SessionId, CallId), ConsoleOpenCall>);
 
 impl OpenCalls {
     /// Returns the call, which may be new.
-    pub(super) fn open(&mut self, envelope: &Envelope, call_id: &CallId) -> &mut OpenCall {
+    pub(super) fn open(&mut self, envelope: &Envelope, call_id: &CallId) -> &mut ConsoleOpenCall {
         self.0.entry(key(envelope, call_id)).or_default()
     }
 
@@ -43,7 +43,11 @@ impl OpenCalls {
     }
 
     /// Takes the call out.
-    pub(super) fn close(&mut self, envelope: &Envelope, call_id: &CallId) -> Option<OpenCall> {
+    pub(super) fn close(
+        &mut self,
+        envelope: &Envelope,
+        call_id: &CallId,
+    ) -> Option<ConsoleOpenCall> {
         self.0.remove(&key(envelope, call_id))
     }
 
@@ -52,12 +56,12 @@ impl OpenCalls {
         &mut self,
         envelope: &Envelope,
         call_id: &CallId,
-    ) -> Option<&mut Waiting> {
+    ) -> Option<&mut WaitIndicator> {
         self.0.get_mut(&key(envelope, call_id))?.running.as_mut()
     }
 
     /// Returns the call that runs longest, and says how many others run.
-    pub(super) fn longest_running(&self) -> Option<Waiting> {
+    pub(super) fn longest_running(&self) -> Option<WaitIndicator> {
         let running = || self.0.values().filter_map(|call| call.running.as_ref());
         let mut first = running().min_by_key(|running| running.since)?.clone();
         let others = running().count() - 1;

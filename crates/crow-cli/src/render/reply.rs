@@ -9,9 +9,9 @@ use crow_core::{
 ///
 /// A delta may come twice, or be missing until the whole text comes: each byte is passed on once, in order.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Received(u64);
+pub(crate) struct ReceivedText(u64);
 
-impl Received {
+impl ReceivedText {
     /// Takes a delta and returns the part of it that is new. Behind a gap nothing is new.
     pub(crate) fn take<'a>(&mut self, offset: u64, delta: &'a str) -> &'a str {
         let Some(known) = self.0.checked_sub(offset) else { return "" };
@@ -28,13 +28,13 @@ impl Received {
 
 /// How far the texts of the open reply are known.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OpenReply {
+pub(crate) struct ConsoleOpenReply {
     id: Option<ReplyId>,
-    pub(crate) text: Received,
-    pub(crate) thinking: Received,
+    pub(crate) text: ReceivedText,
+    pub(crate) thinking: ReceivedText,
 }
 
-impl OpenReply {
+impl ConsoleOpenReply {
     /// Turns to the reply `id`; returns whether it is another than before.
     pub(crate) fn turn_to(&mut self, id: &ReplyId) -> bool {
         if self.id.as_ref() == Some(id) {
@@ -46,7 +46,7 @@ impl OpenReply {
 
     /// What came is void.
     pub(crate) fn reset(&mut self) {
-        (self.text, self.thinking) = (Received::default(), Received::default());
+        (self.text, self.thinking) = (ReceivedText::default(), ReceivedText::default());
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn each_byte_is_new_once() {
-        let mut received = Received::default();
+        let mut received = ReceivedText::default();
         assert_eq!(received.take(0, "grü"), "grü");
         assert_eq!(received.take(0, "grün"), "n");
         assert_eq!(received.take(0, "gr"), "");

@@ -17,7 +17,7 @@ const TAB: usize = 8;
 
 /// One of the two sinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sink {
+pub(super) enum ScreenStream {
     /// Stdout: the answer.
     Out,
     /// Stderr: everything for people.
@@ -27,11 +27,11 @@ pub(super) enum Sink {
 /// The two sinks. On a terminal they are the same screen, so what is pending for one is written before the other gets
 /// anything.
 #[derive(Debug)]
-pub(super) struct Screen<O, E> {
+pub(super) struct OutputScreen<O, E> {
     out: O,
     err: E,
     pending: String,
-    sink: Sink,
+    sink: ScreenStream,
     mid_line: bool,
     status: Status,
     /// Columns of the terminal, and the column behind the text of an open line. None where it is not sure.
@@ -49,13 +49,13 @@ enum Status {
     Below(usize),
 }
 
-impl<O: Write, E: Write> Screen<O, E> {
+impl<O: Write, E: Write> OutputScreen<O, E> {
     pub(super) fn new(out: O, err: E) -> Self {
         Self {
             out,
             err,
             pending: String::new(),
-            sink: Sink::Err,
+            sink: ScreenStream::Err,
             mid_line: false,
             status: Status::None,
             columns: 0,
@@ -66,11 +66,11 @@ impl<O: Write, E: Write> Screen<O, E> {
     /// Writes whole lines for people.
     pub(super) fn lines(&mut self, lines: &str) -> io::Result<()> {
         self.end_line()?;
-        self.write(Sink::Err, lines)
+        self.write(ScreenStream::Err, lines)
     }
 
     /// Writes text that may end in the middle of a line.
-    pub(super) fn write(&mut self, sink: Sink, text: &str) -> io::Result<()> {
+    pub(super) fn write(&mut self, sink: ScreenStream, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl<O: Write, E: Write> Screen<O, E> {
         }
         self.clear_status()?;
         if !status.is_empty() {
-            self.turn_to(Sink::Err)?;
+            self.turn_to(ScreenStream::Err)?;
             self.pending.push_str(status);
             self.status = Status::Line;
         }
@@ -112,7 +112,7 @@ impl<O: Write, E: Write> Screen<O, E> {
         // Behind a full line the cursor could not be put back as it was.
         let sure = self.column.filter(|column| *column < self.columns);
         if let (Some(column), false) = (sure, status.is_empty()) {
-            self.turn_to(Sink::Err)?;
+            self.turn_to(ScreenStream::Err)?;
             self.pending.push_str("\n\r");
             self.pending.push_str(status);
             self.status = Status::Below(column);
@@ -132,15 +132,15 @@ impl<O: Write, E: Write> Screen<O, E> {
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.drain()?;
         match self.sink {
-            Sink::Out => self.out.flush(),
-            Sink::Err => self.err.flush(),
+            ScreenStream::Out => self.out.flush(),
+            ScreenStream::Err => self.err.flush(),
         }
     }
 
     pub(super) fn clear_status(&mut self) -> io::Result<()> {
         let status = std::mem::replace(&mut self.status, Status::None);
         if status != Status::None {
-            self.turn_to(Sink::Err)?;
+            self.turn_to(ScreenStream::Err)?;
             self.pending.push_str(CLEAR_LINE);
         }
         if let Status::Below(column) = status {
@@ -153,7 +153,7 @@ impl<O: Write, E: Write> Screen<O, E> {
         Ok(())
     }
 
-    fn turn_to(&mut self, sink: Sink) -> io::Result<()> {
+    fn turn_to(&mut self, sink: ScreenStream) -> io::Result<()> {
         if self.sink != sink {
             self.flush()?;
             self.sink = sink;
@@ -163,8 +163,8 @@ impl<O: Write, E: Write> Screen<O, E> {
 
     fn drain(&mut self) -> io::Result<()> {
         let result = match self.sink {
-            Sink::Out => self.out.write_all(self.pending.as_bytes()),
-            Sink::Err => self.err.write_all(self.pending.as_bytes()),
+            ScreenStream::Out => self.out.write_all(self.pending.as_bytes()),
+            ScreenStream::Err => self.err.write_all(self.pending.as_bytes()),
         };
         self.pending.clear();
         result
@@ -199,9 +199,9 @@ fn column_after(column: Option<usize>, text: &str, columns: usize) -> Option<usi
 mod tests {
     use super::*;
 
-    fn both(act: impl FnOnce(&mut Screen<&mut Vec<u8>, &mut Vec<u8>>)) -> (String, String) {
+    fn both(act: impl FnOnce(&mut OutputScreen<&mut Vec<u8>, &mut Vec<u8>>)) -> (String, String) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut screen = Screen::new(&mut out, &mut err);
+        let mut screen = OutputScreen::new(&mut out, &mut err);
         act(&mut screen);
         screen.flush().unwrap();
         (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn an_open_line_ends_before_lines_for_people() {
         let (out, err) = both(|screen| {
-            screen.write(Sink::Out, "answer").unwrap();
+            screen.write(ScreenStream::Out, "answer").unwrap();
             screen.lines("tool\n").unwrap();
         });
         assert_eq!((out.as_str(), err.as_str()), ("answer\n", "tool\n"));
@@ -221,7 +221,7 @@ mod tests {
         let (out, err) = both(|screen| {
             screen.set_status("waiting 1 s").unwrap();
             screen.set_status("waiting 2 s").unwrap();
-            screen.write(Sink::Out, "x\n").unwrap();
+            screen.write(ScreenStream::Out, "x\n").unwrap();
         });
         let clear = CLEAR_LINE;
         assert_eq!((out, err), ("x\n".to_owned(), format!("waiting 1 s{clear}waiting 2 s{clear}")));
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_status_does_not_touch_a_line_of_text() {
         let (_, err) = both(|screen| {
-            screen.write(Sink::Out, "half a li").unwrap();
+            screen.write(ScreenStream::Out, "half a li").unwrap();
             screen.set_status("waiting").unwrap();
         });
         assert_eq!(err, "");
@@ -240,9 +240,9 @@ mod tests {
     fn below_an_open_line_a_status_goes_and_the_text_goes_on_where_it_was() {
         let (out, err) = both(|screen| {
             screen.set_columns(10);
-            screen.write(Sink::Out, "one\ntwo").unwrap();
+            screen.write(ScreenStream::Out, "one\ntwo").unwrap();
             screen.set_below("> typed").unwrap();
-            screen.write(Sink::Out, " three\n").unwrap();
+            screen.write(ScreenStream::Out, " three\n").unwrap();
         });
         let restored = format!("\n\r> typed{CLEAR_LINE}\u{1b}[A\u{1b}[3C");
         assert_eq!((out.as_str(), err), ("one\ntwo three\n", restored));
@@ -253,7 +253,7 @@ mod tests {
         for text in ["0123456789", "👩\u{200d}💻 x", "漢字漢字漢"] {
             let (_, err) = both(|screen| {
                 screen.set_columns(10);
-                screen.write(Sink::Out, text).unwrap();
+                screen.write(ScreenStream::Out, text).unwrap();
                 screen.set_below("> typed").unwrap();
             });
             assert_eq!(err, "", "{text}");
@@ -279,9 +279,9 @@ mod tests {
     #[test]
     fn what_is_pending_is_bounded() {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut screen = Screen::new(&mut out, &mut err);
+        let mut screen = OutputScreen::new(&mut out, &mut err);
         for _ in 0..100_000 {
-            screen.write(Sink::Out, "0123456789").unwrap();
+            screen.write(ScreenStream::Out, "0123456789").unwrap();
             assert!(screen.pending.len() <= MOST_PENDING);
         }
     }

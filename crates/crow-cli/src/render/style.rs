@@ -67,7 +67,7 @@ pub struct ConsoleStyle {
     reason = "each is a fact that is independent of the others"
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct OutputSurroundings {
     /// Stdout is a terminal.
     pub stdout_terminal: bool,
     /// Stderr is a terminal.
@@ -89,7 +89,7 @@ pub(super) const LEAST_WIDTH: usize = 20;
 
 impl ConsoleStyle {
     /// Decides how the screen looks.
-    pub fn new(surroundings: &Surroundings) -> Self {
+    pub fn new(surroundings: &OutputSurroundings) -> Self {
         let live = surroundings.stderr_terminal && surroundings.capable;
         let answer =
             if surroundings.stdout_terminal { AnswerPlace::Streamed } else { AnswerPlace::AtEnd };
@@ -112,7 +112,7 @@ impl ConsoleStyle {
 
     /// Makes the style of a file of `width` columns: no colours, nothing live.
     pub fn plain(width: usize) -> Self {
-        Self::new(&Surroundings {
+        Self::new(&OutputSurroundings {
             stdout_terminal: false,
             stderr_terminal: false,
             capable: false,
@@ -127,7 +127,7 @@ impl ConsoleStyle {
 mod tests {
     use super::*;
 
-    const TERMINAL: Surroundings = Surroundings {
+    const TERMINAL: OutputSurroundings = OutputSurroundings {
         stdout_terminal: true,
         stderr_terminal: true,
         capable: true,
@@ -142,22 +142,22 @@ mod tests {
             ("terminal", TERMINAL, (true, true, AnswerPlace::Streamed)),
             (
                 "NO_COLOR",
-                Surroundings { no_colour: true, ..TERMINAL },
+                OutputSurroundings { no_colour: true, ..TERMINAL },
                 (false, true, AnswerPlace::Streamed),
             ),
             (
                 "dumb",
-                Surroundings { capable: false, ..TERMINAL },
+                OutputSurroundings { capable: false, ..TERMINAL },
                 (false, false, AnswerPlace::Streamed),
             ),
             (
                 "stdout piped",
-                Surroundings { stdout_terminal: false, ..TERMINAL },
+                OutputSurroundings { stdout_terminal: false, ..TERMINAL },
                 (true, true, AnswerPlace::AtEnd),
             ),
             (
                 "stderr piped",
-                Surroundings { stderr_terminal: false, ..TERMINAL },
+                OutputSurroundings { stderr_terminal: false, ..TERMINAL },
                 (false, false, AnswerPlace::Streamed),
             ),
         ];
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_width_is_never_so_small_that_nothing_fits() {
-        assert_eq!(ConsoleStyle::new(&Surroundings { width: Some(3), ..TERMINAL }).width, 20);
-        assert_eq!(ConsoleStyle::new(&Surroundings { width: None, ..TERMINAL }).width, 100);
+        assert_eq!(ConsoleStyle::new(&OutputSurroundings { width: Some(3), ..TERMINAL }).width, 20);
+        assert_eq!(ConsoleStyle::new(&OutputSurroundings { width: None, ..TERMINAL }).width, 100);
     }
 }

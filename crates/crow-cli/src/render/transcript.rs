@@ -30,7 +30,7 @@ pub fn show_session<'a>(
         prompts: Visibility::Show,
         ..*style
     };
-    let mut renderer = ConsoleRenderer::new(style, Shared(&sink), Shared(&sink));
+    let mut renderer = ConsoleRenderer::new(style, SharedSink(&sink), SharedSink(&sink));
     let mut report = ReportBuilder::new();
     for (model, price) in prices {
         report.set_price(model.clone(), *price);
@@ -47,9 +47,9 @@ pub fn show_session<'a>(
 
 /// The one sink behind both of the renderer's.
 #[derive(Debug)]
-struct Shared<'a, W>(&'a RefCell<W>);
+struct SharedSink<'a, W>(&'a RefCell<W>);
 
-impl<W: Write> Write for Shared<'_, W> {
+impl<W: Write> Write for SharedSink<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.borrow_mut().write(bytes)
     }

@@ -24,14 +24,14 @@ const LEAST_PATH: usize = 12;
 
 /// How the person gives commands, so that what can be done next is said in their words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Prompting {
+pub(crate) enum CommandStyle {
     /// As arguments of the program; with the option that names the session, if it was named.
     Program(Option<String>),
     /// In a chat.
     Chat,
 }
 
-impl Prompting {
+impl CommandStyle {
     fn command(&self, name: &str) -> String {
         match self {
             Self::Program(None) => format!("crow-agent {name}"),
@@ -47,7 +47,7 @@ pub(crate) struct UndoReporter<'a> {
     pub(crate) style: &'a ConsoleStyle,
     /// The folder of the session, from which paths are shown.
     pub(crate) root: &'a Path,
-    pub(crate) prompting: Prompting,
+    pub(crate) prompting: CommandStyle,
     /// It was done by force already.
     pub(crate) forced: bool,
     /// The paths that git ignores. Those that are as wanted now are only counted.
@@ -55,7 +55,7 @@ pub(crate) struct UndoReporter<'a> {
 }
 
 /// How a line about a path looks.
-struct PathLine {
+struct PathLineStyle {
     mark: &'static str,
     paint: Paint,
     name: String,
@@ -76,8 +76,8 @@ impl UndoReporter<'_> {
             text.push_str(&self.lines(lines));
             if paths.len() > LISTED {
                 let all = match self.prompting {
-                    Prompting::Program(_) => "; --output json lists all",
-                    Prompting::Chat => "",
+                    CommandStyle::Program(_) => "; --output json lists all",
+                    CommandStyle::Chat => "",
                 };
                 let more = format!("and {} more{all}", paths.len() - LISTED);
                 text.push_str(&wrapped(self.style, Paint::Dim, "  ", &more));
@@ -147,7 +147,7 @@ impl UndoReporter<'_> {
         hanging(self.style, Paint::Plain, ("", "  "), &text)
     }
 
-    fn line(&self, restored: &RestoredPath, report: &UndoReport) -> PathLine {
+    fn line(&self, restored: &RestoredPath, report: &UndoReport) -> PathLineStyle {
         let dry_run = report.dry_run;
         let (mark, paint, note) = match &restored.outcome {
             PathOutcome::Restored { how, copy } => {
@@ -169,16 +169,16 @@ impl UndoReporter<'_> {
             }
         };
         let name = one_line(&shown(self.root, &restored.path));
-        PathLine { mark, paint, name, note }
+        PathLineStyle { mark, paint, name, note }
     }
 
     /// Writes the note beside the path if there is room, else below it; below several that have the same one.
-    fn lines(&self, lines: Vec<PathLine>) -> String {
+    fn lines(&self, lines: Vec<PathLineStyle>) -> String {
         let style = self.style;
         let mut text = String::new();
         let mut lines = lines.into_iter().peekable();
         let mut shares = false;
-        while let Some(PathLine { mark, paint, name, note }) = lines.next() {
+        while let Some(PathLineStyle { mark, paint, name, note }) = lines.next() {
             text.push_str("  ");
             paint.write(style, mark, &mut text);
             if width(mark) + width(&name) + width(&note) + 6 <= style.width {
@@ -251,7 +251,7 @@ fn summary(report: &UndoReport, done: usize, left: usize) -> String {
 }
 
 /// What there is to know and to do beside the files.
-fn remarks(report: &UndoReport, done: usize, prompting: &Prompting) -> Vec<String> {
+fn remarks(report: &UndoReport, done: usize, prompting: &CommandStyle) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(turn) = report.rewound_to {
         let goes = if report.dry_run { "would go" } else { "goes" };
@@ -357,7 +357,7 @@ mod tests {
     }
 
     fn text(style: &ConsoleStyle, report: &UndoReport) -> String {
-        let prompting = Prompting::Program(None);
+        let prompting = CommandStyle::Program(None);
         let (root, ignored) = (Path::new("/p"), &BTreeSet::new());
         UndoReporter { style, root, prompting, forced: false, ignored }.text(report)
     }
@@ -372,7 +372,7 @@ mod tests {
             PathOutcome::Conflict { reason: "it was changed since".into(), forcible: true },
         ));
         let ignored = &["a", "b", "c", "d"].map(|name| format!("/p/c/{name}.pyc").into()).into();
-        let (style, prompting) = (&ConsoleStyle::plain(80), Prompting::Chat);
+        let (style, prompting) = (&ConsoleStyle::plain(80), CommandStyle::Chat);
         let reporter =
             UndoReporter { style, root: Path::new("/p"), prompting, forced: false, ignored };
         insta::assert_snapshot!(reporter.text(&report(all)));
@@ -433,12 +433,12 @@ mod tests {
     #[test]
     fn what_can_be_done_next_is_said_in_the_words_of_the_place() {
         let table = [
-            (Prompting::Program(None), "crow-agent redo brings it back"),
+            (CommandStyle::Program(None), "crow-agent redo brings it back"),
             (
-                Prompting::Program(Some("abc".into())),
+                CommandStyle::Program(Some("abc".into())),
                 "crow-agent redo --session abc brings it back",
             ),
-            (Prompting::Chat, "/redo brings it back"),
+            (CommandStyle::Chat, "/redo brings it back"),
         ];
         for (prompting, expected) in table {
             let style = ConsoleStyle::plain(80);

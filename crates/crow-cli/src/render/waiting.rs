@@ -14,7 +14,7 @@ const ASCII_FRAMES: [&str; 4] = ["|", "/", "-", "\\"];
 
 /// What is waited for.
 #[derive(Debug, Clone)]
-pub(super) struct Waiting {
+pub(super) struct WaitIndicator {
     /// Since when.
     pub(super) since: Timestamp,
     /// For what; harmless and one line.
@@ -23,7 +23,7 @@ pub(super) struct Waiting {
     pub(super) last_line: String,
 }
 
-impl Waiting {
+impl WaitIndicator {
     pub(super) fn new(since: Timestamp, what: impl Into<String>) -> Self {
         Self { since, what: what.into(), last_line: String::new() }
     }
@@ -67,28 +67,30 @@ fn frame(frames: &[&'static str], elapsed: i64) -> &'static str {
 mod tests {
     use super::*;
 
-    fn line_after(millis: i64, waiting: &Waiting, columns: usize) -> String {
+    fn line_after(millis: i64, waiting: &WaitIndicator, columns: usize) -> String {
         let now = Timestamp::from_millisecond(waiting.since.as_millisecond() + millis).unwrap();
         waiting.line(&ConsoleStyle::plain(columns), now)
     }
 
     #[test]
     fn the_line_turns_and_counts_the_seconds() {
-        let waiting = Waiting::new(Timestamp::UNIX_EPOCH, "thinking");
+        let waiting = WaitIndicator::new(Timestamp::UNIX_EPOCH, "thinking");
         assert_eq!(line_after(0, &waiting, 80), "⠋ thinking  0 s");
         assert_eq!(line_after(3130, &waiting, 80), "⠦ thinking  3 s");
     }
 
     #[test]
     fn a_clock_that_goes_back_counts_as_no_time() {
-        let waiting = Waiting::new(Timestamp::UNIX_EPOCH, "thinking");
+        let waiting = WaitIndicator::new(Timestamp::UNIX_EPOCH, "thinking");
         assert_eq!(line_after(-5000, &waiting, 80), "⠋ thinking  0 s");
     }
 
     #[test]
     fn the_line_fits_a_narrow_screen() {
-        let mut waiting =
-            Waiting::new(Timestamp::UNIX_EPOCH, "cargo nextest run -p crow-cli --all-targets");
+        let mut waiting = WaitIndicator::new(
+            Timestamp::UNIX_EPOCH,
+            "cargo nextest run -p crow-cli --all-targets",
+        );
         waiting.on_output("   Compiling a\u{1b}[2J thing with a long name\n\n");
         for columns in [20, 40, 60, 80] {
             assert!(width(&line_after(61_000, &waiting, columns)) < columns);

@@ -14,8 +14,8 @@ use rustix::termios::{QueueSelector, tcflush};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{
-    Answered, Audience, Effect, Keyboard, Launched, Pumped, Questions, Screen, Show, Signals,
-    Typed, Typing,
+    AnswerDelivery, Audience, Effect, Keyboard, LineInputBuffer, PumpEnd, QuestionQueue,
+    ScreenThread, Show, Signals, StartedAgent, TypedLine,
 };
 use crate::{
     CliError,
@@ -32,12 +32,12 @@ pub(crate) const SHUTDOWN: Duration = Duration::from_secs(3);
 
 /// Runs one prompt to its end and returns how the process exits.
 pub(crate) async fn drive(
-    launched: Launched,
+    launched: StartedAgent,
     prompt: String,
     show: Show,
     models: Arc<dyn Models>,
 ) -> Result<ExitCode, CliError> {
-    let Launched { host, handle, audience, warnings } = launched;
+    let StartedAgent { host, handle, audience, warnings } = launched;
     let events = handle.stream().ok_or_else(|| CliError::failed("the agent's events are taken"))?;
     handle
         .send_input(vec![Block::text(prompt)])
@@ -49,10 +49,10 @@ pub(crate) async fn drive(
         handle: handle.clone(),
         events,
         keyboard: keyboard(audience)?,
-        typing: Typing::default(),
-        questions: Questions::default(),
+        typing: LineInputBuffer::default(),
+        questions: QuestionQueue::default(),
         report: ReportBuilder::new(),
-        screen: Screen::start(show.sink),
+        screen: ScreenThread::start(show.sink),
         signals: Signals::new()?,
         silence: show.waits_silently.then(|| Instant::now() + SILENCE),
         awaits_tools: false,
@@ -98,10 +98,10 @@ struct Driver {
     events: EventStream,
     /// Where answers come from, if somebody is there.
     keyboard: Option<Keyboard>,
-    typing: Typing,
-    questions: Questions,
+    typing: LineInputBuffer,
+    questions: QuestionQueue,
     report: ReportBuilder,
-    screen: Screen,
+    screen: ScreenThread,
     signals: Signals,
     /// When it is said that the model is waited for, unless it says something before.
     silence: Option<Instant>,
@@ -135,9 +135,9 @@ impl Driver {
                     None => return Some(()),
                 },
                 pumped = self.screen.pump() => match pumped {
-                    Pumped::Room => {}
+                    PumpEnd::Room => {}
                     // A reader that went away ends the run: nobody would see its end.
-                    Pumped::Failed => {
+                    PumpEnd::Failed => {
                         self.failed = true;
                         handle.interrupt();
                     }
@@ -256,19 +256,19 @@ impl Driver {
         self.send(answered);
     }
 
-    fn send(&self, answered: Option<Answered>) {
+    fn send(&self, answered: Option<AnswerDelivery>) {
         if let Some(answered) = answered {
             // The question may have been withdrawn by a cancel.
             drop(answered.send(&self.handle));
         }
     }
 
-    fn answer(&mut self, typed: Typed) {
+    fn answer(&mut self, typed: TypedLine) {
         let answered = match typed {
-            Typed::Line(line) => self.questions.answer(&line),
-            Typed::EndOfInput => self.questions.refuse(),
+            TypedLine::Line(line) => self.questions.answer(&line),
+            TypedLine::EndOfInput => self.questions.refuse(),
             // The terminal itself stops the process.
-            Typed::Suspend | Typed::Redraw => return,
+            TypedLine::Suspend | TypedLine::Redraw => return,
         };
         if answered.is_some() {
             return self.send(answered);

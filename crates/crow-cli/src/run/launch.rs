@@ -20,13 +20,13 @@ use crate::{
     args::OutputForm,
     config::Configuration,
     damage::say_damage,
-    host::{Configured, HostParts, ProductHost, Remembers, StartPlace},
+    host::{ConfigurationSource, HostParts, ProductHost, Remembers, StartPlace},
     sandbox::sandbox_config,
     trust::Project,
 };
 
 /// What an agent is started from.
-pub(crate) struct Launch<'a> {
+pub(crate) struct ProductLaunch<'a> {
     pub request: &'a AgentRequest,
     /// The directory in which the session works.
     pub cwd: PathBuf,
@@ -46,7 +46,7 @@ pub(crate) struct Launch<'a> {
 }
 
 /// A started agent.
-pub(crate) struct Launched {
+pub(crate) struct StartedAgent {
     pub host: ProductHost,
     pub handle: AgentHandle,
     /// Who is there to be asked.
@@ -90,9 +90,9 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     let HostLaunch { request, environment, project, fallback, .. } = &launch;
     let (configured, configuration) = if fallback.is_some() {
         // Whoever brings a model is on its own: what the user configured has no say.
-        (Configured::Shipped, Configuration::shipped())
+        (ConfigurationSource::Shipped, Configuration::shipped())
     } else {
-        (Configured::InFiles, Configuration::load(environment, project)?)
+        (ConfigurationSource::InFiles, Configuration::load(environment, project)?)
     };
     let parse = |text: &String| {
         text.parse().map_err(|error: ModelRefError| {
@@ -135,8 +135,8 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
 }
 
 /// Starts the agent: makes or opens the session, and spawns.
-pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
-    let Launch { request, cwd, audience, .. } = launch;
+pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, CliError> {
+    let ProductLaunch { request, cwd, audience, .. } = launch;
     let permissions = request.permissions.map(PermissionMode::from);
     let store = Arc::clone(&launch.store);
     let resumed = request.resumed(store.as_ref(), launch.environment)?;
@@ -193,7 +193,7 @@ pub(crate) async fn launch(launch: Launch<'_>) -> Result<Launched, CliError> {
     }
     say_damage(handle.session_id(), handle.damage());
     let warnings = host.warnings(handle.session_id(), warned_of.as_ref());
-    Ok(Launched { host, handle, audience, warnings })
+    Ok(StartedAgent { host, handle, audience, warnings })
 }
 
 impl Audience {

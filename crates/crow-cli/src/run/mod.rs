@@ -16,11 +16,11 @@ mod user_question;
 
 pub(crate) use drive::{SHUTDOWN, TICK, drive, is_end, learn_prices, say};
 pub(crate) use keyboard::Keyboard;
-pub(crate) use launch::{Audience, HostLaunch, Launch, Launched, host, launch};
-pub(crate) use questions::{Answered, Effect, Question, Questions};
+pub(crate) use launch::{Audience, HostLaunch, ProductLaunch, StartedAgent, host, launch};
+pub(crate) use questions::{AnswerDelivery, Effect, QuestionQueue, TerminalQuestion};
 pub(crate) use request::{AgentRequest, RunRequest};
-pub(crate) use screen::{Pumped, Screen};
+pub(crate) use screen::{PumpEnd, ScreenThread};
 pub(crate) use signals::{Signals, Wish};
 pub use sink::console_style;
-pub(crate) use sink::{Show, Sink};
-pub(crate) use typing::{Typed, Typing};
+pub(crate) use sink::{RunSink, Show};
+pub(crate) use typing::{LineInputBuffer, TypedLine};

@@ -14,7 +14,7 @@ use super::{answerer, user_question};
 
 /// A question on its way to the person at the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct TerminalQuestion {
     pub(crate) id: RequestId,
     about: About,
 }
@@ -29,18 +29,18 @@ enum About {
 
 /// An answer on its way to whoever asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answered {
+pub(crate) struct AnswerDelivery {
     id: RequestId,
-    answer: Answer,
+    answer: TerminalAnswer,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Answer {
+enum TerminalAnswer {
     Call(PermissionAnswer),
     Wish(QuestionAnswer),
 }
 
-impl Question {
+impl TerminalQuestion {
     /// Returns the question that an event asks.
     fn of(event: &AgentEvent) -> Option<Self> {
         if let AgentEvent::PermissionRequest { request_id, offers, .. } = event {
@@ -81,10 +81,12 @@ impl Question {
         }
     }
 
-    fn parse(&self, line: &str) -> Option<Answer> {
+    fn parse(&self, line: &str) -> Option<TerminalAnswer> {
         match &self.about {
-            About::Call(offers) => answerer::parse_answer(line, offers).map(Answer::Call),
-            About::Wish(question) => user_question::parse_answer(line, question).map(Answer::Wish),
+            About::Call(offers) => answerer::parse_answer(line, offers).map(TerminalAnswer::Call),
+            About::Wish(question) => {
+                user_question::parse_answer(line, question).map(TerminalAnswer::Wish)
+            }
         }
     }
 
@@ -96,29 +98,29 @@ impl Question {
         }
     }
 
-    fn unanswered(&self, hint: String) -> Answer {
+    fn unanswered(&self, hint: String) -> TerminalAnswer {
         match &self.about {
-            About::Call(_) => Answer::Call(PermissionAnswer::Nobody { hint }),
-            About::Wish(_) => Answer::Wish(QuestionAnswer::Nobody { hint }),
+            About::Call(_) => TerminalAnswer::Call(PermissionAnswer::Nobody { hint }),
+            About::Wish(_) => TerminalAnswer::Wish(QuestionAnswer::Nobody { hint }),
         }
     }
 }
 
-impl Answered {
+impl AnswerDelivery {
     /// Gives it to whoever asked.
     pub(crate) fn send(self, handle: &AgentHandle) -> Result<(), AnswerError> {
         match self.answer {
-            Answer::Call(answer) => handle.answer(&self.id, answer),
-            Answer::Wish(answer) => handle.answer_question(&self.id, answer),
+            TerminalAnswer::Call(answer) => handle.answer(&self.id, answer),
+            TerminalAnswer::Wish(answer) => handle.answer_question(&self.id, answer),
         }
     }
 }
 
 /// The questions that wait for an answer, and the one that the person is looking at.
 #[derive(Debug, Default)]
-pub(crate) struct Questions {
-    waiting: VecDeque<Question>,
-    open: Option<Question>,
+pub(crate) struct QuestionQueue {
+    waiting: VecDeque<TerminalQuestion>,
+    open: Option<TerminalQuestion>,
 }
 
 /// What an event did to the question that the person is looking at.
@@ -130,10 +132,10 @@ pub(crate) enum Effect {
     Closed,
 }
 
-impl Questions {
+impl QuestionQueue {
     /// Keeps count of the questions that are open.
     pub(crate) fn on_event(&mut self, event: &AgentEvent) -> Effect {
-        self.waiting.extend(Question::of(event));
+        self.waiting.extend(TerminalQuestion::of(event));
         if let AgentEvent::PermissionDecision { request_id, .. }
         | AgentEvent::PermissionWithdrawn { request_id, .. }
         | AgentEvent::QuestionAnswered { request_id, .. }
@@ -153,7 +155,7 @@ impl Questions {
     }
 
     /// Takes the next question to be asked, unless one is open.
-    pub(crate) fn open_next(&mut self) -> Option<&Question> {
+    pub(crate) fn open_next(&mut self) -> Option<&TerminalQuestion> {
         if self.open.is_some() {
             return None;
         }
@@ -162,25 +164,25 @@ impl Questions {
     }
 
     /// Returns the question that the person is looking at.
-    pub(crate) fn open(&self) -> Option<&Question> {
+    pub(crate) fn open(&self) -> Option<&TerminalQuestion> {
         self.open.as_ref()
     }
 
     /// Reads an answer to the open question, which is closed by it; none if it is not understood.
-    pub(crate) fn answer(&mut self, line: &str) -> Option<Answered> {
+    pub(crate) fn answer(&mut self, line: &str) -> Option<AnswerDelivery> {
         let answer = self.open.as_ref()?.parse(line)?;
-        self.open.take().map(|question| Answered { id: question.id, answer })
+        self.open.take().map(|question| AnswerDelivery { id: question.id, answer })
     }
 
     /// Closes the open question with the answer of somebody who wants none of it.
-    pub(crate) fn refuse(&mut self) -> Option<Answered> {
+    pub(crate) fn refuse(&mut self) -> Option<AnswerDelivery> {
         self.answer(self.open.as_ref()?.refusal())
     }
 
     /// Closes the open question because nobody can answer it any more.
-    pub(crate) fn give_up(&mut self, hint: String) -> Option<Answered> {
+    pub(crate) fn give_up(&mut self, hint: String) -> Option<AnswerDelivery> {
         let question = self.open.take()?;
-        Some(Answered { answer: question.unanswered(hint), id: question.id })
+        Some(AnswerDelivery { answer: question.unanswered(hint), id: question.id })
     }
 }
 
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn questions_are_asked_one_after_another_and_those_withdrawn_are_not() {
-        let mut questions = Questions::default();
+        let mut questions = QuestionQueue::default();
         for id in ["1", "2", "3"] {
             assert_eq!(questions.on_event(&asked(id)), Effect::None);
         }
@@ -221,7 +223,7 @@ mod tests {
         assert_eq!(questions.answer("what?"), None);
         let answered = questions.answer("y").unwrap();
         assert_eq!(answered.id, RequestId::new("1"));
-        assert_eq!(answered.answer, Answer::Call(PermissionAnswer::AllowOnce));
+        assert_eq!(answered.answer, TerminalAnswer::Call(PermissionAnswer::AllowOnce));
         assert_eq!(questions.open_next().unwrap().id, RequestId::new("3"));
         assert_eq!(questions.on_event(&withdrawn("3")), Effect::Closed);
         assert!(!questions.is_open());

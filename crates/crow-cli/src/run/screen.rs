@@ -15,10 +15,10 @@ use tokio::{
     time::Instant,
 };
 
-use super::Sink;
+use super::RunSink;
 use crate::{
     output::RunReport,
-    render::{Calls, LiveInput},
+    render::{LiveInput, RunActivity},
 };
 
 /// How many orders may wait for the thread.
@@ -34,9 +34,9 @@ const GATHER: Duration = Duration::from_millis(4);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScreenGone;
 
-/// Why [`Screen::pump`] returns.
+/// Why [`ScreenThread::pump`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pumped {
+pub(crate) enum PumpEnd {
     /// There was no room for events, and now there is.
     Room,
     /// The output cannot be written any more. Told once.
@@ -44,7 +44,7 @@ pub(crate) enum Pumped {
 }
 
 /// What the thread is to do.
-enum Order {
+enum ScreenCommand {
     Events(Vec<Arc<Envelope>>),
     Tick(Timestamp),
     Prompt(String),
@@ -54,16 +54,16 @@ enum Order {
     /// Shows a question once more.
     Again(Arc<Envelope>),
     /// Shows how a run of a chat ended.
-    Reply(Box<RunReport>, Calls),
+    Reply(Box<RunReport>, RunActivity),
     Report(Box<RunReport>),
     /// Tells when everything before it is shown.
     Shown(oneshot::Sender<()>),
 }
 
 /// The thread that shows runs, and what it has not taken yet.
-pub(crate) struct Screen {
-    orders: mpsc::Sender<Order>,
-    pending: VecDeque<Order>,
+pub(crate) struct ScreenThread {
+    orders: mpsc::Sender<ScreenCommand>,
+    pending: VecDeque<ScreenCommand>,
     /// When what is pending goes to the thread.
     due: Instant,
     failed: watch::Receiver<bool>,
@@ -72,8 +72,8 @@ pub(crate) struct Screen {
     thread: JoinHandle<io::Result<()>>,
 }
 
-impl Screen {
-    pub(crate) fn start(sink: Sink) -> Self {
+impl ScreenThread {
+    pub(crate) fn start(sink: RunSink) -> Self {
         let (orders, taken) = mpsc::channel(ORDERS);
         let (failure, failed) = watch::channel(false);
         let thread = tokio::task::spawn_blocking(move || show(sink, taken, &failure));
@@ -86,68 +86,68 @@ impl Screen {
             self.due = Instant::now() + GATHER;
         }
         match self.pending.back_mut() {
-            Some(Order::Events(events)) => events.push(event),
+            Some(ScreenCommand::Events(events)) => events.push(event),
             Some(
-                Order::Tick(_)
-                | Order::Prompt(_)
-                | Order::Say(_)
-                | Order::Aside(_)
-                | Order::Input(_)
-                | Order::Again(_)
-                | Order::Reply(..)
-                | Order::Report(_)
-                | Order::Shown(_),
+                ScreenCommand::Tick(_)
+                | ScreenCommand::Prompt(_)
+                | ScreenCommand::Say(_)
+                | ScreenCommand::Aside(_)
+                | ScreenCommand::Input(_)
+                | ScreenCommand::Again(_)
+                | ScreenCommand::Reply(..)
+                | ScreenCommand::Report(_)
+                | ScreenCommand::Shown(_),
             )
             | None => {
-                self.pending.push_back(Order::Events(vec![event]));
+                self.pending.push_back(ScreenCommand::Events(vec![event]));
             }
         }
     }
 
     /// Asks the person at the terminal to type an answer. The question itself is an event.
     pub(crate) fn push_prompt(&mut self, prompt: String) {
-        self.pending.push_back(Order::Prompt(prompt));
+        self.pending.push_back(ScreenCommand::Prompt(prompt));
     }
 
     /// Says something that belongs to no event, in whole lines.
     pub(crate) fn push_say(&mut self, text: String) {
-        self.pending.push_back(Order::Say(text));
+        self.pending.push_back(ScreenCommand::Say(text));
     }
 
     /// Says something that is less important than the rest.
     pub(crate) fn push_aside(&mut self, text: String) {
-        self.pending.push_back(Order::Aside(text));
+        self.pending.push_back(ScreenCommand::Aside(text));
     }
 
     /// Shows what the person at the terminal is typing.
     pub(crate) fn push_input(&mut self, input: LiveInput) {
-        if matches!(self.pending.back(), Some(Order::Input(_))) {
+        if matches!(self.pending.back(), Some(ScreenCommand::Input(_))) {
             self.pending.pop_back();
         }
-        self.pending.push_back(Order::Input(input));
+        self.pending.push_back(ScreenCommand::Input(input));
     }
 
     /// Shows how a run ended. Others may follow.
-    pub(crate) fn push_report(&mut self, report: RunReport, calls: Calls) {
-        self.pending.push_back(Order::Reply(Box::new(report), calls));
+    pub(crate) fn push_report(&mut self, report: RunReport, calls: RunActivity) {
+        self.pending.push_back(ScreenCommand::Reply(Box::new(report), calls));
     }
 
     /// Shows a question once more.
     pub(crate) fn push_again(&mut self, question: Arc<Envelope>) {
-        self.pending.push_back(Order::Again(question));
+        self.pending.push_back(ScreenCommand::Again(question));
     }
 
     /// Waits until everything that was pushed is shown, or cannot be.
     pub(crate) async fn shown(&mut self) -> Result<(), ScreenGone> {
         let (done, mut shown) = oneshot::channel();
-        self.pending.push_back(Order::Shown(done));
+        self.pending.push_back(ScreenCommand::Shown(done));
         loop {
             tokio::select! {
                 biased;
                 shown = &mut shown => return shown.map_err(|_| ScreenGone),
                 pumped = self.pump() => match pumped {
-                    Pumped::Room => {}
-                    Pumped::Failed => return Err(ScreenGone),
+                    PumpEnd::Room => {}
+                    PumpEnd::Failed => return Err(ScreenGone),
                 },
             }
         }
@@ -157,7 +157,7 @@ impl Screen {
     pub(crate) fn has_room(&self) -> bool {
         let is_full = self.pending.len() >= MOST_PENDING;
         !is_full
-            && !matches!(self.pending.back(), Some(Order::Events(events)) if events.len() >= BATCH)
+            && !matches!(self.pending.back(), Some(ScreenCommand::Events(events)) if events.len() >= BATCH)
     }
 
     /// Returns whether everything that was pushed is on its way.
@@ -168,12 +168,12 @@ impl Screen {
     /// Draws the waiting line anew, unless there is something better to do.
     pub(crate) fn tick(&self, now: Timestamp) {
         // A full queue means that the screen is busy.
-        drop(self.orders.try_send(Order::Tick(now)));
+        drop(self.orders.try_send(ScreenCommand::Tick(now)));
     }
 
     /// Hands pending orders to the thread until there is room again, where there was none, or the output cannot be written
     /// any more. May be dropped at any time.
-    pub(crate) async fn pump(&mut self) -> Pumped {
+    pub(crate) async fn pump(&mut self) -> PumpEnd {
         let had_room = self.has_room();
         if had_room && !self.pending.is_empty() {
             tokio::time::sleep_until(self.due).await;
@@ -183,7 +183,7 @@ impl Screen {
                 failed = self.failed.wait_for(|failed| *failed), if !self.told => {
                     self.told = true;
                     if failed.is_ok() {
-                        return Pumped::Failed;
+                        return PumpEnd::Failed;
                     }
                 }
                 permit = self.orders.reserve(), if !self.pending.is_empty() => match (permit, self.pending.pop_front()) {
@@ -195,7 +195,7 @@ impl Screen {
             }
             // Whoever waits to push more is woken: else its next tick would set the pace.
             if !had_room && self.has_room() {
-                return Pumped::Room;
+                return PumpEnd::Room;
             }
         }
     }
@@ -203,7 +203,7 @@ impl Screen {
     /// Shows the result and waits until everything is shown.
     pub(crate) async fn finish(self, report: RunReport) -> io::Result<()> {
         let Self { orders, pending, thread, .. } = self;
-        for order in pending.into_iter().chain([Order::Report(Box::new(report))]) {
+        for order in pending.into_iter().chain([ScreenCommand::Report(Box::new(report))]) {
             if orders.send(order).await.is_err() {
                 break;
             }
@@ -216,8 +216,8 @@ impl Screen {
 
 /// Does what it is told. After an error it takes orders and shows nothing.
 fn show(
-    mut sink: Sink,
-    mut orders: mpsc::Receiver<Order>,
+    mut sink: RunSink,
+    mut orders: mpsc::Receiver<ScreenCommand>,
     failure: &watch::Sender<bool>,
 ) -> io::Result<()> {
     let mut shown = Ok(());
@@ -226,18 +226,18 @@ fn show(
             continue;
         }
         shown = match order {
-            Order::Events(events) => {
+            ScreenCommand::Events(events) => {
                 events.iter().try_for_each(|event| sink.event(event)).and_then(|()| sink.flush())
             }
-            Order::Tick(now) => sink.tick(now),
-            Order::Prompt(text) => prompt(&text),
-            Order::Say(text) => sink.say(&text),
-            Order::Aside(text) => sink.say_aside(&text),
-            Order::Input(input) => sink.set_input(input),
-            Order::Again(question) => sink.ask_again(&question),
-            Order::Reply(report, calls) => sink.finish_reply(&report, calls),
-            Order::Report(report) => sink.finish(&report),
-            Order::Shown(done) => {
+            ScreenCommand::Tick(now) => sink.tick(now),
+            ScreenCommand::Prompt(text) => prompt(&text),
+            ScreenCommand::Say(text) => sink.say(&text),
+            ScreenCommand::Aside(text) => sink.say_aside(&text),
+            ScreenCommand::Input(input) => sink.set_input(input),
+            ScreenCommand::Again(question) => sink.ask_again(&question),
+            ScreenCommand::Reply(report, calls) => sink.finish_reply(&report, calls),
+            ScreenCommand::Report(report) => sink.finish(&report),
+            ScreenCommand::Shown(done) => {
                 // Nobody may wait for it any more.
                 let _ = done.send(());
                 Ok(())
@@ -262,12 +262,12 @@ mod tests {
     use crate::render::sample::Story;
 
     /// A screen whose thread takes nothing.
-    fn idle_screen() -> (Screen, mpsc::Receiver<Order>, watch::Sender<bool>) {
+    fn idle_screen() -> (ScreenThread, mpsc::Receiver<ScreenCommand>, watch::Sender<bool>) {
         let (orders, taken) = mpsc::channel(ORDERS);
         let (failure, failed) = watch::channel(false);
         let thread = tokio::task::spawn_blocking(|| Ok(()));
         let (pending, due) = (VecDeque::new(), Instant::now());
-        (Screen { orders, pending, due, failed, told: false, thread }, taken, failure)
+        (ScreenThread { orders, pending, due, failed, told: false, thread }, taken, failure)
     }
 
     #[tokio::test]
@@ -277,16 +277,18 @@ mod tests {
         (0..BATCH).for_each(|_| screen.push(Arc::clone(&event)));
         assert!(!screen.has_room());
         let pumped = tokio::time::timeout(Duration::from_secs(20), screen.pump()).await;
-        assert_eq!(pumped, Ok(Pumped::Room), "nobody woke who waited for room");
+        assert_eq!(pumped, Ok(PumpEnd::Room), "nobody woke who waited for room");
         assert!(screen.has_room());
-        assert!(matches!(taken.try_recv(), Ok(Order::Events(events)) if events.len() == BATCH));
+        assert!(
+            matches!(taken.try_recv(), Ok(ScreenCommand::Events(events)) if events.len() == BATCH)
+        );
     }
 
     #[tokio::test]
     async fn output_that_cannot_be_written_is_told_once() {
         let (mut screen, _taken, failure) = idle_screen();
         failure.send_replace(true);
-        assert_eq!(screen.pump().await, Pumped::Failed);
+        assert_eq!(screen.pump().await, PumpEnd::Failed);
         let again = std::pin::pin!(screen.pump());
         assert!(futures_util::poll!(again).is_pending());
     }

@@ -9,12 +9,14 @@ use crate::{
     Environment,
     args::OutputForm,
     output::{Deltas, JsonWriter, RunReport},
-    render::{Calls, ConsoleRenderer, ConsoleStyle, LiveInput, Surroundings, terminal_width},
+    render::{
+        ConsoleRenderer, ConsoleStyle, LiveInput, OutputSurroundings, RunActivity, terminal_width,
+    },
 };
 
 /// How a run is shown.
 pub(crate) struct Show {
-    pub(crate) sink: Sink,
+    pub(crate) sink: RunSink,
     /// Whether nothing shows that the model is waited for, so that it must be said.
     pub(crate) waits_silently: bool,
 }
@@ -22,26 +24,26 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) fn new(form: OutputForm, environment: &Environment) -> Self {
         let waits_silently = !environment.stderr_is_terminal || form == OutputForm::Json;
-        Self { sink: Sink::new(form, environment), waits_silently }
+        Self { sink: RunSink::new(form, environment), waits_silently }
     }
 
     /// Says whether the JSON lines hold deltas.
     pub(crate) fn with_deltas(self, deltas: Deltas) -> Self {
         let sink = match self.sink {
-            Sink::Json(writer) => Sink::Json(writer.with_deltas(deltas)),
-            console @ Sink::Console(_) => console,
+            RunSink::Json(writer) => RunSink::Json(writer.with_deltas(deltas)),
+            console @ RunSink::Console(_) => console,
         };
         Self { sink, ..self }
     }
 }
 
 /// Where a run is shown.
-pub(crate) enum Sink {
+pub(crate) enum RunSink {
     Console(Box<ConsoleRenderer<Stdout, Stderr>>),
     Json(JsonWriter<Stdout>),
 }
 
-impl Sink {
+impl RunSink {
     pub(crate) fn new(form: OutputForm, environment: &Environment) -> Self {
         match form {
             OutputForm::Text => Self::Console(Box::new(ConsoleRenderer::new(
@@ -114,7 +116,11 @@ impl Sink {
     }
 
     /// Shows how a run of a chat ended.
-    pub(crate) fn finish_reply(&mut self, report: &RunReport, calls: Calls) -> io::Result<()> {
+    pub(crate) fn finish_reply(
+        &mut self,
+        report: &RunReport,
+        calls: RunActivity,
+    ) -> io::Result<()> {
         match self {
             Self::Console(renderer) => renderer.finish_reply(report, calls),
             Self::Json(writer) => writer.result(report),
@@ -137,7 +143,7 @@ pub fn console_style(environment: &Environment) -> ConsoleStyle {
         .find_map(|name| environment.var(name))
         .unwrap_or_default()
         .to_ascii_lowercase();
-    ConsoleStyle::new(&Surroundings {
+    ConsoleStyle::new(&OutputSurroundings {
         stdout_terminal: environment.stdout_is_terminal,
         stderr_terminal: environment.stderr_is_terminal,
         capable: term.is_some_and(|term| term != "dumb"),

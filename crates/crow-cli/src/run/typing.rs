@@ -10,7 +10,7 @@ const PASTE_ENDS: &[u8] = b"201~";
 
 /// What the keys came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Typed {
+pub(crate) enum TypedLine {
     /// A line, which may hold line ends that were pasted.
     Line(String),
     /// Ctrl-d where nothing is typed.
@@ -23,7 +23,7 @@ pub(crate) enum Typed {
 
 /// The line that is being typed. Keys that move a cursor do nothing: there is room for one line only.
 #[derive(Debug, Default)]
-pub(crate) struct Typing {
+pub(crate) struct LineInputBuffer {
     text: String,
     /// The beginning of a character whose other bytes are still to come.
     partial: Vec<u8>,
@@ -44,9 +44,9 @@ enum Sequence {
     Control(Vec<u8>),
 }
 
-impl Typing {
+impl LineInputBuffer {
     /// Takes bytes in. They may end in the middle of a character, a sequence or a paste.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Typed> {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<TypedLine> {
         bytes.iter().filter_map(|byte| self.push_byte(*byte)).collect()
     }
 
@@ -84,7 +84,7 @@ impl Typing {
         bytes
     }
 
-    fn push_byte(&mut self, byte: u8) -> Option<Typed> {
+    fn push_byte(&mut self, byte: u8) -> Option<TypedLine> {
         match std::mem::take(&mut self.sequence) {
             Sequence::None => return self.push_plain(byte),
             Sequence::Begun => match byte {
@@ -116,7 +116,7 @@ impl Typing {
         }
     }
 
-    fn push_plain(&mut self, byte: u8) -> Option<Typed> {
+    fn push_plain(&mut self, byte: u8) -> Option<TypedLine> {
         if !matches!(byte, 0x80..=0xff) {
             self.partial.clear();
         }
@@ -133,9 +133,9 @@ impl Typing {
             // ctrl-u, ctrl-w, ctrl-d, ctrl-z, ctrl-l
             0x15 => self.text.clear(),
             0x17 => self.drop_word(),
-            0x04 if self.text.is_empty() => return Some(Typed::EndOfInput),
-            0x1a => return Some(Typed::Suspend),
-            0x0c => return Some(Typed::Redraw),
+            0x04 if self.text.is_empty() => return Some(TypedLine::EndOfInput),
+            0x1a => return Some(TypedLine::Suspend),
+            0x0c => return Some(TypedLine::Redraw),
             0x00..=0x1f => {}
             b' '..=b'~' => self.add(char::from(byte)),
             0x80..=0xff => self.push_part(byte),
@@ -144,13 +144,13 @@ impl Typing {
     }
 
     /// A backslash at the end continues on a further line.
-    fn enter(&mut self) -> Option<Typed> {
+    fn enter(&mut self) -> Option<TypedLine> {
         if self.text.ends_with('\\') {
             self.text.pop();
             self.text.push('\n');
             return None;
         }
-        Some(Typed::Line(std::mem::take(&mut self.text)))
+        Some(TypedLine::Line(std::mem::take(&mut self.text)))
     }
 
     fn push_part(&mut self, byte: u8) {
@@ -188,13 +188,13 @@ impl Typing {
 mod tests {
     use super::*;
 
-    fn line(text: &str) -> Typed {
-        Typed::Line(text.to_owned())
+    fn line(text: &str) -> TypedLine {
+        TypedLine::Line(text.to_owned())
     }
 
     #[test]
     fn keys_become_lines() {
-        let table: [(&[u8], Vec<Typed>, &str); 18] = [
+        let table: [(&[u8], Vec<TypedLine>, &str); 18] = [
             (b"yes\n", vec![line("yes")], ""),
             (b"yes\rno\rrest", vec![line("yes"), line("no")], "rest"),
             ("grün 漢字".as_bytes(), vec![], "grün 漢字"),
@@ -202,10 +202,10 @@ mod tests {
             (b"one two  \x17", vec![], "one "),
             (b"one two\x15three", vec![], "three"),
             (b"\x7f\x7fa", vec![], "a"),
-            (b"\x04", vec![Typed::EndOfInput], ""),
+            (b"\x04", vec![TypedLine::EndOfInput], ""),
             (b"a\x04", vec![], "a"),
-            (b"a\x1a", vec![Typed::Suspend], "a"),
-            (b"a\x0c", vec![Typed::Redraw], "a"),
+            (b"a\x1a", vec![TypedLine::Suspend], "a"),
+            (b"a\x0c", vec![TypedLine::Redraw], "a"),
             (b"a\x1b[D\x1b[1;5C\x1bOAb\x1bfc", vec![], "abc"),
             (b"\x1b[200~one\r\ttwo\nthree\x1b[201~\r", vec![line("one\n\ttwo\nthree")], ""),
             (b"\x1b[200~one\x03\x15\x1b[A\x7f", vec![], "one"),
@@ -215,10 +215,10 @@ mod tests {
             (b"a\xe6\xbcb", vec![], "ab"),
         ];
         for (bytes, expected, left) in table {
-            let mut whole = Typing::default();
+            let mut whole = LineInputBuffer::default();
             assert_eq!(whole.push(bytes), expected, "{bytes:?}");
             assert_eq!(whole.text(), left, "{bytes:?}");
-            let mut split = Typing::default();
+            let mut split = LineInputBuffer::default();
             let one_by_one: Vec<_> = bytes.chunks(1).flat_map(|byte| split.push(byte)).collect();
             assert_eq!((one_by_one, split.text()), (expected, left), "{bytes:?}");
         }
@@ -232,7 +232,7 @@ mod tests {
             (b"\x1b[200~one\x1b[201~", b""),
         ];
         for (bytes, expected) in table {
-            let mut typing = Typing::default();
+            let mut typing = LineInputBuffer::default();
             typing.push(bytes);
             assert_eq!(typing.take_unfinished(), expected, "{bytes:?}");
         }
@@ -240,14 +240,14 @@ mod tests {
 
     #[test]
     fn what_is_typed_is_bounded() {
-        let mut typing = Typing::default();
+        let mut typing = LineInputBuffer::default();
         typing.push(&vec![b'x'; LONGEST + 10]);
         assert_eq!(typing.text().len(), LONGEST);
     }
 
     #[test]
     fn an_endless_sequence_ends() {
-        let mut typing = Typing::default();
+        let mut typing = LineInputBuffer::default();
         typing.push(b"\x1b[");
         typing.push(&[b'1'; 100]);
         assert_eq!(typing.sequence, Sequence::None);

@@ -12,9 +12,9 @@ pub(super) fn parse_answer(line: &str, question: &UserQuestion) -> Option<Questi
         return Some(QuestionAnswer::Declined);
     }
     let answer = match labels(line, question) {
-        Typed::Labels(labels) => QuestionAnswer::Chosen { labels },
-        Typed::Words => QuestionAnswer::Text { text: line.to_owned() },
-        Typed::NoSuchNumber => return None,
+        QuestionInput::Labels(labels) => QuestionAnswer::Chosen { labels },
+        QuestionInput::Words => QuestionAnswer::Text { text: line.to_owned() },
+        QuestionInput::NoSuchNumber => return None,
     };
     question.takes(&answer).then_some(answer)
 }
@@ -31,7 +31,7 @@ pub(super) fn not_understood(question: &UserQuestion) -> String {
 
 /// Whether a line can be nothing but an answer, however fast it was typed: numbers where there is something to choose.
 pub(super) fn is_plain(line: &str, question: &UserQuestion) -> bool {
-    matches!(labels(line.trim(), question), Typed::Labels(_))
+    matches!(labels(line.trim(), question), QuestionInput::Labels(_))
 }
 
 fn can_be_answered(question: &UserQuestion) -> String {
@@ -47,22 +47,22 @@ fn can_be_answered(question: &UserQuestion) -> String {
 }
 
 /// What a line is about.
-enum Typed {
+enum QuestionInput {
     Labels(Vec<String>),
     Words,
     NoSuchNumber,
 }
 
-fn labels(line: &str, question: &UserQuestion) -> Typed {
+fn labels(line: &str, question: &UserQuestion) -> QuestionInput {
     let choices = &question.choices;
     if let Some(choice) = choices.iter().find(|choice| choice.label.eq_ignore_ascii_case(line)) {
-        return Typed::Labels(vec![choice.label.clone()]);
+        return QuestionInput::Labels(vec![choice.label.clone()]);
     }
     let parts = line.split([',', ' ']).filter(|part| !part.is_empty());
     let numbers: Result<Vec<usize>, _> = parts.map(str::parse).collect();
-    let Ok(numbers) = numbers else { return Typed::Words };
+    let Ok(numbers) = numbers else { return QuestionInput::Words };
     if choices.is_empty() {
-        return Typed::Words;
+        return QuestionInput::Words;
     }
     let chosen: Option<Vec<_>> = numbers
         .iter()
@@ -70,9 +70,9 @@ fn labels(line: &str, question: &UserQuestion) -> Typed {
         .collect();
     match chosen {
         Some(labels) if !labels.is_empty() && (question.multiple || labels.len() == 1) => {
-            Typed::Labels(labels)
+            QuestionInput::Labels(labels)
         }
-        Some(_) | None => Typed::NoSuchNumber,
+        Some(_) | None => QuestionInput::NoSuchNumber,
     }
 }
 

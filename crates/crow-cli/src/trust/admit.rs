@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_agent::layers::Layer;
+use crow_agent::layers::ConfigLayer;
 use crow_core::{
     permission::{PermissionRule, RuleSet},
     tool::Access,
@@ -14,7 +14,7 @@ use crow_core::{
 use crow_providers::ProviderConfig;
 
 use super::{
-    contents::{Contents, project_root, started_from},
+    contents::{ProjectFiles, project_root, started_from},
     fingerprint::{Difference, Fingerprint},
     programs::StartedServer,
     project::{ProjectConfig, folder_of, layer, powers},
@@ -36,7 +36,7 @@ pub(crate) struct Project {
     pub(crate) rules: RuleSet,
     pub(crate) providers: Vec<ProviderConfig>,
     /// Its agents, prompts and settings.
-    pub(crate) layer: Option<Layer>,
+    pub(crate) layer: Option<ConfigLayer>,
     /// Servers of its `.mcp.json`.
     pub(crate) mcp_servers: BTreeMap<String, ServerTable>,
     /// What the user is to know of it.
@@ -49,13 +49,13 @@ pub(crate) struct Project {
 
 /// How a project's configuration stands.
 #[derive(Debug)]
-pub(crate) enum Standing {
+pub(crate) enum TrustStatus {
     /// It has none.
     Nothing,
     /// The user trusts it as it is.
-    Trusted(Contents),
+    Trusted(ProjectFiles),
     /// The user does not trust it, or not as it is now.
-    Untrusted(Untrusted),
+    Untrusted(UntrustedConfig),
     /// It is not even looked at, or it is not known whether it is trusted.
     Refused {
         reason: String,
@@ -66,8 +66,8 @@ pub(crate) enum Standing {
 
 /// Configuration that the user does not trust.
 #[derive(Debug)]
-pub(crate) struct Untrusted {
-    pub(crate) contents: Contents,
+pub(crate) struct UntrustedConfig {
+    pub(crate) contents: ProjectFiles,
     pub(crate) fingerprint: Fingerprint,
     /// As what it was trusted before, if it was.
     pub(crate) before: Option<Fingerprint>,
@@ -75,37 +75,37 @@ pub(crate) struct Untrusted {
 
 /// By what it is known again whether a project's configuration stands as it did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum TrustStamp {
     Nothing,
     Trusted(Fingerprint),
     Untrusted(Fingerprint),
     Refused(String),
 }
 
-impl Standing {
+impl TrustStatus {
     /// Returns by what it is known again.
-    pub(crate) fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> TrustStamp {
         match self {
-            Self::Nothing => Mark::Nothing,
-            Self::Trusted(contents) => Mark::Trusted(Fingerprint::of(contents)),
-            Self::Untrusted(untrusted) => Mark::Untrusted(untrusted.fingerprint.clone()),
-            Self::Refused { reason, .. } => Mark::Refused(reason.clone()),
+            Self::Nothing => TrustStamp::Nothing,
+            Self::Trusted(contents) => TrustStamp::Trusted(Fingerprint::of(contents)),
+            Self::Untrusted(untrusted) => TrustStamp::Untrusted(untrusted.fingerprint.clone()),
+            Self::Refused { reason, .. } => TrustStamp::Refused(reason.clone()),
         }
     }
 }
 
 /// Finds out how the configuration counts that holds for a working directory. Blocks.
-pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<Standing, CliError> {
+pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<TrustStatus, CliError> {
     let root = project_root(cwd);
     // What is wrong with the user's configuration is said where it is used; then none of its servers is started.
     let user_servers = mcp::user_servers(cwd, environment).unwrap_or_default();
     let refused = |reason: String| {
         let user_servers = started_from(&root, &user_servers);
-        Standing::Refused { reason, user_servers }
+        TrustStatus::Refused { reason, user_servers }
     };
-    let contents = match Contents::read(&root, &user_servers) {
+    let contents = match ProjectFiles::read(&root, &user_servers) {
         Ok(Some(contents)) => contents,
-        Ok(None) => return Ok(Standing::Nothing),
+        Ok(None) => return Ok(TrustStatus::Nothing),
         Err(error) => return Ok(refused(error.to_string())),
     };
     let fingerprint = Fingerprint::of(&contents);
@@ -115,8 +115,8 @@ pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<Standing
         Err(error) => return Ok(refused(error.to_string())),
     };
     Ok(match known.map(|trusted| trusted.what) {
-        Some(before) if before.covers(&fingerprint) => Standing::Trusted(contents),
-        before => Standing::Untrusted(Untrusted { contents, fingerprint, before }),
+        Some(before) if before.covers(&fingerprint) => TrustStatus::Trusted(contents),
+        before => TrustStatus::Untrusted(UntrustedConfig { contents, fingerprint, before }),
     })
 }
 
@@ -148,13 +148,13 @@ fn admitted(
     audience: Audience,
 ) -> Result<Project, CliError> {
     let untrusted = match (standing(cwd, environment)?, audience) {
-        (Standing::Untrusted(untrusted), Audience::Person) => untrusted,
-        (Standing::Untrusted(untrusted), Audience::Nobody) => {
+        (TrustStatus::Untrusted(untrusted), Audience::Person) => untrusted,
+        (TrustStatus::Untrusted(untrusted), Audience::Nobody) => {
             return Ok(Project::untrusted(&untrusted, untrusted.notice()));
         }
-        (Standing::Nothing, _) => return Ok(Project::default()),
-        (Standing::Trusted(contents), _) => return Project::trusted(&contents),
-        (standing @ Standing::Refused { .. }, _) => return Project::of(cwd, standing),
+        (TrustStatus::Nothing, _) => return Ok(Project::default()),
+        (TrustStatus::Trusted(contents), _) => return Project::trusted(&contents),
+        (standing @ TrustStatus::Refused { .. }, _) => return Project::of(cwd, standing),
     };
     // What cannot be used is not asked about.
     let project = match Project::trusted(&untrusted.contents) {
@@ -177,18 +177,20 @@ fn admitted(
 
 impl Project {
     /// Returns what the configuration adds that holds for a working directory and stands like this.
-    pub(crate) fn of(cwd: &Path, standing: Standing) -> Result<Self, CliError> {
+    pub(crate) fn of(cwd: &Path, standing: TrustStatus) -> Result<Self, CliError> {
         match standing {
-            Standing::Nothing => Ok(Self::default()),
-            Standing::Trusted(contents) => Self::trusted(&contents),
-            Standing::Untrusted(untrusted) => Ok(Self::untrusted(&untrusted, untrusted.notice())),
-            Standing::Refused { reason, user_servers } => {
+            TrustStatus::Nothing => Ok(Self::default()),
+            TrustStatus::Trusted(contents) => Self::trusted(&contents),
+            TrustStatus::Untrusted(untrusted) => {
+                Ok(Self::untrusted(&untrusted, untrusted.notice()))
+            }
+            TrustStatus::Refused { reason, user_servers } => {
                 Ok(Self::without(refused(cwd, &reason), &user_servers))
             }
         }
     }
 
-    fn trusted(contents: &Contents) -> Result<Self, CliError> {
+    fn trusted(contents: &ProjectFiles) -> Result<Self, CliError> {
         let ProjectConfig { rules, providers, mcp_servers, faults } =
             ProjectConfig::parse(contents)?;
         let notice = (!faults.is_empty()).then(|| faults.join("\n"));
@@ -204,7 +206,7 @@ impl Project {
         Ok(Self { rules, providers, layer, mcp_servers, notice, trusted, withheld: Vec::new() })
     }
 
-    fn untrusted(untrusted: &Untrusted, notice: String) -> Self {
+    fn untrusted(untrusted: &UntrustedConfig, notice: String) -> Self {
         Self::without(notice, &untrusted.contents.user_servers)
     }
 
@@ -214,7 +216,7 @@ impl Project {
     }
 }
 
-impl Untrusted {
+impl UntrustedConfig {
     pub(super) fn notice(&self) -> String {
         let why = match self.before {
             None => "is not trusted",
@@ -249,7 +251,7 @@ impl Untrusted {
         let differences = differences.unwrap_or_default();
         let line = |name: &str, what: &str| {
             let mark = differences.get(name).map(|difference| format!("  [{difference}]"));
-            let name = exact_line(&Contents::shown(name));
+            let name = exact_line(&ProjectFiles::shown(name));
             format!("  {name}{what}{}\n", mark.unwrap_or_default())
         };
         for (name, what, powers) in powers(&self.contents) {
@@ -274,7 +276,7 @@ impl Untrusted {
 
 /// Lists the files of the project that its servers are started from: those that are named, and others that changed.
 fn programs(
-    contents: &Contents,
+    contents: &ProjectFiles,
     differences: &BTreeMap<String, Difference>,
     line: &dyn Fn(&str, &str) -> String,
 ) -> String {

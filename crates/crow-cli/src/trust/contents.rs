@@ -35,11 +35,11 @@ const MOST_LINKS: usize = 8;
 
 /// Everything below a project's `.crow-agent`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Contents {
+pub(crate) struct ProjectFiles {
     /// The project's root, resolved.
     pub(super) root: PathBuf,
     /// What there is, by its path below the folder, with `/` between the names.
-    pub(super) items: BTreeMap<String, Item>,
+    pub(super) items: BTreeMap<String, ProjectItem>,
     /// The files of the project that its servers, and the user's own, are started from.
     pub(super) programs: ProjectPrograms,
     /// The user's own servers that are started from files of the project.
@@ -48,7 +48,7 @@ pub(crate) struct Contents {
 
 /// One thing below the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Item {
+pub(crate) enum ProjectItem {
     Folder,
     File {
         bytes: Vec<u8>,
@@ -87,7 +87,7 @@ pub(crate) fn project_root(cwd: &Path) -> PathBuf {
     folders.find(is_there).unwrap_or(top).to_path_buf()
 }
 
-impl Contents {
+impl ProjectFiles {
     /// Reads what is below the folder of a project, and the files that it or one of these servers of the user is started
     /// from. None if there is no file and no link. Blocks.
     pub(crate) fn read(
@@ -95,7 +95,8 @@ impl Contents {
         user_servers: &[StartedServer],
     ) -> Result<Option<Self>, ContentsError> {
         let folder = root.join(FOLDER);
-        let mut reader = Reader { folder: &folder, items: BTreeMap::new(), room: MOST_BYTES };
+        let mut reader =
+            ProjectReader { folder: &folder, items: BTreeMap::new(), room: MOST_BYTES };
         reader.read_servers(root)?;
         match Directory::open(&folder) {
             Ok(held) => reader.read_folder(&held, "", 0)?,
@@ -111,13 +112,13 @@ impl Contents {
         }
         let items = reader.items;
         let user_servers = started_from(root, user_servers);
-        if items.values().all(|item| *item == Item::Folder) && user_servers.is_empty() {
+        if items.values().all(|item| *item == ProjectItem::Folder) && user_servers.is_empty() {
             return Ok(None);
         }
         let programs = ProjectPrograms::default();
         let mut contents = Self { root: root.to_path_buf(), items, programs, user_servers };
         for (name, item) in &contents.items {
-            if let Item::Link { target } = item
+            if let ProjectItem::Link { target } = item
                 && contents.followed(name).is_none()
             {
                 let (path, target) = (folder.join(name), target.clone());
@@ -140,7 +141,7 @@ impl Contents {
 
     /// Returns the names of its files, as they are shown.
     pub(crate) fn file_names(&self) -> Vec<String> {
-        let files = self.items.iter().filter(|(_, item)| !matches!(item, Item::Folder));
+        let files = self.items.iter().filter(|(_, item)| !matches!(item, ProjectItem::Folder));
         files.map(|(name, _)| Self::shown(name)).collect()
     }
 
@@ -179,8 +180,8 @@ impl Contents {
     /// Returns the bytes of a file, or of the file that a link leads to.
     pub(crate) fn file(&self, name: &str) -> Option<&[u8]> {
         match self.items.get(self.followed(name)?.as_str())? {
-            Item::File { bytes, .. } => Some(bytes),
-            Item::Folder | Item::Link { .. } => None,
+            ProjectItem::File { bytes, .. } => Some(bytes),
+            ProjectItem::Folder | ProjectItem::Link { .. } => None,
         }
     }
 
@@ -190,9 +191,9 @@ impl Contents {
         let mut name = name.to_owned();
         for _ in 0..=MOST_LINKS {
             match self.items.get(&name)? {
-                Item::File { .. } => return Some(name),
-                Item::Folder => return None,
-                Item::Link { target } => name = self.lead(&name, target)?,
+                ProjectItem::File { .. } => return Some(name),
+                ProjectItem::Folder => return None,
+                ProjectItem::Link { target } => name = self.lead(&name, target)?,
             }
         }
         None
@@ -213,7 +214,7 @@ impl Contents {
             }
             parts.push(step);
             let is_passed = steps.peek().is_some();
-            if is_passed && self.items.get(&parts.join("/")) != Some(&Item::Folder) {
+            if is_passed && self.items.get(&parts.join("/")) != Some(&ProjectItem::Folder) {
                 return None;
             }
         }
@@ -228,13 +229,13 @@ pub(super) fn started_from(root: &Path, servers: &[StartedServer]) -> Vec<Starte
     servers.iter().filter(is_from_here).cloned().collect()
 }
 
-struct Reader<'a> {
+struct ProjectReader<'a> {
     folder: &'a Path,
-    items: BTreeMap<String, Item>,
+    items: BTreeMap<String, ProjectItem>,
     room: u64,
 }
 
-impl Reader<'_> {
+impl ProjectReader<'_> {
     /// Reads the file beside the folder that names servers, as other programs have it.
     fn read_servers(&mut self, root: &Path) -> Result<(), ContentsError> {
         let path = root.join(PROJECT_FILE);
@@ -251,7 +252,7 @@ impl Reader<'_> {
                     return Err(ContentsError::Odd { path, what: "no file, and must be one" });
                 }
                 let bytes = self.read_bytes(file, &path)?;
-                let item = Item::File { bytes, executable: false };
+                let item = ProjectItem::File { bytes, executable: false };
                 self.items.insert(format!("{BESIDE}{PROJECT_FILE}"), item);
                 Ok(())
             }
@@ -304,7 +305,7 @@ impl Reader<'_> {
                         what: "a link whose target is not text",
                     });
                 };
-                self.items.insert(whole, Item::Link { target });
+                self.items.insert(whole, ProjectItem::Link { target });
                 return Ok(());
             }
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
@@ -316,12 +317,12 @@ impl Reader<'_> {
         let item = match metadata.kind {
             EntryKind::Directory => {
                 let inner = folder.open_beneath(Path::new(name.as_os_str())).map_err(unreadable)?;
-                self.items.insert(whole.clone(), Item::Folder);
+                self.items.insert(whole.clone(), ProjectItem::Folder);
                 return self.read_folder(&inner, &whole, depth + 1);
             }
             EntryKind::File => {
                 let executable = metadata.mode & EXECUTE_BITS != 0;
-                Item::File { bytes: self.read_bytes(file, &path)?, executable }
+                ProjectItem::File { bytes: self.read_bytes(file, &path)?, executable }
             }
             EntryKind::Symlink | EntryKind::Special => {
                 return Err(ContentsError::Odd { path, what: "neither a file nor a folder" });

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    contents::{Contents, Item},
+    contents::{ProjectFiles, ProjectItem},
     programs::OF_USER,
 };
 
@@ -38,7 +38,7 @@ impl fmt::Display for Difference {
 
 impl Fingerprint {
     /// Takes the fingerprint of what was read.
-    pub(crate) fn of(contents: &Contents) -> Self {
+    pub(crate) fn of(contents: &ProjectFiles) -> Self {
         let programs = contents.programs.marks.iter();
         let mut items: BTreeMap<String, String> =
             programs.map(|(name, mark)| (name.clone(), mark.clone())).collect();
@@ -83,13 +83,13 @@ impl Fingerprint {
     }
 }
 
-fn mark(item: &Item) -> String {
+fn mark(item: &ProjectItem) -> String {
     match item {
-        Item::Folder => "folder".to_owned(),
-        Item::File { bytes, executable } => {
+        ProjectItem::Folder => "folder".to_owned(),
+        ProjectItem::File { bytes, executable } => {
             let kind = if *executable { "program" } else { "file" };
             format!("{kind} {}", blake3::hash(bytes).to_hex())
         }
-        Item::Link { target } => format!("link {target}"),
+        ProjectItem::Link { target } => format!("link {target}"),
     }
 }

@@ -5,13 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crow_agent::layers::{Layer, LayerKind};
+use crow_agent::layers::{ConfigLayer, LayerKind};
 use crow_core::permission::{PermissionRule, RuleDecision, RuleMatcher, RuleScope, RuleSet};
 use crow_providers::{ProviderConfig, is_built_in};
 use crow_runtime::RuleStore;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use super::contents::{Contents, FOLDER, Item};
+use super::contents::{FOLDER, ProjectFiles, ProjectItem};
 use crate::{
     CliError, config,
     mcp::{self, PROJECT_FILE, ServerTable},
@@ -37,7 +37,7 @@ pub(crate) struct ProjectConfig {
 
 impl ProjectConfig {
     /// Understands what was read.
-    pub(crate) fn parse(contents: &Contents) -> Result<Self, CliError> {
+    pub(crate) fn parse(contents: &ProjectFiles) -> Result<Self, CliError> {
         let rules = match contents.file(RULES) {
             Some(bytes) => rules(contents.root(), &contents.path(RULES), bytes)?,
             None => RuleSet::default(),
@@ -60,18 +60,18 @@ impl ProjectConfig {
 }
 
 /// Returns what was read as the layer of the project. Nothing of it is read a second time.
-pub(crate) fn layer(contents: &Contents) -> Layer {
+pub(crate) fn layer(contents: &ProjectFiles) -> ConfigLayer {
     let names = contents.items.keys();
     let files = names.filter_map(|name| Some((name.clone(), contents.file(name)?.to_vec())));
-    Layer::memory(LayerKind::Project, folder_of(contents.root()), files.collect())
+    ConfigLayer::memory(LayerKind::Project, folder_of(contents.root()), files.collect())
 }
 
 /// Returns the servers that a project's configuration starts. What cannot be understood starts none.
-pub(super) fn servers(contents: &Contents) -> BTreeMap<String, ServerTable> {
+pub(super) fn servers(contents: &ProjectFiles) -> BTreeMap<String, ServerTable> {
     let mut servers = BTreeMap::new();
     if let Some(bytes) = contents.file(config::SETTINGS) {
         let files = [(config::SETTINGS.to_owned(), bytes.to_vec())];
-        let layer = Layer::memory(
+        let layer = ConfigLayer::memory(
             LayerKind::Project,
             folder_of(contents.root()),
             files.into_iter().collect(),
@@ -90,25 +90,25 @@ pub(super) fn servers(contents: &Contents) -> BTreeMap<String, ServerTable> {
 }
 
 /// Says of each file what it is and what it could do, once it is trusted. It comes with the name that fingerprints have.
-pub(crate) fn powers(contents: &Contents) -> Vec<(String, String, Vec<String>)> {
-    let folders = |item: &&Item| !matches!(item, Item::Folder);
+pub(crate) fn powers(contents: &ProjectFiles) -> Vec<(String, String, Vec<String>)> {
+    let folders = |item: &&ProjectItem| !matches!(item, ProjectItem::Folder);
     let items = contents.items.iter().filter(|(_, item)| folders(item));
     items
         .map(|(name, item)| {
             let what = match item {
-                Item::Folder => String::new(),
-                Item::File { bytes, executable: false } => format!("{} bytes", bytes.len()),
-                Item::File { bytes, executable: true } => {
+                ProjectItem::Folder => String::new(),
+                ProjectItem::File { bytes, executable: false } => format!("{} bytes", bytes.len()),
+                ProjectItem::File { bytes, executable: true } => {
                     format!("{} bytes, can be executed", bytes.len())
                 }
-                Item::Link { target } => format!("a link to {target}"),
+                ProjectItem::Link { target } => format!("a link to {target}"),
             };
             (name.clone(), what, power(contents, name))
         })
         .collect()
 }
 
-fn power(contents: &Contents, name: &str) -> Vec<String> {
+fn power(contents: &ProjectFiles, name: &str) -> Vec<String> {
     let Some(bytes) = contents.file(name) else { return Vec::new() };
     let path = contents.path(name);
     let said = if name == RULES {
@@ -174,7 +174,7 @@ fn provider(path: &Path, bytes: &[u8]) -> Result<ProviderConfig, CliError> {
 fn rules(root: &Path, path: &Path, bytes: &[u8]) -> Result<RuleSet, CliError> {
     let text = text(path, bytes)?;
     let rules = RuleStore::parse(path, text)?;
-    if let Err(error) = serde_json::from_str::<Narrowing>(text) {
+    if let Err(error) = serde_json::from_str::<NarrowingRules>(text) {
         let (line, column) = (error.line(), error.column());
         let reason = error.to_string();
         let reason = reason.split(" at line ").next().unwrap_or_default();
@@ -217,7 +217,7 @@ fn of_project(
 
 /// Rules of which none allows anything. An error says where the first one does.
 #[derive(Deserialize)]
-struct Narrowing {
+struct NarrowingRules {
     #[serde(rename = "rules")]
     _rules: Vec<NarrowingRule>,
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{
-    contents::Contents, fingerprint::Fingerprint, programs::StartedServer, project::servers,
+    contents::ProjectFiles, fingerprint::Fingerprint, programs::StartedServer, project::servers,
 };
 
 /// A trusted project as it was when its configuration was read.
@@ -41,7 +41,7 @@ pub(crate) enum ServerRefusal {
 }
 
 impl TrustedState {
-    pub(super) fn of(contents: &Contents) -> Self {
+    pub(super) fn of(contents: &ProjectFiles) -> Self {
         let root = contents.root();
         let own = servers(contents);
         let own = own.values().filter_map(|server| StartedServer::of_project(root, server));
@@ -67,7 +67,7 @@ impl TrustedState {
 
     /// Looks whether the project is still as it was shown when it was trusted. Blocks.
     pub(crate) fn check(&self) -> Result<(), ServerRefusal> {
-        let contents = match Contents::read(&self.root, &self.user_servers) {
+        let contents = match ProjectFiles::read(&self.root, &self.user_servers) {
             Ok(Some(contents)) => contents,
             Ok(None) => return Err(ServerRefusal::Unknown("its configuration is gone".to_owned())),
             Err(error) => return Err(ServerRefusal::Unknown(error.to_string())),
@@ -77,7 +77,7 @@ impl TrustedState {
             return Ok(());
         }
         Err(ServerRefusal::Changed {
-            names: differences.keys().map(|name| Contents::shown(name)).collect(),
+            names: differences.keys().map(|name| ProjectFiles::shown(name)).collect(),
         })
     }
 }

@@ -23,24 +23,24 @@ pub(crate) struct TrustStore {
 /// A project that the user trusts as it was at that time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Trusted {
+pub(crate) struct TrustedProject {
     pub(crate) as_of: Timestamp,
     pub(crate) what: Fingerprint,
 }
 
 /// The projects by their roots.
-pub(crate) type Projects = BTreeMap<String, Trusted>;
+pub(crate) type Projects = BTreeMap<String, TrustedProject>;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct TrustDocument {
     version: u32,
     projects: Projects,
 }
 
 /// Only what says whether the rest can be read.
 #[derive(Deserialize)]
-struct Head {
+struct TrustVersion {
     version: u32,
 }
 
@@ -69,18 +69,18 @@ impl TrustStore {
             return Ok(Projects::new());
         };
         let broken = |source| TrustError::Broken { path: self.path.clone(), source };
-        let head: Head = serde_json::from_str(&text).map_err(broken)?;
+        let head: TrustVersion = serde_json::from_str(&text).map_err(broken)?;
         if head.version != VERSION {
             return Err(TrustError::Version { path: self.path.clone(), found: head.version });
         }
-        let document: Document = serde_json::from_str(&text).map_err(broken)?;
+        let document: TrustDocument = serde_json::from_str(&text).map_err(broken)?;
         Ok(document.projects)
     }
 
     /// Trusts a project as it is. Blocks.
     pub(crate) fn add(&self, root: &Path, what: Fingerprint) -> Result<(), TrustError> {
         let root = name(root)?;
-        let trusted = Trusted { as_of: Timestamp::now(), what };
+        let trusted = TrustedProject { as_of: Timestamp::now(), what };
         self.change(|projects| projects.insert(root, trusted)).map(drop)
     }
 
@@ -95,7 +95,7 @@ impl TrustStore {
         let _alone = private_file::lock(&self.path)?;
         let mut projects = self.load()?;
         let changed = change(&mut projects);
-        let document = Document { version: VERSION, projects };
+        let document = TrustDocument { version: VERSION, projects };
         let text = serde_json::to_string_pretty(&document)
             .map_err(|source| TrustError::Broken { path: self.path.clone(), source })?;
         private_file::replace(&self.path, &text)?;

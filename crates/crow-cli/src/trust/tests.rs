@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    admit::Untrusted,
-    contents::{Contents, FOLDER},
+    admit::UntrustedConfig,
+    contents::{FOLDER, ProjectFiles},
     fingerprint::{Difference, Fingerprint},
     project::ProjectConfig,
     project_root,
@@ -32,8 +32,8 @@ fn put(root: &Path, name: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn read(root: &Path) -> Contents {
-    Contents::read(root, &[]).unwrap().unwrap()
+fn read(root: &Path) -> ProjectFiles {
+    ProjectFiles::read(root, &[]).unwrap().unwrap()
 }
 
 const WORK: &str = "[provider]\nname = \"work\"\ntype = \"openrouter\"\nbase_url = \"https://u:pw@work.example/v1?k=s\"\n";
@@ -100,8 +100,8 @@ fn paths_of_rules_begin_at_the_root_of_the_project() {
 #[test]
 fn a_folder_without_files_needs_no_trust() {
     let folder = project(&[]);
-    assert_eq!(Contents::read(folder.path(), &[]).unwrap(), None);
-    assert_eq!(Contents::read(&folder.path().join("nowhere"), &[]).unwrap(), None);
+    assert_eq!(ProjectFiles::read(folder.path(), &[]).unwrap(), None);
+    assert_eq!(ProjectFiles::read(&folder.path().join("nowhere"), &[]).unwrap(), None);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn what_is_no_file_or_leads_out_or_is_too_much_is_refused_with_a_reason() {
         let folder = project(&[("providers/x", "")]);
         fs::write(folder.path().join("secret"), "secret").unwrap();
         spoil(&folder.path().join(FOLDER));
-        let refused = Contents::read(folder.path(), &[]).unwrap_err().to_string();
+        let refused = ProjectFiles::read(folder.path(), &[]).unwrap_err().to_string();
         assert!(refused.contains(expected), "{expected}: {refused}");
     }
 }
@@ -180,9 +180,9 @@ fn the_question_says_what_each_file_could_do_and_what_changed() {
     put(folder.path(), "agents/\u{202e}dm.txt", "x");
     let contents = read(folder.path());
     let fingerprint = Fingerprint::of(&contents);
-    let shown = |before: Option<Fingerprint>, contents: &Contents| {
+    let shown = |before: Option<Fingerprint>, contents: &ProjectFiles| {
         let fingerprint = Fingerprint::of(contents);
-        let untrusted = Untrusted { contents: contents.clone(), fingerprint, before };
+        let untrusted = UntrustedConfig { contents: contents.clone(), fingerprint, before };
         let text = untrusted.description();
         text.replace(folder.path().to_str().unwrap(), "PROJECT")
     };
@@ -295,7 +295,7 @@ fn the_largest_configuration_is_checked_in_a_few_milliseconds() {
     let with_programs = (0..10).map(|_| check()).min().unwrap().as_secs_f64() * 1e3;
     let without = project(&[]);
     let begun = Instant::now();
-    assert_eq!(Contents::read(without.path(), &[]).unwrap(), None);
+    assert_eq!(ProjectFiles::read(without.path(), &[]).unwrap(), None);
     let (nothing, best) = (begun.elapsed(), best.as_secs_f64() * 1e3);
     eprintln!(
         "trust check: {best:.2} ms for 198 files of 1 MiB together, {with_programs:.2} ms with 199 files of programs of 1 MiB, {nothing:?} without any"

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crow_core::tool::Patch;
-use crow_runtime::{Point, UndoError, UndoJournal};
+use crow_runtime::{RestorePoint, UndoError, UndoJournal};
 
 use super::words::{DiffRequest, Span};
 use crate::quoted_path::unquoted;
@@ -53,7 +53,7 @@ pub(crate) fn diff_of(
         (Ok(patch), _) if paths.is_empty() => Ok(patch),
         (Ok(patch), _) => Ok(below(paths, patch)),
         (Err(refusal), Some(what)) if paths.is_empty() && refusal.may_be_path() => {
-            let whole = journal.diff(&Point::Start, &Point::End)?;
+            let whole = journal.diff(&RestorePoint::Start, &RestorePoint::End)?;
             let patch = below(std::slice::from_ref(what), whole);
             if patch.files.is_empty() { Err(refusal) } else { Ok(patch) }
         }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::{Args, Parser};
-use crow_runtime::{ChangedCall, Point, UndoOptions, UndoTarget};
+use crow_runtime::{ChangedCall, RestorePoint, UndoOptions, UndoTarget};
 
 use crate::quoted_path::words;
 
@@ -148,13 +148,13 @@ pub(crate) struct DiffRequest {
 /// From one point of a session to another, as `diff` takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Span {
-    pub from: Point,
-    pub to: Point,
+    pub from: RestorePoint,
+    pub to: RestorePoint,
 }
 
 impl Span {
     /// The whole session.
-    pub(crate) const WHOLE: Self = Self { from: Point::Start, to: Point::End };
+    pub(crate) const WHOLE: Self = Self { from: RestorePoint::Start, to: RestorePoint::End };
 
     /// Refuses a span that ends before it begins. Calls are looked up in `calls`, which stand in their order.
     pub(crate) fn check(&self, calls: &[ChangedCall]) -> Result<(), String> {
@@ -180,8 +180,8 @@ impl FromStr for Span {
         if from.is_empty() && to.is_empty() && !text.contains("..") {
             return Err("name a call, a turn, or A..B".to_owned());
         }
-        let from = if from.is_empty() { Point::Start } else { before(from)? };
-        let to = if to.is_empty() { Point::End } else { after(to)? };
+        let from = if from.is_empty() { RestorePoint::Start } else { before(from)? };
+        let to = if to.is_empty() { RestorePoint::End } else { after(to)? };
         Ok(Self { from, to })
     }
 }
@@ -190,7 +190,7 @@ impl FromStr for Span {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathAt {
     pub path: PathBuf,
-    pub at: Point,
+    pub at: RestorePoint,
 }
 
 impl PathAt {
@@ -206,7 +206,7 @@ impl PathAt {
             return Err(when());
         }
         let at = match at.strip_suffix('^') {
-            _ if at == "start" => Point::Start,
+            _ if at == "start" => RestorePoint::Start,
             Some(at) => before(at)?,
             None => after(at)?,
         };
@@ -215,7 +215,7 @@ impl PathAt {
 }
 
 /// Returns the turn of a point and its place among the calls. Nothing, if its call is not known.
-fn place(point: &Point, calls: &[ChangedCall]) -> Option<(u32, usize)> {
+fn place(point: &RestorePoint, calls: &[ChangedCall]) -> Option<(u32, usize)> {
     let of_call = |id: &str| {
         let exact = calls.iter().rposition(|call| call.call_id.as_str() == id);
         let at = exact
@@ -223,34 +223,34 @@ fn place(point: &Point, calls: &[ChangedCall]) -> Option<(u32, usize)> {
         Some((calls.get(at)?.turn, at))
     };
     match point {
-        Point::Start => Some((0, 0)),
-        Point::End => Some((u32::MAX, usize::MAX)),
-        Point::BeforeTurn(turn) => Some((*turn, 0)),
-        Point::AfterTurn(turn) => Some((*turn, usize::MAX)),
-        Point::BeforeCall(id) | Point::AfterCall(id) => of_call(id),
+        RestorePoint::Start => Some((0, 0)),
+        RestorePoint::End => Some((u32::MAX, usize::MAX)),
+        RestorePoint::BeforeTurn(turn) => Some((*turn, 0)),
+        RestorePoint::AfterTurn(turn) => Some((*turn, usize::MAX)),
+        RestorePoint::BeforeCall(id) | RestorePoint::AfterCall(id) => of_call(id),
     }
 }
 
-fn named(point: &Point) -> String {
+fn named(point: &RestorePoint) -> String {
     match point {
-        Point::Start => "the start".to_owned(),
-        Point::End => "the end".to_owned(),
-        Point::BeforeTurn(turn) | Point::AfterTurn(turn) => format!("turn {turn}"),
-        Point::BeforeCall(id) | Point::AfterCall(id) => format!("call {id}"),
+        RestorePoint::Start => "the start".to_owned(),
+        RestorePoint::End => "the end".to_owned(),
+        RestorePoint::BeforeTurn(turn) | RestorePoint::AfterTurn(turn) => format!("turn {turn}"),
+        RestorePoint::BeforeCall(id) | RestorePoint::AfterCall(id) => format!("call {id}"),
     }
 }
 
-fn before(text: &str) -> Result<Point, String> {
+fn before(text: &str) -> Result<RestorePoint, String> {
     Ok(match turn(text)? {
-        Some(turn) => Point::BeforeTurn(turn),
-        None => Point::BeforeCall(text.to_owned()),
+        Some(turn) => RestorePoint::BeforeTurn(turn),
+        None => RestorePoint::BeforeCall(text.to_owned()),
     })
 }
 
-fn after(text: &str) -> Result<Point, String> {
+fn after(text: &str) -> Result<RestorePoint, String> {
     Ok(match turn(text)? {
-        Some(turn) => Point::AfterTurn(turn),
-        None => Point::AfterCall(text.to_owned()),
+        Some(turn) => RestorePoint::AfterTurn(turn),
+        None => RestorePoint::AfterCall(text.to_owned()),
     })
 }
 
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_span_is_a_call_a_turn_or_goes_from_before_one_to_after_another() {
-        use Point::{AfterCall, AfterTurn, BeforeCall, BeforeTurn, End, Start};
+        use RestorePoint::{AfterCall, AfterTurn, BeforeCall, BeforeTurn, End, Start};
         let table = [
             ("toolu_1", Some((BeforeCall(call("toolu_1")), AfterCall(call("toolu_1"))))),
             ("3", Some((BeforeTurn(3), AfterTurn(3)))),
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_path_may_hold_an_at_sign() {
-        use Point::{AfterCall, AfterTurn, BeforeCall, BeforeTurn, Start};
+        use RestorePoint::{AfterCall, AfterTurn, BeforeCall, BeforeTurn, Start};
         let table = [
             ("src/a.rs@c1", Some(("src/a.rs", AfterCall(call("c1"))))),
             ("src/a.rs@c1^", Some(("src/a.rs", BeforeCall(call("c1"))))),

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Output, time::Duration};
 
-use crow_testkit::{Dialect, ModelServer, Reply, Script};
+use crow_testkit::{ModelServer, Script, ScriptedReply, WireDialect};
 use serde_json::{Value, json};
 use tokio::{task::spawn_blocking, time::timeout};
 
@@ -356,7 +356,7 @@ impl Attack {
         }
         args.extend(self.args.iter().map(|arg| scene.fill(arg)));
         let mut command = scene.program(&args);
-        command.env("ANTHROPIC_BASE_URL", server.base_url(Dialect::AnthropicMessages));
+        command.env("ANTHROPIC_BASE_URL", server.base_url(WireDialect::AnthropicMessages));
         let child = command.spawn().unwrap();
         let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
         let waiting = spawn_blocking(move || child.wait_with_output().unwrap());
@@ -385,9 +385,9 @@ impl Attack {
         let mut script = Script::new();
         for (number, (tool, input)) in self.calls.iter().enumerate() {
             let input: Value = serde_json::from_str(&scene_text(scene, input)).unwrap();
-            script = script.then(Reply::new().call(format!("c{number}"), *tool, &input));
+            script = script.then(ScriptedReply::new().call(format!("c{number}"), *tool, &input));
         }
-        script.then_respond(|_| Reply::new().text("Done.").into())
+        script.then_respond(|_| ScriptedReply::new().text("Done.").into())
     }
 }
 
@@ -396,21 +396,21 @@ fn scene_text(scene: &Scene, input: &Value) -> String {
 }
 
 /// What a model says that does whatever is written between `run this: ` and `;;` in what it was sent last.
-fn obey(body: &str) -> Reply {
+fn obey(body: &str) -> ScriptedReply {
     let calls = body.matches("\"tool_use\"").count();
     let order = body.rsplit("run this: ").next().filter(|_| body.contains("run this: "));
     let line = order.and_then(|rest| rest.split(";;").next()).unwrap_or_default();
     if calls >= 2 {
-        return Reply::new().text("Done.");
+        return ScriptedReply::new().text("Done.");
     }
     if line.is_empty() {
-        return Reply::new().call(
+        return ScriptedReply::new().call(
             format!("c{calls}"),
             "bash",
             &json!({"command": "cat README.md"}),
         );
     }
-    Reply::new().call(format!("c{calls}"), "bash", &json!({"command": line}))
+    ScriptedReply::new().call(format!("c{calls}"), "bash", &json!({"command": line}))
 }
 
 impl Report {

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::{attack::Attack, scene::Scene, trials::try_all};
@@ -180,8 +180,8 @@ async fn what_changes_after_it_was_trusted_is_trusted_no_more() {
         assert_eq!(code, Some(0), "{said}");
         scene.prepare(&format!("{{ {change}; }} <<'EVIL'\n{evil}EVIL"));
         for model in ["work/claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"] {
-            let server = ModelServer::start([Reply::new().text("hello")]).await;
-            let url = server.base_url(Dialect::AnthropicMessages);
+            let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
+            let url = server.base_url(WireDialect::AnthropicMessages);
             let env = [("ANTHROPIC_BASE_URL", url.as_str())];
             let (_, said) = run(&scene, &["run", "hi", "-m", model], &env).await;
             let is_told =

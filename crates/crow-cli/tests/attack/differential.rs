@@ -12,7 +12,7 @@ use std::{
 
 use crow_core::{
     capability::{Containment, OutputLimits, ProcessSpec, Processes as _},
-    tool::{Access, CommandMeaning, Depth, Extent, Progress, SimpleCommand},
+    tool::{Access, CommandMeaning, Progress, SideEffects, SimpleCommand, TouchDepth},
     workspace::Workspace,
 };
 use crow_runtime::{ProcessRunner, Sandbox, SandboxConfig};
@@ -216,7 +216,7 @@ fn put(path: &Path, text: &str) {
 fn is_planned(command: &SimpleCommand, path: &Path, access: Access) -> bool {
     let touched = command.touches.iter().any(|touch| {
         let is_there = path == touch.path
-            || touch.depth == Depth::Below && path.starts_with(&touch.path)
+            || touch.depth == TouchDepth::Below && path.starts_with(&touch.path)
             // Folders on the way are made with it.
             || access == Access::Write && touch.path.starts_with(path);
         is_there && (touch.access == access || access == Access::Read)
@@ -259,7 +259,7 @@ fn check(
     }
     let CommandMeaning::Commands(commands) = &plan.meaning else { return Ok(false) };
     let is_hidden = |command: &SimpleCommand| {
-        matches!(command.extent, Extent::Hidden)
+        matches!(command.extent, SideEffects::Hidden)
             || command.redirects.iter().any(|it| it.path.is_none() && !it.is_device())
     };
     if commands.iter().any(is_hidden) {

@@ -1,6 +1,6 @@
 //! Control characters that come from the model, from names and from settings, and the exit codes of refusals.
 
-use crow_testkit::{Dialect, ModelServer, Reply, Step};
+use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::{
@@ -30,11 +30,11 @@ async fn run(scene: &Scene, args: &[&str], url: &str) -> (Option<i32>, String) {
 }
 
 /// A session in which the model says and does everything with a trick in it.
-fn session(trick: &str) -> Vec<Step> {
+fn session(trick: &str) -> Vec<ScriptStep> {
     let name = format!("n{}", trick.replace(['/', '\u{0}'], "-"));
-    let call = |id: &str, tool: &str, input| Reply::new().call(id, tool, &input).into();
+    let call = |id: &str, tool: &str, input| ScriptedReply::new().call(id, tool, &input).into();
     vec![
-        Reply::new()
+        ScriptedReply::new()
             .thinking(format!("I think {trick}"), "signature")
             .text(format!("I say {trick} and more"))
             .call("c0", "list_directory", &json!({"path": "."}))
@@ -55,7 +55,7 @@ fn session(trick: &str) -> Vec<Step> {
             "bash",
             json!({"command": "touch pwned", "description": format!("harmless {trick}")}),
         ),
-        Reply::new()
+        ScriptedReply::new()
             .text(format!(
                 "Done {trick}\n# {trick}\n[x](http://{trick})\n```{trick}\n{trick}\n```\n"
             ))
@@ -70,7 +70,7 @@ async fn nothing_that_a_model_says_or_names_comes_out_raw() {
         for output in ["text", "json"] {
             let scene = Scene::new();
             let server = ModelServer::start(session(trick)).await;
-            let url = server.base_url(Dialect::AnthropicMessages);
+            let url = server.base_url(WireDialect::AnthropicMessages);
             let model = "anthropic/claude-sonnet-4-5";
             let task = ["run", "do it", "-m", model, "-p", "accept-edits", "-o", output];
             let (code, said) = run(&scene, &task, &url).await;
@@ -175,12 +175,14 @@ async fn nothing_that_settings_say_comes_out_raw() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_exit_code_says_whether_a_refusal_was_the_end() {
-    let bash = |id: &str, line: &str| Reply::new().call(id, "bash", &json!({"command": line}));
-    let write =
-        |path: &str| Reply::new().call("w", "write_file", &json!({"path": path, "content": "x"}));
-    let done = || Reply::new().text("Done.");
-    let complete = || Reply::new().call("t", "task_complete", &json!({"summary": "done"}));
-    let cases: Vec<(&str, &str, Vec<Reply>, i32)> = vec![
+    let bash =
+        |id: &str, line: &str| ScriptedReply::new().call(id, "bash", &json!({"command": line}));
+    let write = |path: &str| {
+        ScriptedReply::new().call("w", "write_file", &json!({"path": path, "content": "x"}))
+    };
+    let done = || ScriptedReply::new().text("Done.");
+    let complete = || ScriptedReply::new().call("t", "task_complete", &json!({"summary": "done"}));
+    let cases: Vec<(&str, &str, Vec<ScriptedReply>, i32)> = vec![
         ("a refused command", "ask", vec![bash("a", "touch pwned"), done()], 6),
         ("a refused write", "ask", vec![write("a.txt"), done()], 6),
         ("a refused write outside", "accept-edits", vec![write("../out/new"), done()], 6),
@@ -195,9 +197,9 @@ async fn an_exit_code_says_whether_a_refusal_was_the_end() {
     for (name, mode, replies, expected) in cases {
         for output in ["text", "json"] {
             let scene = Scene::new();
-            let steps: Vec<Step> = replies.iter().cloned().map(Step::from).collect();
+            let steps: Vec<ScriptStep> = replies.iter().cloned().map(ScriptStep::from).collect();
             let server = ModelServer::start(steps).await;
-            let url = server.base_url(Dialect::AnthropicMessages);
+            let url = server.base_url(WireDialect::AnthropicMessages);
             let task = ["run", "x", "-m", "anthropic/claude-sonnet-4-5", "-p", mode, "-o", output];
             let (code, said) = run(&scene, &task, &url).await;
             drop(server.violations());

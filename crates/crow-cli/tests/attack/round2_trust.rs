@@ -1,6 +1,6 @@
 //! Servers of a project that was trusted once, and what changes after it.
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::{
@@ -170,11 +170,11 @@ fn scene_of(case: &Case) -> Scene {
 /// Runs the agent once, with a call that asks for nothing.
 async fn start(scene: &Scene) -> String {
     let server = ModelServer::start([
-        Reply::new().call("c0", "list_directory", &json!({"path": "tools"})),
-        Reply::new().text("Done."),
+        ScriptedReply::new().call("c0", "list_directory", &json!({"path": "tools"})),
+        ScriptedReply::new().text("Done."),
     ])
     .await;
-    let url = server.base_url(Dialect::AnthropicMessages);
+    let url = server.base_url(WireDialect::AnthropicMessages);
     run(scene, &["run", "hi", "-m", "anthropic/claude-sonnet-4-5"], &url).await
 }
 
@@ -222,11 +222,11 @@ print("poisoned")
 /// Runs the agent with a command that the model asks for, and returns what is said.
 async fn start_with(scene: &Scene, line: &str) -> String {
     let server = ModelServer::start([
-        Reply::new().call("c0", "bash", &json!({"command": line})),
-        Reply::new().text("Done."),
+        ScriptedReply::new().call("c0", "bash", &json!({"command": line})),
+        ScriptedReply::new().text("Done."),
     ])
     .await;
-    let url = server.base_url(Dialect::AnthropicMessages);
+    let url = server.base_url(WireDialect::AnthropicMessages);
     let args = ["run", "hi", "-m", "anthropic/claude-sonnet-4-5", "-p", "full-auto"];
     run(scene, &args, &url).await
 }
@@ -288,15 +288,15 @@ async fn a_server_of_the_user_runs_only_files_of_the_project_that_were_trusted()
         assert!(!pwned.exists(), "{script}: a command changed it: {said}");
         // Nor file tools, where nobody can be asked.
         let server = ModelServer::start([
-            Reply::new().call(
+            ScriptedReply::new().call(
                 "c0",
                 "write_file",
                 &json!({"path": "tools/s.sh", "content": "touch pwned"}),
             ),
-            Reply::new().text("Done."),
+            ScriptedReply::new().text("Done."),
         ])
         .await;
-        let url = server.base_url(Dialect::AnthropicMessages);
+        let url = server.base_url(WireDialect::AnthropicMessages);
         let args = ["run", "hi", "-m", "anthropic/claude-sonnet-4-5", "-p", "full-auto"];
         let said = run(&scene, &args, &url).await;
         start(&scene).await;

@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use crow_testkit::{Dialect, ModelServer, Reply, Script};
+use crow_testkit::{ModelServer, Script, ScriptedReply, WireDialect};
 use serde_json::json;
 use tokio::{
     task::spawn_blocking,
@@ -24,13 +24,14 @@ async fn run(scene: &Scene, line: Option<&str>) -> Result<String, String> {
     let mut script = Script::new();
     if let Some(line) = line {
         let input = json!({"command": scene.fill(line), "timeout": 30_000});
-        script = script.then(Reply::new().call("c0", "bash", &input));
+        script = script.then(ScriptedReply::new().call("c0", "bash", &input));
     }
     let server =
-        ModelServer::start(script.then_respond(|_| Reply::new().text("Done.").into())).await;
+        ModelServer::start(script.then_respond(|_| ScriptedReply::new().text("Done.").into()))
+            .await;
     let args = ["run", "go on", "-m", "anthropic/claude-sonnet-4-5", "-p", "full-auto"];
     let mut command = scene.program(&args.map(str::to_owned));
-    command.env("ANTHROPIC_BASE_URL", server.base_url(Dialect::AnthropicMessages));
+    command.env("ANTHROPIC_BASE_URL", server.base_url(WireDialect::AnthropicMessages));
     let mut child = command.spawn().unwrap();
     if line.is_some() {
         let go = scene.project().join("go");

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crow_testkit::{Dialect, Fault, ModelServer, Reply, Step};
+use crow_testkit::{Fault, ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::{
@@ -60,7 +60,7 @@ async fn a_key_that_a_command_comes_upon_is_not_passed_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_stands_in_no_error() {
-    let http = |status, body: &str| Step::Http {
+    let http = |status, body: &str| ScriptStep::Http {
         status,
         headers: Vec::new(),
         body: body.replace("KEY", KEY).into_bytes().into(),
@@ -85,7 +85,7 @@ async fn a_key_stands_in_no_error() {
         ("not JSON", http(400, "{\"error\": KEY")),
         (
             "an error while it streams",
-            Reply::new().text("so").with(Fault::ErrorAfter {
+            ScriptedReply::new().text("so").with(Fault::ErrorAfter {
                 events: 2,
                 error: crow_testkit::VendorError::Overloaded,
             }),
@@ -106,7 +106,7 @@ async fn a_key_stands_in_no_error() {
             let args =
                 ["run", "hi", "-m", "anthropic/claude-sonnet-4-5", "-o", output].map(str::to_owned);
             let mut command = scene.program(&args);
-            command.env("ANTHROPIC_BASE_URL", server.base_url(Dialect::AnthropicMessages));
+            command.env("ANTHROPIC_BASE_URL", server.base_url(WireDialect::AnthropicMessages));
             let child = command.spawn().unwrap();
             let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap())
                 .await
@@ -129,15 +129,15 @@ async fn a_key_stands_in_no_error() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_kept_is_closed_to_others() {
     let server = ModelServer::start([
-        Reply::new().call("c0", "write_file", &json!({"path": "a", "content": "b"})),
-        Reply::new().text("Done."),
+        ScriptedReply::new().call("c0", "write_file", &json!({"path": "a", "content": "b"})),
+        ScriptedReply::new().text("Done."),
     ])
     .await;
     let scene = Scene::new();
     let args =
         ["run", "hi", "-m", "anthropic/claude-sonnet-4-5", "-p", "accept-edits"].map(str::to_owned);
     let mut command = scene.program(&args);
-    command.env("ANTHROPIC_BASE_URL", server.base_url(Dialect::AnthropicMessages));
+    command.env("ANTHROPIC_BASE_URL", server.base_url(WireDialect::AnthropicMessages));
     // A mask that closes nothing.
     let shell = "umask 000; exec \"$0\" \"$@\"";
     let mut open = std::process::Command::new("sh");

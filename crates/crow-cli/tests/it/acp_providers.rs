@@ -6,7 +6,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Stdio},
 };
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
@@ -86,11 +86,11 @@ impl Editor {
     }
 
     /// Says that a provider is called at a server from now on.
-    fn set(&mut self, provider: &str, server: &ModelServer, dialect: Dialect) -> Value {
+    fn set(&mut self, provider: &str, server: &ModelServer, dialect: WireDialect) -> Value {
         let protocol = match dialect {
-            Dialect::AnthropicMessages => "anthropic",
-            Dialect::OpenAiResponses | Dialect::OpenAiChat => "openai",
-            Dialect::Gemini => "_gemini",
+            WireDialect::AnthropicMessages => "anthropic",
+            WireDialect::OpenAiResponses | WireDialect::OpenAiChat => "openai",
+            WireDialect::Gemini => "_gemini",
         };
         let params = json!({
             "providerId": provider,
@@ -129,11 +129,14 @@ impl Editor {
 }
 
 async fn server(words: &[&str]) -> ModelServer {
-    ModelServer::start(words.iter().map(|text| Reply::new().text(*text)).collect::<Vec<_>>()).await
+    ModelServer::start(
+        words.iter().map(|text| ScriptedReply::new().text(*text)).collect::<Vec<_>>(),
+    )
+    .await
 }
 
 fn place(server: &ModelServer) -> Place {
-    Place::new().with_server(server, Dialect::AnthropicMessages)
+    Place::new().with_server(server, WireDialect::AnthropicMessages)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -144,8 +147,8 @@ async fn an_open_session_goes_on_where_its_provider_was_set_to_and_no_key_goes_a
     let session = editor.session(&place);
     editor.prompt(&session, "first");
     let before = editor.current("anthropic");
-    assert_eq!(before["baseUrl"], first.base_url(Dialect::AnthropicMessages));
-    let set = editor.set("anthropic", &second, Dialect::AnthropicMessages);
+    assert_eq!(before["baseUrl"], first.base_url(WireDialect::AnthropicMessages));
+    let set = editor.set("anthropic", &second, WireDialect::AnthropicMessages);
     assert_eq!(set["result"], json!({}), "{set}");
     let end = editor.prompt(&session, "second");
     assert_eq!(end["result"]["stopReason"], "end_turn", "{end}");
@@ -167,9 +170,9 @@ async fn headers_show_neither_to_the_client_nor_in_the_log_nor_in_any_file() {
     let place = place(&first);
     let mut editor = Editor::start(&place, &["--model", MODEL]);
     let session = editor.session(&place);
-    editor.set("anthropic", &second, Dialect::AnthropicMessages);
+    editor.set("anthropic", &second, WireDialect::AnthropicMessages);
     let current = editor.current("anthropic");
-    let base_url = second.base_url(Dialect::AnthropicMessages);
+    let base_url = second.base_url(WireDialect::AnthropicMessages);
     assert_eq!(current, json!({ "apiType": "anthropic", "baseUrl": base_url }));
     editor.prompt(&session, &format!("use {TOKEN}"));
     let refused = json!({
@@ -220,7 +223,7 @@ async fn a_disabled_provider_is_not_asked_until_it_is_set_again() {
     });
     let chosen = editor.request("session/set_config_option", &chosen);
     assert_eq!(chosen["error"]["code"], -32602, "{chosen}");
-    editor.set("anthropic", &server, Dialect::AnthropicMessages);
+    editor.set("anthropic", &server, WireDialect::AnthropicMessages);
     let end = editor.prompt(&session, "third");
     assert_eq!(end["result"]["stopReason"], "end_turn", "{end}");
     editor.leave();
@@ -235,7 +238,7 @@ async fn without_any_key_a_provider_that_was_set_is_asked() {
     let params = json!({ "cwd": place.project(""), "mcpServers": [] });
     let refused = editor.request("session/new", &params);
     assert_eq!(refused["error"]["code"], -32000, "{refused}");
-    editor.set("openai-chat", &server, Dialect::OpenAiChat);
+    editor.set("openai-chat", &server, WireDialect::OpenAiChat);
     let session = editor.session(&place);
     editor.prompt(&session, "hi");
     assert_eq!(editor.words(), "Hello.");
@@ -249,12 +252,12 @@ async fn another_process_knows_nothing_of_what_was_chosen() {
     let (first, second) = (server(&["One."]).await, server(&[]).await);
     let place = place(&first);
     let mut editor = Editor::start(&place, &["--model", MODEL]);
-    editor.set("anthropic", &second, Dialect::AnthropicMessages);
+    editor.set("anthropic", &second, WireDialect::AnthropicMessages);
     editor.request("providers/disable", &json!({ "providerId": "openai" }));
     editor.leave();
     let mut editor = Editor::start(&place, &["--model", MODEL]);
     let current = editor.current("anthropic");
-    assert_eq!(current["baseUrl"], first.base_url(Dialect::AnthropicMessages));
+    assert_eq!(current["baseUrl"], first.base_url(WireDialect::AnthropicMessages));
     assert_ne!(editor.current("openai"), Value::Null);
     let session = editor.session(&place);
     editor.prompt(&session, "first");
@@ -267,7 +270,7 @@ async fn another_process_knows_nothing_of_what_was_chosen() {
 async fn after_a_logout_an_open_session_sends_the_key_no_more() {
     let server = server(&["One.", "Two."]).await;
     let mut place = Place::new();
-    place.set("ANTHROPIC_BASE_URL", &server.base_url(Dialect::AnthropicMessages));
+    place.set("ANTHROPIC_BASE_URL", &server.base_url(WireDialect::AnthropicMessages));
     place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
     let mut editor = Editor::start(&place, &["--model", MODEL]);
     let session = editor.session(&place);
@@ -288,7 +291,7 @@ async fn after_a_logout_an_open_session_sends_the_key_no_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_model_of_a_key_is_offered_once() {
     let server = server(&[]).await;
-    let place = Place::new().with_server(&server, Dialect::OpenAiResponses);
+    let place = Place::new().with_server(&server, WireDialect::OpenAiResponses);
     for (model, offered) in [("openai/gpt-5", "openai/"), ("openai-chat/gpt-5", "openai-chat/")] {
         let mut editor = Editor::start(&place, &["--model", model]);
         let params = json!({ "cwd": place.project(""), "mcpServers": [] });

@@ -2,7 +2,7 @@
 
 use std::{fs, time::Instant};
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::Value;
 
 use crate::{
@@ -114,8 +114,8 @@ async fn two_hundred_agents_do_not_hold_up_a_start() {
 
 #[tokio::test]
 async fn a_broken_agent_holds_up_nobody_who_does_not_ask_for_it() {
-    let server = ModelServer::start([Reply::new().text("hello")]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     configured(&place, "agents/base/broken.toml", "[agent\n");
     let ran = place.run(&["run", "hi"]).await;
     assert_eq!(ran.exited(0).out, "hello\n");

@@ -3,7 +3,8 @@
 use std::{fs, process::Command};
 
 use crow_testkit::{
-    Dialect, Fault, Gate, ModelServer, Reply, Script, Step, VendorError, wait_until,
+    Fault, ModelServer, Script, ScriptStep, ScriptedReply, StreamGate, VendorError, WireDialect,
+    wait_until,
 };
 use serde_json::json;
 
@@ -17,23 +18,24 @@ async fn opened(place: &Place) -> Terminal {
     terminal
 }
 
-async fn with_replies<const N: usize>(replies: [Step; N]) -> (ModelServer, Place) {
+async fn with_replies<const N: usize>(replies: [ScriptStep; N]) -> (ModelServer, Place) {
     let server = ModelServer::start(replies).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     (server, place)
 }
 
-fn held(text: &str, gate: &Gate) -> Step {
-    Reply::new().text(text).with(Fault::StallAfter { events: 3, gate: gate.clone() })
+fn held(text: &str, gate: &StreamGate) -> ScriptStep {
+    ScriptedReply::new().text(text).with(Fault::StallAfter { events: 3, gate: gate.clone() })
 }
 
-fn writes(id: &str, path: &str) -> Reply {
-    Reply::new().call(id, "write_file", &json!({"path": path, "content": "x\n"}))
+fn writes(id: &str, path: &str) -> ScriptedReply {
+    ScriptedReply::new().call(id, "write_file", &json!({"path": path, "content": "x\n"}))
 }
 
 #[tokio::test]
 async fn a_greeting_of_a_few_lines_a_prompt_and_its_answer() {
-    let (server, place) = with_replies([Reply::new().text("Good day to you.").into()]).await;
+    let (server, place) =
+        with_replies([ScriptedReply::new().text("Good day to you.").into()]).await;
     let mut terminal = opened(&place).await;
     let greeting = terminal.screen();
     assert!(greeting.trim_end().lines().count() <= 5, "{greeting}");
@@ -57,10 +59,12 @@ async fn a_greeting_of_a_few_lines_a_prompt_and_its_answer() {
 
 #[tokio::test]
 async fn words_typed_while_the_agent_works_reach_it_and_do_not_garble_its_answer() {
-    let gate = Gate::new();
-    let (server, place) =
-        with_replies([held("one two three four", &gate), Reply::new().text("and five").into()])
-            .await;
+    let gate = StreamGate::new();
+    let (server, place) = with_replies([
+        held("one two three four", &gate),
+        ScriptedReply::new().text("and five").into(),
+    ])
+    .await;
     let mut terminal = opened(&place).await;
     terminal.keys("count\r");
     gate.reached(1).await;
@@ -82,9 +86,9 @@ async fn words_typed_while_the_agent_works_reach_it_and_do_not_garble_its_answer
 async fn a_yes_holds_for_one_call() {
     let command = json!({"command": "echo x >> a.txt"});
     let (server, place) = with_replies([
-        Reply::new().call("c1", "bash", &command).into(),
-        Reply::new().call("c2", "bash", &command).into(),
-        Reply::new().text("Both were tried.").into(),
+        ScriptedReply::new().call("c1", "bash", &command).into(),
+        ScriptedReply::new().call("c2", "bash", &command).into(),
+        ScriptedReply::new().text("Both were tried.").into(),
     ])
     .await;
     let mut terminal = opened(&place).await;
@@ -107,15 +111,15 @@ async fn a_yes_holds_for_one_call() {
 #[tokio::test]
 async fn a_yes_for_the_session_is_not_asked_for_again_also_after_a_resume() {
     let call = |id: &str, command: &str| {
-        Reply::new().call(id, "bash", &json!({"command": command})).into()
+        ScriptedReply::new().call(id, "bash", &json!({"command": command})).into()
     };
     let (server, place) = with_replies([
         call("c1", "cargo check --quiet > /dev/null"),
         call("c2", "cargo check --offline; echo ran > b.txt"),
         call("c3", "cargo check --offline; true"),
-        Reply::new().text("All were tried.").into(),
+        ScriptedReply::new().text("All were tried.").into(),
         call("c4", "cargo check --version"),
-        Reply::new().text("Once more.").into(),
+        ScriptedReply::new().text("Once more.").into(),
     ])
     .await;
     let mut terminal = opened(&place).await;
@@ -149,9 +153,10 @@ async fn a_yes_for_the_session_is_not_asked_for_again_also_after_a_resume() {
 
 #[tokio::test]
 async fn words_from_before_a_question_are_not_its_answer() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     let call = writes("c1", "a.txt").with(Fault::StallAfter { events: 1, gate: gate.clone() });
-    let (server, place) = with_replies([call, Reply::new().text("I leave it.").into()]).await;
+    let (server, place) =
+        with_replies([call, ScriptedReply::new().text("I leave it.").into()]).await;
     let mut terminal = opened(&place).await;
     terminal.keys("write\r");
     gate.reached(1).await;
@@ -182,7 +187,8 @@ async fn words_from_before_a_question_are_not_its_answer() {
 #[tokio::test]
 async fn an_interrupt_withdraws_the_question_and_the_chat_goes_on() {
     let (server, place) =
-        with_replies([writes("c1", "a.txt").into(), Reply::new().text("Again.").into()]).await;
+        with_replies([writes("c1", "a.txt").into(), ScriptedReply::new().text("Again.").into()])
+            .await;
     let mut terminal = opened(&place).await;
     terminal.keys("write\r");
     terminal.shows("n and why:").await;
@@ -200,7 +206,8 @@ async fn an_interrupt_withdraws_the_question_and_the_chat_goes_on() {
 #[tokio::test]
 async fn a_second_interrupt_while_the_agent_stops_leaves_with_130() {
     let command = json!({"command": "trap '' TERM INT; touch started; sleep 600"});
-    let (_server, place) = with_replies([Reply::new().call("c1", "bash", &command).into()]).await;
+    let (_server, place) =
+        with_replies([ScriptedReply::new().call("c1", "bash", &command).into()]).await;
     let mut terminal = Terminal::start(&place, &["-m", MODEL, "-p", "full-auto"], 80, "xterm");
     terminal.prompts("").await;
     terminal.keys("wait\r");
@@ -229,7 +236,7 @@ async fn at_the_prompt_the_first_interrupt_clears_and_the_second_leaves() {
 
 #[tokio::test]
 async fn a_signal_to_end_restores_the_terminal_at_the_prompt_and_at_work() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     let (_server, place) = with_replies([held("one two three", &gate)]).await;
     for at_work in [false, true] {
         let mut terminal = opened(&place).await;
@@ -247,7 +254,7 @@ async fn a_signal_to_end_restores_the_terminal_at_the_prompt_and_at_work() {
 async fn on_forty_columns_no_line_is_broken_by_the_terminal() {
     let (server, place) = with_replies([
         writes("c1", "a.txt").into(),
-        Reply::new().text("Done, as far as I can see.").into(),
+        ScriptedReply::new().text("Done, as far as I can see.").into(),
     ])
     .await;
     let mut terminal = Terminal::start(&place, &["-m", MODEL], 40, "xterm-256color");
@@ -270,7 +277,8 @@ async fn on_forty_columns_no_line_is_broken_by_the_terminal() {
 #[tokio::test]
 async fn a_terminal_that_understands_nothing_gets_plain_lines() {
     let (server, place) =
-        with_replies([writes("c1", "a.txt").into(), Reply::new().text("Written.").into()]).await;
+        with_replies([writes("c1", "a.txt").into(), ScriptedReply::new().text("Written.").into()])
+            .await;
     let mut terminal = Terminal::start(&place, &["-m", MODEL], 80, "dumb");
     terminal.prompts("").await;
     terminal.keys("write\r");
@@ -287,7 +295,7 @@ async fn a_terminal_that_understands_nothing_gets_plain_lines() {
 
 #[tokio::test]
 async fn commands_show_and_set_and_what_is_not_one_is_told_to_the_agent() {
-    let (server, place) = with_replies([Reply::new().text("I see.").into()]).await;
+    let (server, place) = with_replies([ScriptedReply::new().text("I see.").into()]).await;
     let mut terminal = opened(&place).await;
     terminal.keys("/permissions read-only\r");
     terminal.shows("permissions: read-only").await;
@@ -308,7 +316,7 @@ async fn commands_show_and_set_and_what_is_not_one_is_told_to_the_agent() {
 
 #[tokio::test]
 async fn a_paste_of_three_lines_is_one_prompt() {
-    let (server, place) = with_replies([Reply::new().text("Three lines.").into()]).await;
+    let (server, place) = with_replies([ScriptedReply::new().text("Three lines.").into()]).await;
     let mut terminal = opened(&place).await;
     terminal.keys("\u{1b}[200~first\rsecond\rthird\u{1b}[201~");
     terminal.shows("third").await;
@@ -323,9 +331,12 @@ async fn a_paste_of_three_lines_is_one_prompt() {
 
 #[tokio::test]
 async fn a_long_paste_stands_on_the_line_in_a_few_words_and_is_sent_whole() {
-    let gate = Gate::new();
-    let (server, place) =
-        with_replies([held("one two three four", &gate), Reply::new().text("Long.").into()]).await;
+    let gate = StreamGate::new();
+    let (server, place) = with_replies([
+        held("one two three four", &gate),
+        ScriptedReply::new().text("Long.").into(),
+    ])
+    .await;
     let mut terminal = opened(&place).await;
     let lines = |name: &str| {
         let lines: Vec<String> = (0..300).map(|line| format!("{name} {line}\r")).collect();
@@ -356,10 +367,12 @@ async fn a_long_paste_stands_on_the_line_in_a_few_words_and_is_sent_whole() {
 
 #[tokio::test]
 async fn lines_that_are_typed_ahead_of_an_enter_reach_the_agent() {
-    let gate = Gate::new();
-    let (server, place) =
-        with_replies([held("one two three four", &gate), Reply::new().text("and five").into()])
-            .await;
+    let gate = StreamGate::new();
+    let (server, place) = with_replies([
+        held("one two three four", &gate),
+        ScriptedReply::new().text("and five").into(),
+    ])
+    .await;
     let mut terminal = opened(&place).await;
     terminal.keys("count\ralso X\ralso Y\rand a ha");
     gate.reached(1).await;
@@ -374,13 +387,13 @@ async fn lines_that_are_typed_ahead_of_an_enter_reach_the_agent() {
 
 #[tokio::test]
 async fn of_a_paste_that_the_terminal_does_not_mark_no_line_is_lost_and_no_character_cut() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     // On a busy machine the paste comes in several pieces, which may be told one after the other.
     let script = Script::new()
         .then(held("one two three four", &gate))
-        .then_respond(|_| Reply::new().text("all read").into());
+        .then_respond(|_| ScriptedReply::new().text("all read").into());
     let server = ModelServer::start(script).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let mut terminal = opened(&place).await;
     let lines: Vec<_> =
         (1..=40).map(|line| format!("{line} 日本語の長い行がここにあります。")).collect();
@@ -400,10 +413,12 @@ async fn of_a_paste_that_the_terminal_does_not_mark_no_line_is_lost_and_no_chara
 
 #[tokio::test]
 async fn words_for_which_there_is_no_room_are_named_and_stay_on_the_line() {
-    let gate = Gate::new();
-    let (server, place) =
-        with_replies([held("one two three four", &gate), Reply::new().text("All read.").into()])
-            .await;
+    let gate = StreamGate::new();
+    let (server, place) = with_replies([
+        held("one two three four", &gate),
+        ScriptedReply::new().text("All read.").into(),
+    ])
+    .await;
     let mut terminal = opened(&place).await;
     terminal.keys("count\r");
     gate.reached(1).await;
@@ -440,7 +455,8 @@ async fn commands_that_are_typed_ahead_run_one_after_another() {
 #[tokio::test]
 async fn after_a_stop_and_on_ctrl_l_the_whole_question_is_shown_again() {
     let (server, place) =
-        with_replies([writes("c1", "a.txt").into(), Reply::new().text("Written.").into()]).await;
+        with_replies([writes("c1", "a.txt").into(), ScriptedReply::new().text("Written.").into()])
+            .await;
     let mut terminal = opened(&place).await;
     terminal.keys("write\r");
     terminal.shows("n and why:").await;
@@ -466,9 +482,9 @@ async fn after_a_stop_and_on_ctrl_l_the_whole_question_is_shown_again() {
 #[tokio::test]
 async fn a_session_is_gone_on_with_and_left_for_another() {
     let (server, place) = with_replies([
-        Reply::new().text("first answer").into(),
-        Reply::new().text("second answer").into(),
-        Reply::new().text("third answer").into(),
+        ScriptedReply::new().text("first answer").into(),
+        ScriptedReply::new().text("second answer").into(),
+        ScriptedReply::new().text("third answer").into(),
     ])
     .await;
     place.run(&["run", "begin here", "-m", MODEL, "--session-id", "mine"]).await.exited(0);
@@ -493,11 +509,11 @@ async fn a_session_is_gone_on_with_and_left_for_another() {
 #[tokio::test]
 async fn an_error_of_the_provider_is_shown_and_the_chat_goes_on() {
     let server = ModelServer::start([
-        Step::Error(VendorError::Authentication),
-        Step::from(Reply::new().text("Now it works.")),
+        ScriptStep::Error(VendorError::Authentication),
+        ScriptStep::from(ScriptedReply::new().text("Now it works.")),
     ])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let mut terminal = opened(&place).await;
     terminal.keys("hello\r");
     terminal.shows("failed").await.prompts("").await;
@@ -511,8 +527,8 @@ async fn an_error_of_the_provider_is_shown_and_the_chat_goes_on() {
 #[tokio::test]
 async fn prompts_are_kept_for_this_user_alone_but_those_with_a_leading_blank() {
     let (server, place) = with_replies([
-        Reply::new().text("one answer").into(),
-        Reply::new().text("two answers").into(),
+        ScriptedReply::new().text("one answer").into(),
+        ScriptedReply::new().text("two answers").into(),
     ])
     .await;
     let mut terminal = opened(&place).await;
@@ -534,7 +550,7 @@ async fn prompts_are_kept_for_this_user_alone_but_those_with_a_leading_blank() {
 
 #[tokio::test]
 async fn a_resized_terminal_is_filled_anew() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     let (server, place) = with_replies([held("one two three", &gate)]).await;
     let mut terminal = opened(&place).await;
     terminal.resize(30);
@@ -574,7 +590,7 @@ async fn without_a_key_one_screen_says_how_to_get_going() {
 
 #[tokio::test]
 async fn an_interrupt_gives_words_back_that_the_agent_has_not_read() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     let (server, place) = with_replies([held("one two three four", &gate)]).await;
     let mut terminal = opened(&place).await;
     terminal.keys("count\r");
@@ -591,7 +607,7 @@ async fn an_interrupt_gives_words_back_that_the_agent_has_not_read() {
 
 #[tokio::test]
 async fn a_backslash_at_the_end_goes_on_in_a_further_line() {
-    let (server, place) = with_replies([Reply::new().text("Two lines.").into()]).await;
+    let (server, place) = with_replies([ScriptedReply::new().text("Two lines.").into()]).await;
     let mut terminal = opened(&place).await;
     terminal.keys("one\\\r");
     terminal.sees("the backslash", |screen| screen.contains("> one\\")).await;
@@ -607,14 +623,14 @@ async fn a_backslash_at_the_end_goes_on_in_a_further_line() {
 async fn a_question_shows_where_a_link_leads_and_what_cannot_be_seen() {
     let (server, place) = with_replies([
         writes("c1", "notes.txt").into(),
-        Reply::new()
+        ScriptedReply::new()
             .call(
                 "c2",
                 "bash",
                 &json!({"command": "echo\u{a0}safe\u{202e} \u{1b}[8m; rm\u{200b} -rf x\rls"}),
             )
             .into(),
-        Reply::new().text("It was refused.").into(),
+        ScriptedReply::new().text("It was refused.").into(),
     ])
     .await;
     std::os::unix::fs::symlink(place.home("profile"), place.project("notes.txt")).unwrap();

@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use crow_testkit::{Dialect, ModelServer, Reply, Step};
+use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::{program::Place, terminal::Terminal};
 
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 
-async fn with_replies<const N: usize>(replies: [Step; N]) -> (ModelServer, Place) {
+async fn with_replies<const N: usize>(replies: [ScriptStep; N]) -> (ModelServer, Place) {
     let server = ModelServer::start(replies).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     (server, place)
 }
 
@@ -23,7 +23,7 @@ async fn opened(place: &Place) -> Terminal {
 
 #[tokio::test]
 async fn a_prompt_in_a_file_is_a_command_of_the_chat() {
-    let (server, place) = with_replies([Reply::new().text("Good day, Ada.").into()]).await;
+    let (server, place) = with_replies([ScriptedReply::new().text("Good day, Ada.").into()]).await;
     let folder = place.home(".config/crow-agent/prompts/commands");
     fs::create_dir_all(&folder).unwrap();
     let text = "---\ndescription: greets somebody\nargument-hint: NAME\n---\nGreet $1 politely.\n";
@@ -43,8 +43,8 @@ async fn a_prompt_in_a_file_is_a_command_of_the_chat() {
 async fn a_mode_that_is_set_in_the_chat_holds_from_the_next_prompt_on() {
     let done = json!({"summary": "I looked at it."});
     let (server, place) = with_replies([
-        Reply::new().text("It is written.").into(),
-        Reply::new().call("c1", "task_complete", &done).into(),
+        ScriptedReply::new().text("It is written.").into(),
+        ScriptedReply::new().call("c1", "task_complete", &done).into(),
     ])
     .await;
     let mut terminal = opened(&place).await;
@@ -67,7 +67,7 @@ async fn a_mode_that_is_set_in_the_chat_holds_from_the_next_prompt_on() {
 
 #[tokio::test]
 async fn a_session_is_exported_as_markdown() {
-    let (server, place) = with_replies([Reply::new().text("Good day.").into()]).await;
+    let (server, place) = with_replies([ScriptedReply::new().text("Good day.").into()]).await;
     place.run(&["run", "say something", "-m", MODEL]).await.exited(0);
     let exported = place.run(&["sessions", "export", &place.id()]).await;
     let text = &exported.exited(0).out;
@@ -79,7 +79,7 @@ async fn a_session_is_exported_as_markdown() {
 
 #[tokio::test]
 async fn a_script_does_the_same_whatever_was_chosen_in_a_chat() {
-    let (server, place) = with_replies([Reply::new().text("Good day.").into()]).await;
+    let (server, place) = with_replies([ScriptedReply::new().text("Good day.").into()]).await;
     let mut terminal = opened(&place).await;
     terminal.keys("/agents PLAN\r");
     terminal.shows("agent: PLAN").await.prompts("").await;

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command, time::Instant};
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 
 use crate::program::{Place, finish};
 
@@ -98,8 +98,8 @@ async fn bash_completes_models_agents_providers_and_servers() {
 
 #[tokio::test]
 async fn bash_completes_sessions_the_last_used_first() {
-    let server = ModelServer::start([Reply::new().text("Done.")]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let server = ModelServer::start([ScriptedReply::new().text("Done.")]).await;
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     place.run(&["run", "say done", "-m", "anthropic/claude-test"]).await.exited(0);
     let id = place.id();
     let begin = &id[..id.len() - 4];

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use crow_testkit::{Dialect, ModelServer, Reply, Step};
+use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use serde_json::{Value, json};
 
 use crate::{
@@ -27,8 +27,8 @@ fn repository(place: &Place) {
     git(&["commit", "-qm", "first"]);
 }
 
-fn call(id: &str, tool: &str, arguments: &Value) -> Step {
-    Reply::new().call(id, tool, arguments).into()
+fn call(id: &str, tool: &str, arguments: &Value) -> ScriptStep {
+    ScriptedReply::new().call(id, tool, arguments).into()
 }
 
 fn configure(place: &Place, text: &str) {
@@ -98,7 +98,7 @@ async fn the_reviewer_of_build_smart_repairs_the_bug_that_the_primary_left() {
 async fn people_see_who_speaks_and_what_the_reviewer_says() {
     let (server, place) = place([
         call("s", "submit_for_review", &json!({"summary": "Nothing was to do."})),
-        Reply::new().text("sum.sh is missing.").into(),
+        ScriptedReply::new().text("sum.sh is missing.").into(),
         call("w", "write_file", &json!({"path": "sum.sh", "content": "echo 6\n"})),
         call("s2", "submit_for_review", &json!({"summary": "Written."})),
         call("t", "task_complete", &json!({"summary": "It is there."})),
@@ -181,14 +181,14 @@ async fn the_models_of_the_command_line_are_those_that_are_asked() {
 
 #[tokio::test]
 async fn an_agent_that_names_its_model_needs_no_default_one() {
-    let server = ModelServer::start([Step::from(Reply::new().text("Hello."))]).await;
+    let server = ModelServer::start([ScriptStep::from(ScriptedReply::new().text("Hello."))]).await;
     let place = Place::new();
     let write = |name: &str, text: &str| {
         let path = place.home(".config/crow-agent").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    let url = server.base_url(Dialect::AnthropicMessages);
+    let url = server.base_url(WireDialect::AnthropicMessages);
     write(
         "providers/work.toml",
         &format!(
@@ -229,7 +229,7 @@ async fn a_session_goes_on_with_the_agent_that_it_was_opened_with() {
         call("t", "task_complete", &json!({"summary": "fine"})),
         call("s2", "submit_for_review", &json!({"summary": "two"})),
         call("t2", "task_complete", &json!({"summary": "fine again"})),
-        Reply::new().text("Alone.").into(),
+        ScriptedReply::new().text("Alone.").into(),
     ])
     .await;
     let run = |args: &[&str]| {
@@ -262,9 +262,9 @@ async fn a_session_goes_on_with_the_agent_that_it_was_opened_with() {
 #[tokio::test]
 async fn what_agents_say_to_each_other_stands_in_order_where_stdout_is_a_pipe() {
     let (server, place) = place([
-        Reply::new().text("How about a hash map?").into(),
-        Reply::new().text("Almost: the order matters.").into(),
-        Reply::new().text("Then a tree.").into(),
+        ScriptedReply::new().text("How about a hash map?").into(),
+        ScriptedReply::new().text("Almost: the order matters.").into(),
+        ScriptedReply::new().text("Then a tree.").into(),
         call("t", "task_complete", &json!({"summary": "A tree it is."})),
     ])
     .await;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::{Value, json};
 
 use crate::program::Place;
@@ -12,12 +12,16 @@ const MODEL: &str = "anthropic/claude-test";
 /// A session that made a file, and a server with an answer more.
 async fn place() -> (Place, ModelServer) {
     let server = ModelServer::start([
-        Reply::new().call("c1", "write_file", &json!({"path": "new.txt", "content": "made\n"})),
-        Reply::new().text("it is made"),
-        Reply::new().text("I go on"),
+        ScriptedReply::new().call(
+            "c1",
+            "write_file",
+            &json!({"path": "new.txt", "content": "made\n"}),
+        ),
+        ScriptedReply::new().text("it is made"),
+        ScriptedReply::new().text("I go on"),
     ])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     place.run(&["run", "make a file", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
     (place, server)
 }
@@ -83,7 +87,8 @@ async fn a_session_without_its_header_is_listed_with_a_mark_and_repaired() {
 
 /// A session of two agents whose header is lost and was repaired, and a server with answers for another run of both.
 async fn repaired_judge(older_log: bool) -> (Place, ModelServer) {
-    let call = |id: &str, tool: &str| Reply::new().call(id, tool, &json!({"summary": "fine"}));
+    let call =
+        |id: &str, tool: &str| ScriptedReply::new().call(id, tool, &json!({"summary": "fine"}));
     let server = ModelServer::start([
         call("s", "submit_for_review"),
         call("t", "task_complete"),
@@ -91,7 +96,7 @@ async fn repaired_judge(older_log: bool) -> (Place, ModelServer) {
         call("t2", "task_complete"),
     ])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let args = ["run", "-a", "BUILD-JUDGE", "-m", MODEL, "-p", "read-only", "one"];
     place.run(&args).await.exited(0);
     let id = place.root();

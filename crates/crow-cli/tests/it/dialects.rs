@@ -1,31 +1,31 @@
 //! A real bug is fixed through each wire format.
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::program::{Place, holds};
 
 /// The model's side: look, mend, check, finish. Thinking and parallel calls included.
-fn script(dialect: Dialect) -> Vec<Reply> {
-    let thought = |reply: Reply| match dialect {
-        Dialect::OpenAiChat => reply,
-        Dialect::AnthropicMessages | Dialect::OpenAiResponses | Dialect::Gemini => {
+fn script(dialect: WireDialect) -> Vec<ScriptedReply> {
+    let thought = |reply: ScriptedReply| match dialect {
+        WireDialect::OpenAiChat => reply,
+        WireDialect::AnthropicMessages | WireDialect::OpenAiResponses | WireDialect::Gemini => {
             reply.thinking("I look first.", "c2lnbmF0dXJl")
         }
     };
     let fix = json!({"path": "largest.sh", "old_string": "sort -r |", "new_string": "sort -rn |"});
     vec![
-        thought(Reply::new())
+        thought(ScriptedReply::new())
             .text("I look at it.")
             .call("call_1", "read_file", &json!({"path": "largest.sh"}))
             .call("call_2", "bash", &json!({"command": "sh check.sh"})),
-        thought(Reply::new()).call("call_3", "edit_file", &fix),
-        Reply::new().text("Now the check.").call(
+        thought(ScriptedReply::new()).call("call_3", "edit_file", &fix),
+        ScriptedReply::new().text("Now the check.").call(
             "call_4",
             "bash",
             &json!({"command": "sh check.sh"}),
         ),
-        Reply::new().call(
+        ScriptedReply::new().call(
             "call_5",
             "task_complete",
             &json!({"summary": "Numbers are compared as numbers now."}),
@@ -33,7 +33,7 @@ fn script(dialect: Dialect) -> Vec<Reply> {
     ]
 }
 
-async fn fixes_the_bug(dialect: Dialect, model: &str) {
+async fn fixes_the_bug(dialect: WireDialect, model: &str) {
     let server = ModelServer::start(script(dialect)).await;
     let place = Place::with_bug().with_server(&server, dialect);
     assert!(!place.check().status.success());
@@ -63,20 +63,20 @@ async fn fixes_the_bug(dialect: Dialect, model: &str) {
 
 #[tokio::test]
 async fn a_bug_is_fixed_through_anthropic_messages() {
-    fixes_the_bug(Dialect::AnthropicMessages, "anthropic/claude-test").await;
+    fixes_the_bug(WireDialect::AnthropicMessages, "anthropic/claude-test").await;
 }
 
 #[tokio::test]
 async fn a_bug_is_fixed_through_openai_responses() {
-    fixes_the_bug(Dialect::OpenAiResponses, "openai/gpt-test").await;
+    fixes_the_bug(WireDialect::OpenAiResponses, "openai/gpt-test").await;
 }
 
 #[tokio::test]
 async fn a_bug_is_fixed_through_chat_completions() {
-    fixes_the_bug(Dialect::OpenAiChat, "openai-chat/gpt-test").await;
+    fixes_the_bug(WireDialect::OpenAiChat, "openai-chat/gpt-test").await;
 }
 
 #[tokio::test]
 async fn a_bug_is_fixed_through_gemini() {
-    fixes_the_bug(Dialect::Gemini, "gemini/gemini-test").await;
+    fixes_the_bug(WireDialect::Gemini, "gemini/gemini-test").await;
 }

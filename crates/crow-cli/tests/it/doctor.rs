@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 
 use crate::program::Place;
 
@@ -120,9 +120,9 @@ async fn doctor_finds_files_that_cannot_be_used_servers_and_untrusted_projects()
 
 #[tokio::test]
 async fn doctor_says_whether_a_local_server_may_have_prompts() {
-    let server = ModelServer::start(Vec::<Reply>::new()).await;
+    let server = ModelServer::start(Vec::<ScriptedReply>::new()).await;
     let mut place = place();
-    let url = server.base_url(Dialect::OpenAiChat);
+    let url = server.base_url(WireDialect::OpenAiChat);
     let address = url.trim_start_matches("http://").trim_end_matches("/v1");
     place.set("OLLAMA_HOST", address);
     let out = doctor(&place).await;

@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crow_testkit::{Dialect, ModelServer, Reply, Step, VendorError, refused_base_url};
+use crow_testkit::{
+    ModelServer, ScriptStep, ScriptedReply, VendorError, WireDialect, refused_base_url,
+};
 use serde_json::json;
 
 use crate::{config::configured, program::Place};
@@ -74,7 +76,7 @@ async fn a_wrong_key_in_a_provider_file_is_shown_with_its_place() {
 async fn a_dead_endpoint_is_told_at_once_and_given_up_within_ten_seconds() {
     let mut place = nowhere();
     place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
-    place.set("ANTHROPIC_BASE_URL", &refused_base_url(Dialect::AnthropicMessages).await);
+    place.set("ANTHROPIC_BASE_URL", &refused_base_url(WireDialect::AnthropicMessages).await);
     let begun = Instant::now();
     let ran = place.run(&["run", "hello", "-m", MODEL, "-o", "json"]).await;
     let result = ran.exited(4).result();
@@ -87,8 +89,8 @@ async fn a_dead_endpoint_is_told_at_once_and_given_up_within_ten_seconds() {
 
 #[tokio::test]
 async fn a_rejected_key_exits_with_three_and_is_not_shown() {
-    let server = ModelServer::start([Step::Error(VendorError::Authentication)]).await;
-    let place = nowhere().with_server(&server, Dialect::AnthropicMessages);
+    let server = ModelServer::start([ScriptStep::Error(VendorError::Authentication)]).await;
+    let place = nowhere().with_server(&server, WireDialect::AnthropicMessages);
     let ran = place.run(&["run", "hello", "-m", MODEL]).await;
     ran.exited(3);
     assert!(!ran.err.contains("sk-test-0123456789"), "{}", ran.err);
@@ -97,8 +99,8 @@ async fn a_rejected_key_exits_with_three_and_is_not_shown() {
 
 #[tokio::test]
 async fn an_unknown_model_exits_with_two() {
-    let server = ModelServer::start([Step::Error(VendorError::ModelNotFound)]).await;
-    let place = nowhere().with_server(&server, Dialect::OpenAiResponses);
+    let server = ModelServer::start([ScriptStep::Error(VendorError::ModelNotFound)]).await;
+    let place = nowhere().with_server(&server, WireDialect::OpenAiResponses);
     let ran = place.run(&["run", "hello", "-m", "openai/no-such-model"]).await;
     assert!(
         ran.exited(2).err.contains("no-such-model") || ran.err.contains("model"),
@@ -111,10 +113,11 @@ async fn an_unknown_model_exits_with_two() {
 #[tokio::test]
 async fn the_step_limit_exits_with_five() {
     let look = |n: u32| {
-        Reply::new().call(format!("c{n}"), "bash", &json!({"command": format!("echo {n}")}))
+        ScriptedReply::new().call(format!("c{n}"), "bash", &json!({"command": format!("echo {n}")}))
     };
-    let server = ModelServer::start([look(1), look(2), Reply::new().text("half done")]).await;
-    let place = nowhere().with_server(&server, Dialect::AnthropicMessages);
+    let server =
+        ModelServer::start([look(1), look(2), ScriptedReply::new().text("half done")]).await;
+    let place = nowhere().with_server(&server, WireDialect::AnthropicMessages);
     let ran =
         place.run(&["run", "count", "-m", MODEL, "-p", "full-auto", "--max-steps", "2"]).await;
     assert_eq!(ran.exited(5).out, "half done\n");
@@ -124,12 +127,15 @@ async fn the_step_limit_exits_with_five() {
 #[tokio::test]
 async fn a_model_that_reads_the_same_file_for_ever_is_stopped() {
     let read = |number: usize| {
-        let call =
-            Reply::new().call(format!("call-{number}"), "read_file", &json!({"path": "a.txt"}));
-        Step::from(call)
+        let call = ScriptedReply::new().call(
+            format!("call-{number}"),
+            "read_file",
+            &json!({"path": "a.txt"}),
+        );
+        ScriptStep::from(call)
     };
     let server = ModelServer::start((0..40).map(read).collect::<Vec<_>>()).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     fs::write(place.project("a.txt"), "one\ntwo\n").unwrap();
     let ran = place.run(&["run", "look", "-m", MODEL, "-o", "json"]).await;
     let steps = ran.exited(5).lines().iter().filter(|line| line["type"] == "step_complete").count();
@@ -139,8 +145,8 @@ async fn a_model_that_reads_the_same_file_for_ever_is_stopped() {
 
 #[tokio::test]
 async fn a_data_folder_that_cannot_be_written_is_named() {
-    let server = ModelServer::start(Vec::<Reply>::new()).await;
-    let mut place = nowhere().with_server(&server, Dialect::AnthropicMessages);
+    let server = ModelServer::start(Vec::<ScriptedReply>::new()).await;
+    let mut place = nowhere().with_server(&server, WireDialect::AnthropicMessages);
     fs::write(place.home("file"), "").unwrap();
     let data = place.home("file/data");
     place.set("XDG_DATA_HOME", data.to_str().unwrap());
@@ -175,8 +181,9 @@ async fn an_empty_prompt_is_refused() {
 #[tokio::test]
 async fn escape_sequences_of_the_model_do_not_reach_the_terminal() {
     let server =
-        ModelServer::start([Reply::new().text("safe \u{1b}]0;owned\u{7} \u{202e}text")]).await;
-    let place = nowhere().with_server(&server, Dialect::AnthropicMessages);
+        ModelServer::start([ScriptedReply::new().text("safe \u{1b}]0;owned\u{7} \u{202e}text")])
+            .await;
+    let place = nowhere().with_server(&server, WireDialect::AnthropicMessages);
     let ran = place.run(&["run", "hello", "-m", MODEL]).await;
     assert!(
         !ran.exited(0).out.contains('\u{1b}') && !ran.out.contains('\u{202e}'),
@@ -189,12 +196,12 @@ async fn escape_sequences_of_the_model_do_not_reach_the_terminal() {
 #[tokio::test]
 async fn an_unknown_model_is_warned_of_once_per_session_with_the_file_to_write() {
     let server = ModelServer::start([
-        Reply::new().text("one"),
-        Reply::new().text("two"),
-        Reply::new().text("three"),
+        ScriptedReply::new().text("one"),
+        ScriptedReply::new().text("two"),
+        ScriptedReply::new().text("three"),
     ])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let unknown = "its window and its price are unknown";
     let file = place.home(".config/crow-agent/providers/anthropic.toml");
     let file = format!("in {}, a new file", file.display());

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::program::{Place, feed};
@@ -10,15 +10,15 @@ use crate::program::{Place, feed};
 #[tokio::test]
 async fn the_loop_of_the_example_asks_answers_its_calls_and_saves_its_session() {
     let server = ModelServer::start([
-        Reply::new()
+        ScriptedReply::new()
             .text("I write it.")
             .call("c1", "write_file", &json!({"path": "new.txt", "content": "one\n"}))
             .call("c2", "bash", &json!({"command": "git push origin main"})),
-        Reply::new().call("c3", "bash", &json!({"command": "make new.txt"})),
-        Reply::new().text("It says one."),
+        ScriptedReply::new().call("c3", "bash", &json!({"command": "make new.txt"})),
+        ScriptedReply::new().text("It says one."),
     ])
     .await;
-    let place = Place::with_bug().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::with_bug().with_server(&server, WireDialect::AnthropicMessages);
     let model = "anthropic/claude-sonnet-4-5";
     // The first question is answered with yes, the second with a word for the model.
     let ran = feed(place.example("coder_agent", &[model, "write it"]), "y\nnot now\n").await;

@@ -1,12 +1,12 @@
 //! What is shown and exported of a session.
 
-use crow_testkit::{Reply, Step};
+use crow_testkit::{ScriptStep, ScriptedReply};
 use serde_json::json;
 
 use crate::undo_place::{MODEL, bash, place};
 
-fn call(id: &str, tool: &str, summary: &str) -> Step {
-    Reply::new().call(id, tool, &json!({ "summary": summary })).into()
+fn call(id: &str, tool: &str, summary: &str) -> ScriptStep {
+    ScriptedReply::new().call(id, tool, &json!({ "summary": summary })).into()
 }
 
 #[tokio::test]
@@ -14,7 +14,7 @@ async fn a_session_is_shown_and_exported_with_outputs_reviews_tokens_and_money()
     let (server, place) = place([
         bash("c1", "echo made > new.txt; echo printed-$((40+2))"),
         call("s1", "submit_for_review", "It is made."),
-        Reply::new().text("The second line is missing.").into(),
+        ScriptedReply::new().text("The second line is missing.").into(),
         bash("c2", "echo more >> new.txt; echo printed-$((40+3))"),
         call("s2", "submit_for_review", "It is longer."),
         bash("c3", "wc -l new.txt; echo seen-$((40+4))"),

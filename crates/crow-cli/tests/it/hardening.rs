@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::program::{Place, Ran, finish};
@@ -45,11 +45,11 @@ async fn a_command_reads_neither_environment_nor_memory_of_the_agent_and_no_core
     let look = "cat /proc/$PPID/environ | tr '\\0' '\\n'; head -c 1 /proc/$PPID/mem; ls /proc/$PPID/fd; \
                 cat /proc/$PPID/limits; tr '\\0' '\\n' < /proc/$$/environ; id -u; true";
     let server = ModelServer::start([
-        Reply::new().call("c1", "bash", &json!({ "command": look })),
-        Reply::new().text("seen"),
+        ScriptedReply::new().call("c1", "bash", &json!({ "command": look })),
+        ScriptedReply::new().text("seen"),
     ])
     .await;
-    let mut place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let mut place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     // Not a secret by its name, so that redaction does not hide that it was read.
     place.set("CANARY", "in-the-environment");
     place.set("LANG", "C.UTF-8");

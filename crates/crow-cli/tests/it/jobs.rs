@@ -14,7 +14,7 @@ use crow_core::{
 };
 use crow_runtime::RuntimeConfig;
 use crow_testkit::{
-    Dialect, Fault, Gate, ModelServer, NamedPipe, Reply,
+    Fault, ModelServer, NamedPipe, ScriptedReply, StreamGate, WireDialect,
     harness::{AgentHarness, HarnessOptions},
     scripted::{ScriptedModel, call, reply, text},
     wait_until,
@@ -136,12 +136,12 @@ async fn no_job_outlives_the_program() {
     let job = json!({"command": JOB, "run_in_background": true});
     let wait = json!({"command": UNTIL_IT_RUNS});
     let server = ModelServer::start([
-        Reply::new().call("c1", "bash", &job),
-        Reply::new().call("c2", "bash", &wait),
-        Reply::new().text("it runs"),
+        ScriptedReply::new().call("c1", "bash", &job),
+        ScriptedReply::new().call("c2", "bash", &wait),
+        ScriptedReply::new().text("it runs"),
     ])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     place.run(&["run", "start it", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
     assert!(!is_at_work(&place));
     server.finish().await.unwrap();
@@ -153,11 +153,11 @@ async fn no_job_outlives_a_program_that_is_ended() {
         let job = json!({"command": JOB, "run_in_background": true});
         let wait = json!({"command": format!("{UNTIL_IT_RUNS}; sleep 603")});
         let server = ModelServer::start([
-            Reply::new().call("c1", "bash", &job),
-            Reply::new().call("c2", "bash", &wait),
+            ScriptedReply::new().call("c1", "bash", &job),
+            ScriptedReply::new().call("c2", "bash", &wait),
         ])
         .await;
-        let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+        let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
         let child = place.start(&["run", "start it", "-m", MODEL, "-p", "full-auto"]);
         wait_until(|| place.project("started").exists()).await;
         signal(name, child.id());
@@ -173,11 +173,11 @@ async fn a_program_that_is_killed_takes_its_jobs_and_commands_with_it() {
     let command = "trap '' TERM; echo $$ > command; touch started; while :; do sleep 1; done";
     let wait = json!({"command": format!("{UNTIL_IT_RUNS}; rm started; {command}")});
     let server = ModelServer::start([
-        Reply::new().call("c1", "bash", &job),
-        Reply::new().call("c2", "bash", &wait),
+        ScriptedReply::new().call("c1", "bash", &job),
+        ScriptedReply::new().call("c2", "bash", &wait),
     ])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let mut child = place.start(&["run", "start it", "-m", MODEL, "-p", "full-auto"]);
     wait_until(|| place.project("command").exists() && place.project("started").exists()).await;
     assert!(is_at_work(&place));
@@ -193,7 +193,7 @@ async fn a_program_that_is_killed_takes_its_jobs_and_commands_with_it() {
 
 /// Runs a command that writes what it sees of some variables.
 async fn seen_by_commands(place: Place, server: ModelServer) -> String {
-    let place = place.with_server(&server, Dialect::AnthropicMessages);
+    let place = place.with_server(&server, WireDialect::AnthropicMessages);
     place.run(&["run", "look", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
     server.finish().await.unwrap();
     fs::read_to_string(place.project("seen")).unwrap()
@@ -204,8 +204,8 @@ async fn commands_see_what_the_login_shell_exports_only_where_no_shell_started_t
     for (level, expected) in [(None, "login::\n"), (Some("1"), "given::\n")] {
         let command = "echo $CARGO_HOME:$ACME_LOGIN:$ANTHROPIC_API_KEY > seen";
         let server = ModelServer::start([
-            Reply::new().call("c1", "bash", &json!({"command": command})),
-            Reply::new().text("done"),
+            ScriptedReply::new().call("c1", "bash", &json!({"command": command})),
+            ScriptedReply::new().text("done"),
         ])
         .await;
         let mut place = Place::new();
@@ -224,12 +224,13 @@ async fn commands_see_what_the_login_shell_exports_only_where_no_shell_started_t
 
 #[tokio::test]
 async fn what_a_job_changed_after_its_call_is_told_as_the_jobs_and_undone() {
-    let gate = Gate::new();
-    let held =
-        Reply::new().text("It builds.").with(Fault::StallAfter { events: 1, gate: gate.clone() });
+    let gate = StreamGate::new();
+    let held = ScriptedReply::new()
+        .text("It builds.")
+        .with(Fault::StallAfter { events: 1, gate: gate.clone() });
     let command = "read line < go; echo built > out; echo > done; exec sleep 1000";
     let input = json!({"command": command, "run_in_background": true});
-    let start = Reply::new().call("c1", "bash", &input).into();
+    let start = ScriptedReply::new().call("c1", "bash", &input).into();
     let (_server, place) = undo_place::place([start, held]).await;
     let [go, done] = ["go", "done"].map(|name| NamedPipe::at(&place.project(name)));
     let running = place.start(&["run", "build", "-m", undo_place::MODEL, "-p", "full-auto"]);
@@ -249,13 +250,14 @@ async fn what_a_job_changed_after_its_call_is_told_as_the_jobs_and_undone() {
 }
 
 /// Kills the program when its job has written to a file of the project.
-async fn kill_beside_a_job(next: Reply) -> (ModelServer, Place) {
-    let gate = Gate::new();
-    let held =
-        Reply::new().text("It builds.").with(Fault::StallAfter { events: 1, gate: gate.clone() });
+async fn kill_beside_a_job(next: ScriptedReply) -> (ModelServer, Place) {
+    let gate = StreamGate::new();
+    let held = ScriptedReply::new()
+        .text("It builds.")
+        .with(Fault::StallAfter { events: 1, gate: gate.clone() });
     let command = "read line < go; echo built > out; echo > done; exec sleep 1000";
     let input = json!({"command": command, "run_in_background": true});
-    let start = Reply::new().call("c1", "bash", &input).into();
+    let start = ScriptedReply::new().call("c1", "bash", &input).into();
     let (server, place) = undo_place::place([start, held, next.into()]).await;
     let [go, done] = ["go", "done"].map(|name| NamedPipe::at(&place.project(name)));
     let mut running = place.start(&["run", "build", "-m", undo_place::MODEL, "-p", "full-auto"]);
@@ -270,7 +272,7 @@ async fn kill_beside_a_job(next: Reply) -> (ModelServer, Place) {
 
 #[tokio::test]
 async fn what_a_job_changed_before_it_was_killed_with_the_program_is_undone_by_force() {
-    let (_server, place) = kill_beside_a_job(Reply::new().text("Never asked.")).await;
+    let (_server, place) = kill_beside_a_job(ScriptedReply::new().text("Never asked.")).await;
     let id = place.id();
     let changes = said(&place, &["sessions", "show", &id, "--changes"], 0).await;
     assert!(changes.contains("job: read"), "{changes}");
@@ -287,7 +289,7 @@ async fn what_a_job_changed_before_it_was_killed_with_the_program_is_undone_by_f
 
 #[tokio::test]
 async fn a_session_that_goes_on_records_what_a_killed_job_changed_and_nothing_later() {
-    let (_server, place) = kill_beside_a_job(Reply::new().text("I see.")).await;
+    let (_server, place) = kill_beside_a_job(ScriptedReply::new().text("I see.")).await;
     let id = place.id();
     place.run(&["run", "go on", "--resume", &id, "-p", "full-auto"]).await.exited(0);
     fs::write(place.project("later"), "mine\n").unwrap();

@@ -1,6 +1,6 @@
 //! Model servers of this machine that were found and not named.
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 
 use crate::{program::Place, terminal::Terminal};
 
@@ -10,7 +10,7 @@ fn place(server: &ModelServer) -> Place {
     for name in ["LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
         place.set(name, "127.0.0.1:9");
     }
-    let url = server.base_url(Dialect::OpenAiChat);
+    let url = server.base_url(WireDialect::OpenAiChat);
     let address = url.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
     place.set("OLLAMA_HOST", &address);
     place
@@ -18,7 +18,11 @@ fn place(server: &ModelServer) -> Place {
 
 #[tokio::test]
 async fn a_server_that_was_only_found_gets_no_prompt_where_nobody_can_be_asked() {
-    let server = ModelServer::start([Reply::new().text("hello"), Reply::new().text("hello")]).await;
+    let server = ModelServer::start([
+        ScriptedReply::new().text("hello"),
+        ScriptedReply::new().text("hello"),
+    ])
+    .await;
     let place = place(&server);
     let ran = place.run(&["run", "the secret plan"]).await;
     assert!(ran.exited(3).err.contains("a model server was found at http://"), "{}", ran.err);
@@ -38,7 +42,11 @@ async fn a_server_that_was_only_found_gets_no_prompt_where_nobody_can_be_asked()
 
 #[tokio::test]
 async fn a_server_that_was_found_is_asked_about_once_at_a_terminal() {
-    let server = ModelServer::start([Reply::new().text("hello"), Reply::new().text("again")]).await;
+    let server = ModelServer::start([
+        ScriptedReply::new().text("hello"),
+        ScriptedReply::new().text("again"),
+    ])
+    .await;
     let place = place(&server);
     for answer in ["\r", "n\r"] {
         let mut terminal = Terminal::start(&place, &["run", "hi"], 100, "xterm-256color");

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
-use crow_testkit::{Dialect, ModelServer, RecordedRequest, Reply};
+use crow_testkit::{ModelServer, RecordedRequest, ScriptedReply, WireDialect};
 
 use crate::{
     program::{Place, holds},
@@ -15,7 +15,7 @@ const KEY: &str = "sk-stored-0123456789";
 /// A place whose provider is the server, without a key.
 fn place_at(server: &ModelServer) -> Place {
     let mut place = Place::new();
-    place.set("ANTHROPIC_BASE_URL", &server.base_url(Dialect::AnthropicMessages));
+    place.set("ANTHROPIC_BASE_URL", &server.base_url(WireDialect::AnthropicMessages));
     for name in ["OLLAMA_HOST", "LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
         place.set(name, "127.0.0.1:9");
     }
@@ -36,7 +36,7 @@ fn mode(path: &std::path::Path) -> u32 {
 
 #[tokio::test]
 async fn a_key_is_stored_used_and_forgotten() {
-    let server = ModelServer::start([Reply::new().text("hello")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let place = place_at(&server);
     let ran = place.run_with_input(&["login", "anthropic"], KEY).await;
     assert!(ran.exited(2).err.contains("--yes"), "{}", ran.err);
@@ -61,12 +61,12 @@ async fn a_key_is_stored_used_and_forgotten() {
 #[tokio::test]
 async fn a_stored_key_is_not_sent_to_another_place() {
     let (own, evil) = (
-        ModelServer::start(Vec::<Reply>::new()).await,
-        ModelServer::start(Vec::<Reply>::new()).await,
+        ModelServer::start(Vec::<ScriptedReply>::new()).await,
+        ModelServer::start(Vec::<ScriptedReply>::new()).await,
     );
     let mut place = place_at(&own);
     place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
-    place.set("ANTHROPIC_BASE_URL", &evil.base_url(Dialect::AnthropicMessages));
+    place.set("ANTHROPIC_BASE_URL", &evil.base_url(WireDialect::AnthropicMessages));
     for args in [&["run", "hi", "-m", MODEL][..], &["run", "hi"]] {
         let ran = place.run(args).await;
         let told = &ran.exited(2).err;
@@ -78,7 +78,7 @@ async fn a_stored_key_is_not_sent_to_another_place() {
 
 #[tokio::test]
 async fn a_variable_goes_before_the_stored_key() {
-    let server = ModelServer::start([Reply::new().text("hello")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let mut place = place_at(&server);
     place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
     place.set("ANTHROPIC_API_KEY", "sk-variable-0123456789");
@@ -88,7 +88,7 @@ async fn a_variable_goes_before_the_stored_key() {
 
 #[tokio::test]
 async fn a_file_that_others_can_read_or_that_is_broken_is_refused_and_stays() {
-    let server = ModelServer::start([Reply::new().text("hello")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let mut place = place_at(&server);
     place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
     fs::set_permissions(file(&place), fs::Permissions::from_mode(0o644)).unwrap();

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::program::Place;
@@ -27,7 +27,7 @@ fn write(path: &Path, text: &str) {
 }
 
 fn place(server: &ModelServer) -> Place {
-    let place = Place::new().with_server(server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(server, WireDialect::AnthropicMessages);
     write(&place.home("server.sh"), SERVER);
     place
 }
@@ -41,8 +41,11 @@ fn configure(place: &Place, more: &str) {
     write(&place.home(".config/crow-agent/config.toml"), &text);
 }
 
-fn calls() -> [Reply; 2] {
-    [Reply::new().call("c1", TOOL, &json!({"q": "x"})), Reply::new().text("It is found.")]
+fn calls() -> [ScriptedReply; 2] {
+    [
+        ScriptedReply::new().call("c1", TOOL, &json!({"q": "x"})),
+        ScriptedReply::new().text("It is found."),
+    ]
 }
 
 #[tokio::test]
@@ -86,7 +89,7 @@ async fn a_call_is_refused_where_nobody_is_asked_unless_a_rule_names_the_server(
 #[tokio::test]
 async fn a_project_starts_no_server_before_it_is_trusted() {
     let server = ModelServer::start(
-        [Reply::new().text("hello")].into_iter().chain(calls()).collect::<Vec<_>>(),
+        [ScriptedReply::new().text("hello")].into_iter().chain(calls()).collect::<Vec<_>>(),
     )
     .await;
     let place = place(&server);
@@ -110,7 +113,7 @@ async fn a_project_starts_no_server_before_it_is_trusted() {
 
 #[tokio::test]
 async fn a_server_whose_program_changed_is_not_started_until_it_is_trusted_again() {
-    let script = ["first", "second", "third"].map(|text| Reply::new().text(text));
+    let script = ["first", "second", "third"].map(|text| ScriptedReply::new().text(text));
     let server = ModelServer::start(script).await;
     let place = place(&server);
     write(&place.project("tools/server.sh"), SERVER);
@@ -138,7 +141,7 @@ async fn a_server_whose_program_changed_is_not_started_until_it_is_trusted_again
 
 #[tokio::test]
 async fn a_project_gets_no_variables_of_the_user() {
-    let server = ModelServer::start([Reply::new().text("hello")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let place = place(&server);
     let file = r#"{"mcpServers": {"x": {"command": "touch", "args": ["${ANTHROPIC_API_KEY}"]}}}"#;
     write(&place.project(".mcp.json"), file);
@@ -150,7 +153,7 @@ async fn a_project_gets_no_variables_of_the_user() {
 
 #[tokio::test]
 async fn a_server_that_fails_is_told_of_and_the_run_goes_on() {
-    let server = ModelServer::start([Reply::new().text("hello")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let place = place(&server);
     configure(
         &place,
@@ -241,8 +244,8 @@ async fn a_test_of_a_server_that_says_nothing_names_what_it_waits_for() {
 
 #[tokio::test]
 async fn the_model_is_not_named_while_tools_are_waited_for() {
-    let server = ModelServer::start([Reply::new().text("hello")]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     hung(&place, "5s");
     let ran = place.run(&["run", "hi", "-m", "anthropic/claude-test"]).await;
     let err = &ran.exited(0).err;

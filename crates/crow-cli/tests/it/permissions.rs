@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::{Value, json};
 
 use crate::{program::Place, terminal::Terminal, undo_place};
@@ -106,18 +106,18 @@ async fn rules_that_cannot_be_read_keep_everything_from_running() {
 #[tokio::test]
 async fn a_run_without_a_terminal_runs_what_a_rule_allows_and_nothing_else() {
     let server = ModelServer::start([
-        Reply::new().call("c1", "bash", &json!({"command": "sh check.sh"})).call(
+        ScriptedReply::new().call("c1", "bash", &json!({"command": "sh check.sh"})).call(
             "c2",
             "bash",
             &json!({"command": "sh check.sh; touch made"}),
         ),
-        Reply::new().text("So it is."),
+        ScriptedReply::new().text("So it is."),
     ])
     .await;
     let rules = r#"{"version": 1, "rules": [
       {"id": "check", "matcher": {"command_prefix": ["sh", "check.sh"]}, "decision": "allow"}
     ]}"#;
-    let place = with_rules(rules).with_server(&server, Dialect::AnthropicMessages);
+    let place = with_rules(rules).with_server(&server, WireDialect::AnthropicMessages);
     let ran = place.run(&["run", "check it", "--output", "json"]).await;
     server.finish().await.unwrap();
     let ends: Vec<Value> = ran
@@ -132,15 +132,15 @@ async fn a_run_without_a_terminal_runs_what_a_rule_allows_and_nothing_else() {
 
 #[tokio::test]
 async fn what_was_allowed_for_the_session_can_be_taken_back_for_good() {
-    let call = |id: &str| Reply::new().call(id, "bash", &json!({"command": "cargo check"}));
+    let call = |id: &str| ScriptedReply::new().call(id, "bash", &json!({"command": "cargo check"}));
     let server = ModelServer::start([
         call("c1"),
-        Reply::new().text("It was tried."),
+        ScriptedReply::new().text("It was tried."),
         call("c2"),
-        Reply::new().text("It was refused."),
+        ScriptedReply::new().text("It was refused."),
     ])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let model = "anthropic/claude-sonnet-4-5";
     let mut terminal = Terminal::start(&place, &["-m", model], 80, "xterm-256color");
     terminal.prompts("").await;
@@ -216,9 +216,9 @@ async fn a_line_that_begins_with_the_name_of_a_tool_is_explained_as_a_command() 
 #[tokio::test]
 async fn a_rule_that_refuses_is_named_with_its_file_and_no_mode_is_offered() {
     for (decision, verb) in [("deny", "forbids"), ("ask_user", "asks about")] {
-        let call = Reply::new().call("c1", "bash", &json!({"command": "git push"}));
-        let server = ModelServer::start([call, Reply::new().text("I cannot.")]).await;
-        let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+        let call = ScriptedReply::new().call("c1", "bash", &json!({"command": "git push"}));
+        let server = ModelServer::start([call, ScriptedReply::new().text("I cannot.")]).await;
+        let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
         let rules = json!({"version": 1, "rules": [
             {"id": "no-push", "matcher": {"command_prefix": ["git", "push"]}, "decision": decision},
         ]});
@@ -238,15 +238,15 @@ async fn a_rule_that_refuses_is_named_with_its_file_and_no_mode_is_offered() {
 #[tokio::test]
 async fn the_last_line_of_unverified_work_names_what_was_refused_or_failed() {
     let edit = json!({"path": "a.txt", "old_string": "nowhere", "new_string": "x"});
-    let step = Reply::new().call("c1", "edit_file", &edit).call(
+    let step = ScriptedReply::new().call("c1", "edit_file", &edit).call(
         "c2",
         "bash",
         &json!({"command": "ls nothing-there"}),
     );
-    let again = Reply::new().call("c3", "bash", &json!({"command": "touch made"}));
-    let done = Reply::new().call("c4", "task_complete", &json!({"summary": "All done."}));
+    let again = ScriptedReply::new().call("c3", "bash", &json!({"command": "touch made"}));
+    let done = ScriptedReply::new().call("c4", "task_complete", &json!({"summary": "All done."}));
     let server = ModelServer::start([step, again, done]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     fs::write(place.project("a.txt"), "a\n").unwrap();
     let ran = place.run(&["run", "do it", "-m", undo_place::MODEL, "-p", "accept-edits"]).await;
     ran.exited(0);

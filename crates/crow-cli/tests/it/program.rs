@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crow_testkit::{Dialect, ModelServer};
+use crow_testkit::{ModelServer, WireDialect};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -47,11 +47,11 @@ impl Place {
     }
 
     /// Points a provider at the server and gives it a key.
-    pub(crate) fn with_server(mut self, server: &ModelServer, dialect: Dialect) -> Self {
+    pub(crate) fn with_server(mut self, server: &ModelServer, dialect: WireDialect) -> Self {
         let name = match dialect {
-            Dialect::AnthropicMessages => "ANTHROPIC",
-            Dialect::OpenAiResponses | Dialect::OpenAiChat => "OPENAI",
-            Dialect::Gemini => "GEMINI",
+            WireDialect::AnthropicMessages => "ANTHROPIC",
+            WireDialect::OpenAiResponses | WireDialect::OpenAiChat => "OPENAI",
+            WireDialect::Gemini => "GEMINI",
         };
         self.set(&format!("{name}_API_KEY"), "sk-test-0123456789");
         self.set(&format!("{name}_BASE_URL"), &server.base_url(dialect));

@@ -1,6 +1,6 @@
 //! What agents ask the user, at a terminal and without one.
 
-use crow_testkit::{Dialect, ModelServer, Reply, Step};
+use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -8,19 +8,19 @@ use crate::{program::Place, terminal::Terminal};
 
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 
-async fn with_replies<const N: usize>(replies: [Step; N]) -> (ModelServer, Place) {
+async fn with_replies<const N: usize>(replies: [ScriptStep; N]) -> (ModelServer, Place) {
     let server = ModelServer::start(replies).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     (server, place)
 }
 
-fn asks() -> Step {
+fn asks() -> ScriptStep {
     let input = json!({"question": "Which database?", "choices": ["SQLite", "PostgreSQL"]});
-    Reply::new().call("c1", "ask_user", &input).into()
+    ScriptedReply::new().call("c1", "ask_user", &input).into()
 }
 
-fn says(text: &str) -> Step {
-    Reply::new().text(text).into()
+fn says(text: &str) -> ScriptStep {
+    ScriptedReply::new().text(text).into()
 }
 
 async fn chat(place: &Place) -> Terminal {
@@ -123,8 +123,8 @@ async fn a_session_killed_while_it_asked_goes_on_with_the_question_closed() {
 /// Says that it runs, and goes on until it is let through.
 const WAITING: &str = "touch ready; while [ ! -e go ]; do sleep 0.02; done";
 
-fn waits() -> Step {
-    Reply::new().call("c1", "bash", &json!({ "command": WAITING })).into()
+fn waits() -> ScriptStep {
+    ScriptedReply::new().call("c1", "bash", &json!({ "command": WAITING })).into()
 }
 
 /// Saves a file that starts programs while the command runs.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crow_testkit::{Dialect, ModelServer, Reply};
+use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::program::{Place, holds};
@@ -12,23 +12,23 @@ const KEY: &str = "sk-test-0123456789";
 const TOKEN: &str = "ghp_canary/0123+456789=";
 
 fn with_token(server: &ModelServer) -> Place {
-    let mut place = Place::new().with_server(server, Dialect::AnthropicMessages);
+    let mut place = Place::new().with_server(server, WireDialect::AnthropicMessages);
     place.set("MY_DEPLOY_TOKEN", TOKEN);
     place
 }
 
-fn bash(id: &str, command: &str) -> Reply {
-    Reply::new().call(id, "bash", &json!({ "command": command }))
+fn bash(id: &str, command: &str) -> ScriptedReply {
+    ScriptedReply::new().call(id, "bash", &json!({ "command": command }))
 }
 
 #[tokio::test]
 async fn a_secret_reaches_neither_the_model_nor_the_log_nor_any_output() {
     let encoded = "Z2hwX2NhbmFyeS8wMTIzKzQ1Njc4OT0";
     let server = ModelServer::start([
-        Reply::new().call("c1", "read_file", &json!({"path": ".env"})),
+        ScriptedReply::new().call("c1", "read_file", &json!({"path": ".env"})),
         bash("c2", "cat .env; base64 -w0 token; sleep 0.2; cat halves >&2"),
         bash("c3", &format!("echo {TOKEN} > written; exit 3")),
-        Reply::new().text(format!("The token is {TOKEN}, the key {KEY}.")),
+        ScriptedReply::new().text(format!("The token is {TOKEN}, the key {KEY}.")),
     ])
     .await;
     let place = with_token(&server);
@@ -60,7 +60,7 @@ async fn a_secret_reaches_neither_the_model_nor_the_log_nor_any_output() {
 #[tokio::test]
 async fn a_file_with_a_secret_is_edited_and_keeps_it() {
     let edit = |id: &str, old: &str, new: &str| {
-        Reply::new().call(
+        ScriptedReply::new().call(
             id,
             "edit_file",
             &json!({"path": ".env", "old_string": old, "new_string": new}),
@@ -68,16 +68,16 @@ async fn a_file_with_a_secret_is_edited_and_keeps_it() {
     };
     let mark = "[redacted by crow]";
     let server = ModelServer::start([
-        Reply::new().call("c1", "read_file", &json!({"path": ".env"})),
+        ScriptedReply::new().call("c1", "read_file", &json!({"path": ".env"})),
         edit("c2", "PORT=1", "PORT=2"),
         edit("c3", &format!("TOKEN={mark}\nPORT=2"), &format!("TOKEN={mark}\nPORT=3")),
-        Reply::new().call(
+        ScriptedReply::new().call(
             "c4",
             "write_file",
             &json!({"path": ".env", "content": format!("TOKEN={mark}\nPORT=4\n")}),
         ),
         bash("c5", &format!("echo 'TOKEN={mark}' > .env")),
-        Reply::new().text("done"),
+        ScriptedReply::new().text("done"),
     ])
     .await;
     let place = with_token(&server);

@@ -2,7 +2,9 @@
 
 use std::{fs, process::Stdio};
 
-use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step, wait_until};
+use crow_testkit::{
+    Fault, ModelServer, ScriptStep, ScriptedReply, StreamGate, WireDialect, wait_until,
+};
 use serde_json::json;
 
 use crate::program::{Place, feed, finish};
@@ -12,12 +14,12 @@ const MODEL: &str = "anthropic/claude-test";
 #[tokio::test]
 async fn a_session_is_listed_shown_and_continued_by_a_second_process() {
     let server = ModelServer::start([
-        Reply::new().call("c1", "bash", &json!({"command": "echo from-the-tool"})),
-        Reply::new().text("first answer"),
-        Reply::new().text("second answer"),
+        ScriptedReply::new().call("c1", "bash", &json!({"command": "echo from-the-tool"})),
+        ScriptedReply::new().text("first answer"),
+        ScriptedReply::new().text("second answer"),
     ])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let ran = place.run(&["run", "say something", "-m", MODEL, "-p", "full-auto"]).await;
     assert_eq!(ran.exited(0).out, "first answer\n");
     let list = place.run(&["sessions", "list"]).await;
@@ -45,11 +47,11 @@ async fn a_session_is_listed_shown_and_continued_by_a_second_process() {
 #[tokio::test]
 async fn a_killed_run_is_continued_with_its_open_call_answered() {
     let server = ModelServer::start([
-        Reply::new().call("c1", "bash", &json!({"command": "touch started; sleep 600"})),
-        Reply::new().text("I go on"),
+        ScriptedReply::new().call("c1", "bash", &json!({"command": "touch started; sleep 600"})),
+        ScriptedReply::new().text("I go on"),
     ])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let mut child = place.start(&["run", "wait long", "-m", MODEL, "-p", "full-auto"]);
     wait_until(|| place.project("started").exists()).await;
     child.kill().unwrap();
@@ -63,8 +65,10 @@ async fn a_killed_run_is_continued_with_its_open_call_answered() {
 
 #[tokio::test]
 async fn a_torn_log_is_repaired_when_it_is_continued() {
-    let server = ModelServer::start([Reply::new().text("one"), Reply::new().text("two")]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let server =
+        ModelServer::start([ScriptedReply::new().text("one"), ScriptedReply::new().text("two")])
+            .await;
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     place.run(&["run", "first", "-m", MODEL]).await.exited(0);
     let log = place.session().join("history.jsonl");
     let mut text = fs::read(&log).unwrap();
@@ -77,10 +81,11 @@ async fn a_torn_log_is_repaired_when_it_is_continued() {
 
 #[tokio::test]
 async fn a_session_in_use_is_refused_with_the_process_that_uses_it() {
-    let gate = Gate::new();
-    let held = Reply::new().text("slow").with(Fault::StallAfter { events: 2, gate: gate.clone() });
+    let gate = StreamGate::new();
+    let held =
+        ScriptedReply::new().text("slow").with(Fault::StallAfter { events: 2, gate: gate.clone() });
     let server = ModelServer::start([held]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let first = place.start(&["run", "hold", "-m", MODEL, "--session-id", "mine"]);
     let pid = first.id();
     server.wait_for_request(0).await;
@@ -94,8 +99,8 @@ async fn a_session_in_use_is_refused_with_the_process_that_uses_it() {
 
 #[tokio::test]
 async fn an_id_of_ones_own_is_taken_once() {
-    let server = ModelServer::start([Reply::new().text("one")]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let server = ModelServer::start([ScriptedReply::new().text("one")]).await;
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     place.run(&["run", "first", "-m", MODEL, "--session-id", "mine"]).await.exited(0);
     let again = place.run(&["run", "second", "-m", MODEL, "--session-id", "mine"]).await;
     assert!(again.exited(2).err.contains("session mine exists already"), "{}", again.err);
@@ -107,8 +112,8 @@ async fn an_id_of_ones_own_is_taken_once() {
 
 #[tokio::test]
 async fn a_prompt_may_come_from_standard_input() {
-    let server = ModelServer::start([Reply::new().text("read")]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let server = ModelServer::start([ScriptedReply::new().text("read")]).await;
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let ran = place.run_with_input(&["run", "-", "-m", MODEL], "from a pipe").await;
     assert_eq!(ran.exited(0).out, "read\n");
     assert!(server.finish().await.unwrap()[0].body.to_string().contains("from a pipe"));
@@ -116,8 +121,10 @@ async fn a_prompt_may_come_from_standard_input() {
 
 #[tokio::test]
 async fn what_is_piped_beside_a_prompt_is_added_to_it() {
-    let server = ModelServer::start([Reply::new().text("read"), Reply::new().text("read")]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let server =
+        ModelServer::start([ScriptedReply::new().text("read"), ScriptedReply::new().text("read")])
+            .await;
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let ran = feed(place.command(&["run", "explain", "-m", MODEL]), "line one\n").await;
     assert_eq!(ran.exited(0).out, "read\n");
     // Who starts programs often leaves a pipe open and writes nothing.
@@ -140,11 +147,15 @@ async fn what_is_piped_beside_a_prompt_is_added_to_it() {
 #[tokio::test]
 async fn without_a_terminal_changes_are_refused_and_the_flag_is_named() {
     let server = ModelServer::start([
-        Step::from(Reply::new().call("c1", "write_file", &json!({"path": "a", "content": "x"}))),
-        Reply::new().text("I could not").into(),
+        ScriptStep::from(ScriptedReply::new().call(
+            "c1",
+            "write_file",
+            &json!({"path": "a", "content": "x"}),
+        )),
+        ScriptedReply::new().text("I could not").into(),
     ])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let ran = place.run(&["run", "write", "-m", MODEL, "-o", "json"]).await;
     let result = ran.exited(6).result();
     assert_eq!(result["refusals"][0]["tool"], "write_file");
@@ -156,8 +167,8 @@ async fn without_a_terminal_changes_are_refused_and_the_flag_is_named() {
 #[tokio::test]
 async fn a_closed_reader_ends_the_run() {
     let many = (0..2000).fold(String::new(), |text, n| text + &format!("word{n} "));
-    let server = ModelServer::start([Reply::new().text(&many)]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let server = ModelServer::start([ScriptedReply::new().text(&many)]).await;
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let mut child = place
         .command(&["run", "talk", "-m", MODEL, "-o", "json"])
         .stdout(Stdio::piped())
@@ -172,15 +183,15 @@ async fn a_closed_reader_ends_the_run() {
 #[tokio::test]
 async fn settings_that_start_programs_are_not_accepted_like_other_edits() {
     let server = ModelServer::start([
-        Reply::new().call(
+        ScriptedReply::new().call(
             "c1",
             "write_file",
             &json!({"path": ".git/hooks/pre-commit", "content": "x"}),
         ),
-        Reply::new().text("I could not"),
+        ScriptedReply::new().text("I could not"),
     ])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let ran = place.run(&["run", "write", "-m", MODEL, "-p", "accept-edits", "-o", "json"]).await;
     let result = ran.exited(6).result();
     let reason = result["refusals"][0]["reason"].as_str().unwrap();
@@ -191,9 +202,9 @@ async fn settings_that_start_programs_are_not_accepted_like_other_edits() {
 
 #[tokio::test]
 async fn without_an_id_the_last_session_of_the_directory_goes_on() {
-    let replies = ["First.", "Second.", "Third."].map(|text| Reply::new().text(text));
+    let replies = ["First.", "Second.", "Third."].map(|text| ScriptedReply::new().text(text));
     let server = ModelServer::start(replies).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let model = MODEL;
     let nobody = place.run(&["run", "--resume", "go on", "-m", model]).await;
     nobody.exited(2);
@@ -213,8 +224,8 @@ async fn without_an_id_the_last_session_of_the_directory_goes_on() {
 
 #[tokio::test]
 async fn the_list_tells_what_each_session_used() {
-    let server = ModelServer::start([Reply::new().text("Done.")]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let server = ModelServer::start([ScriptedReply::new().text("Done.")]).await;
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     place.run(&["run", "work", "-m", "anthropic/claude-sonnet-4-5"]).await.exited(0);
     let listed = place.run(&["sessions", "list", "-o", "json"]).await.exited(0).out.clone();
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
@@ -229,12 +240,12 @@ async fn the_list_tells_what_each_session_used() {
 #[tokio::test]
 async fn a_session_that_is_shown_names_the_command_that_was_refused() {
     let server = ModelServer::start([
-        Reply::new().call("c1", "bash", &json!({"command": "touch refused.txt"})),
-        Reply::new().call("c2", "write_file", &json!({"path": "b.txt", "content": "x"})),
-        Reply::new().text("I may not."),
+        ScriptedReply::new().call("c1", "bash", &json!({"command": "touch refused.txt"})),
+        ScriptedReply::new().call("c2", "write_file", &json!({"path": "b.txt", "content": "x"})),
+        ScriptedReply::new().text("I may not."),
     ])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     place.run(&["run", "write", "-m", MODEL]).await;
     let shown = place.run(&["sessions", "show", &place.id()]).await;
     for line in ["touch refused.txt  refused by policy", "write_file b.txt  refused by policy"] {

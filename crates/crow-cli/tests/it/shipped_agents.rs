@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, Step, wait_until};
+use crow_testkit::{
+    Fault, ModelServer, ScriptStep, ScriptedReply, StreamGate, WireDialect, wait_until,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -13,19 +15,19 @@ use crate::{
     undo_place::{MODEL, place},
 };
 
-fn call(id: &str, tool: &str, arguments: &Value) -> Step {
-    Reply::new().call(id, tool, arguments).into()
+fn call(id: &str, tool: &str, arguments: &Value) -> ScriptStep {
+    ScriptedReply::new().call(id, tool, arguments).into()
 }
 
-fn submits(id: &str, summary: &str) -> Step {
+fn submits(id: &str, summary: &str) -> ScriptStep {
     call(id, "submit_for_review", &json!({ "summary": summary }))
 }
 
-fn completes(id: &str) -> Step {
+fn completes(id: &str) -> ScriptStep {
     call(id, "task_complete", &json!({"summary": "It is done."}))
 }
 
-fn writes(id: &str, path: &str) -> Step {
+fn writes(id: &str, path: &str) -> ScriptStep {
     call(id, "write_file", &json!({"path": path, "content": "x\n"}))
 }
 
@@ -42,7 +44,7 @@ async fn plan_has_no_tool_that_writes_whatever_it_calls() {
     let (server, place) = place([
         writes("w", "made"),
         call("b", "bash", &json!({"command": "touch made"})),
-        Reply::new().text("1. Write the file.").into(),
+        ScriptedReply::new().text("1. Write the file.").into(),
     ])
     .await;
     let ran = place.run(&args("PLAN", "plan it")).await;
@@ -57,8 +59,12 @@ async fn plan_has_no_tool_that_writes_whatever_it_calls() {
 
 #[tokio::test]
 async fn build_loop_goes_on_until_the_agent_says_that_it_is_done() {
-    let (server, place) =
-        place([Reply::new().text("Half of it.").into(), writes("w", "made"), completes("t")]).await;
+    let (server, place) = place([
+        ScriptedReply::new().text("Half of it.").into(),
+        writes("w", "made"),
+        completes("t"),
+    ])
+    .await;
     let ran = place.run(&args("BUILD-LOOP", "do it")).await;
     assert_eq!(ran.exited(0).result()["outcome"], "completed");
     assert!(place.project("made").exists());
@@ -70,7 +76,7 @@ async fn build_loop_goes_on_until_the_agent_says_that_it_is_done() {
 async fn the_partner_of_build_chat_hears_a_submission_without_other_words() {
     let (server, place) = place([
         submits("s", "I wrote the parser."),
-        Reply::new().text("And its test?").into(),
+        ScriptedReply::new().text("And its test?").into(),
         submits("s2", "The test is there."),
         completes("t"),
     ])
@@ -93,10 +99,10 @@ async fn task_smart_works_and_is_reviewed_below_a_call_and_is_undone_with_it() {
         writes("w", "made"),
         submits("s", "made is there."),
         // The model that writes what the reviewer is told.
-        Reply::new().text("See that made is there.").into(),
+        ScriptedReply::new().text("See that made is there.").into(),
         writes("w2", "also"),
         completes("c"),
-        Reply::new().text("Both are there.").into(),
+        ScriptedReply::new().text("Both are there.").into(),
     ])
     .await;
     let ran = place.run(&args("BUILD-HITL", "do it")).await;
@@ -119,7 +125,7 @@ async fn task_smart_works_and_is_reviewed_below_a_call_and_is_undone_with_it() {
 #[tokio::test]
 async fn the_rounds_of_the_command_line_bound_a_run_that_is_sent_back() {
     let (server, place) =
-        place([submits("s", "ready"), Reply::new().text("No test.").into()]).await;
+        place([submits("s", "ready"), ScriptedReply::new().text("No test.").into()]).await;
     let mut args = args("BUILD-JUDGE", "do it").to_vec();
     args.extend(["--max-rounds", "1"]);
     let ran = place.run(&args).await;
@@ -132,11 +138,11 @@ async fn the_rounds_of_the_command_line_bound_a_run_that_is_sent_back() {
 #[tokio::test]
 async fn the_rounds_of_the_command_line_count_even_where_the_file_allows_fewer() {
     // BUILD-LOOP itself allows ten.
-    let mut script: Vec<Step> =
-        (1..=11).map(|n| Reply::new().text(format!("Part {n}.")).into()).collect();
+    let mut script: Vec<ScriptStep> =
+        (1..=11).map(|n| ScriptedReply::new().text(format!("Part {n}.")).into()).collect();
     script.push(completes("t"));
     let server = ModelServer::start(script).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let mut args = args("BUILD-LOOP", "do it").to_vec();
     args.extend(["--max-rounds", "20"]);
     assert_eq!(place.run(&args).await.exited(0).result()["outcome"], "completed");
@@ -161,8 +167,10 @@ async fn an_interrupt_during_a_review_ends_with_130_and_leaves_no_process() {
 
 #[tokio::test]
 async fn an_interrupt_while_a_reviewer_speaks_is_a_cancelled_run() {
-    let gate = Gate::new();
-    let held = Reply::new().text("hm hm").with(Fault::StallAfter { events: 4, gate: gate.clone() });
+    let gate = StreamGate::new();
+    let held = ScriptedReply::new()
+        .text("hm hm")
+        .with(Fault::StallAfter { events: 4, gate: gate.clone() });
     let (server, place) = place([submits("s", "ready"), held]).await;
     let child = place.start(&args("BUILD-JUDGE", "do it"));
     gate.reached(1).await;
@@ -173,9 +181,12 @@ async fn an_interrupt_while_a_reviewer_speaks_is_a_cancelled_run() {
 
 #[tokio::test]
 async fn an_edit_that_breaks_an_agent_does_not_end_a_session_that_uses_it() {
-    let server =
-        ModelServer::start([Reply::new().text("First."), Reply::new().text("Second.")]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let server = ModelServer::start([
+        ScriptedReply::new().text("First."),
+        ScriptedReply::new().text("Second."),
+    ])
+    .await;
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let folder = place.home(".config/crow-agent/agents/base");
     fs::create_dir_all(&folder).unwrap();
     place.run(&["agents", "new", "mine"]).await.exited(0);
@@ -197,10 +208,10 @@ async fn an_edit_that_breaks_an_agent_does_not_end_a_session_that_uses_it() {
 #[tokio::test]
 async fn a_judge_whose_model_cannot_say_that_it_is_done_is_told_of_before() {
     let (server, place) =
-        place([submits("s", "ready"), Reply::new().text("I approve.").into()]).await;
+        place([submits("s", "ready"), ScriptedReply::new().text("I approve.").into()]).await;
     let folder = place.home(".config/crow-agent/providers");
     fs::create_dir_all(&folder).unwrap();
-    let url = server.base_url(Dialect::AnthropicMessages);
+    let url = server.base_url(WireDialect::AnthropicMessages);
     let text = format!(
         "[provider]\nname = \"anthropic\"\ntype = \"anthropic\"\nbase_url = \"{url}\"\n[models.mute]\nsupports_tools = false\n"
     );

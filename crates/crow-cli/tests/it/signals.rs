@@ -2,7 +2,7 @@
 
 use std::{io::BufRead as _, process::Command};
 
-use crow_testkit::{Dialect, Fault, Gate, ModelServer, Reply, wait_until};
+use crow_testkit::{Fault, ModelServer, ScriptedReply, StreamGate, WireDialect, wait_until};
 use serde_json::json;
 
 use crate::{
@@ -19,12 +19,12 @@ pub(crate) fn signal(name: &str, pid: u32) {
 #[tokio::test]
 async fn an_interrupt_while_the_model_speaks_ends_with_130_and_a_result() {
     for name in ["-INT", "-TERM", "-HUP"] {
-        let gate = Gate::new();
-        let held = Reply::new()
+        let gate = StreamGate::new();
+        let held = ScriptedReply::new()
             .text("well well")
             .with(Fault::StallAfter { events: 4, gate: gate.clone() });
         let server = ModelServer::start([held]).await;
-        let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+        let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
         let child = place.start(&["run", "talk", "-m", MODEL, "-o", "json"]);
         gate.reached(1).await;
         signal(name, child.id());
@@ -36,12 +36,12 @@ async fn an_interrupt_while_the_model_speaks_ends_with_130_and_a_result() {
 #[tokio::test]
 async fn signals_that_were_ignored_at_the_start_end_a_run_but_for_a_hang_up() {
     for (name, code) in [("-INT", 130), ("-TERM", 130), ("-HUP", 0)] {
-        let gate = Gate::new();
-        let held = Reply::new()
+        let gate = StreamGate::new();
+        let held = ScriptedReply::new()
             .text("well well")
             .with(Fault::StallAfter { events: 4, gate: gate.clone() });
         let server = ModelServer::start([held]).await;
-        let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+        let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
         let args = ["run", "talk", "-m", MODEL];
         let child = place.command_ignoring("HUP,INT,QUIT,TERM", &args).spawn().unwrap();
         gate.reached(1).await;
@@ -58,9 +58,10 @@ async fn signals_that_were_ignored_at_the_start_end_a_run_but_for_a_hang_up() {
 async fn commands_ignore_no_signal_that_was_ignored_at_the_start_but_a_hang_up() {
     for sandbox in [&[][..], &["--no-sandbox"]] {
         let list = json!({"command": "grep SigIgn /proc/self/status > ignored"});
-        let replies = [Reply::new().call("c1", "bash", &list), Reply::new().text("Done.")];
+        let replies =
+            [ScriptedReply::new().call("c1", "bash", &list), ScriptedReply::new().text("Done.")];
         let server = ModelServer::start(replies).await;
-        let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+        let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
         let args = [&["run", "look", "-m", MODEL, "-p", "full-auto"], sandbox].concat();
         let command = place.command_ignoring("HUP,INT,QUIT,TERM", &args);
         feed(command, "").await.exited(0);
@@ -74,13 +75,13 @@ async fn commands_ignore_no_signal_that_was_ignored_at_the_start_but_a_hang_up()
 
 #[tokio::test]
 async fn an_interrupt_ends_a_running_command_and_its_children() {
-    let server = ModelServer::start([Reply::new().call(
+    let server = ModelServer::start([ScriptedReply::new().call(
         "c1",
         "bash",
         &json!({"command": "sleep 601 & touch started; sleep 602"}),
     )])
     .await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let child = place.start(&["run", "wait", "-m", MODEL, "-p", "full-auto"]);
     wait_until(|| place.project("started").exists()).await;
     signal("-INT", child.id());
@@ -91,10 +92,11 @@ async fn an_interrupt_ends_a_running_command_and_its_children() {
 
 #[tokio::test]
 async fn a_model_that_says_nothing_is_said_to_be_waited_for() {
-    let gate = Gate::new();
-    let held = Reply::new().text("late").with(Fault::StallAfter { events: 1, gate: gate.clone() });
+    let gate = StreamGate::new();
+    let held =
+        ScriptedReply::new().text("late").with(Fault::StallAfter { events: 1, gate: gate.clone() });
     let server = ModelServer::start([held]).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     let mut child = place.start(&["run", "talk", "-m", MODEL]);
     let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
     let reading = tokio::task::spawn_blocking(move || {

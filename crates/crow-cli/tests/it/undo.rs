@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use crow_testkit::{Fault, Gate, Reply, wait_until};
+use crow_testkit::{Fault, ScriptedReply, StreamGate, wait_until};
 use serde_json::json;
 
 use crate::{
@@ -80,7 +80,8 @@ fn git(place: &Place, args: &[&str]) {
 #[tokio::test]
 async fn a_ruined_project_is_as_it_was_after_undo_with_git_and_without() {
     for with_git in [false, true] {
-        let (server, place) = place([bash("c1", RUIN), Reply::new().text("Done.").into()]).await;
+        let (server, place) =
+            place([bash("c1", RUIN), ScriptedReply::new().text("Done.").into()]).await;
         fill(&place);
         if with_git {
             git(&place, &["init", "-q"]);
@@ -115,7 +116,7 @@ async fn a_ruined_project_is_as_it_was_after_undo_with_git_and_without() {
 async fn what_somebody_changed_since_stays_and_goes_by_force_with_a_copy() {
     let (server, place) = place([
         bash("c1", "echo new > a.txt; echo new > b.txt; rm c.txt"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     for name in ["a.txt", "b.txt", "c.txt"] {
@@ -150,9 +151,9 @@ async fn single_calls_turns_and_the_whole_session_can_be_undone() {
     let (server, place) = place([
         bash("call-1", "echo 1 > one"),
         bash("call-2", "echo 2 > two"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
         bash("call-3", "echo 3 > three"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     run(&place, "first").await.exited(0);
@@ -210,7 +211,7 @@ async fn one_path_is_restored_to_a_point_and_the_restore_undone() {
     let (server, place) = place([
         bash("c1", "echo one > docs/a@b.txt"),
         bash("c2", "echo two > docs/a@b.txt; echo two > other"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     fs::create_dir(place.project("docs")).unwrap();
@@ -248,7 +249,7 @@ async fn one_path_is_restored_to_a_point_and_the_restore_undone() {
 async fn a_diff_is_applied_by_git_backwards_and_forwards() {
     let (server, place) = place([
         bash("c1", "mv notes.txt 'my notes'; ln -s here there; echo more >> README.md; : > empty; printf 'no end' > src/main.rs; echo : > tool; chmod +x tool; seq 1000 > long; chmod +x docs/*"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     fill(&place);
@@ -280,7 +281,8 @@ async fn every_kind_of_change_is_applied_by_git_backwards_and_forwards() {
          rm was-link; echo text > was-link; rm none; ln -s to none; chmod 755 {odd}; chmod 700 run; rm 'a link'; \
          rm tool; ln -s to tool; printf 'b\\rc\\r' > returns"
     );
-    let (server, place) = place([bash("c1", &command), Reply::new().text("Done.").into()]).await;
+    let (server, place) =
+        place([bash("c1", &command), ScriptedReply::new().text("Done.").into()]).await;
     let project = |name: &str| place.project(name);
     for (name, text) in [
         ("mode", "a\n"),
@@ -330,7 +332,8 @@ async fn binary_latin_1_and_large_files_are_applied_by_git_backwards_and_forward
     let command = "printf '\\000\\001' > new; printf 'caf\\351\\n' > latin; seq 300000 > large; rm gone; \
                    head -c 100000 /dev/urandom > binary; chmod 755 binary; : > emptied; echo text > text; \
                    rm was-file; ln -s \"$(printf 'caf\\351')\" was-file; printf '\\000' > filled";
-    let (server, place) = place([bash("c1", command), Reply::new().text("Done.").into()]).await;
+    let (server, place) =
+        place([bash("c1", command), ScriptedReply::new().text("Done.").into()]).await;
     for (name, bytes) in [
         ("latin", b"th\xe9\n".as_slice()),
         ("gone", b"\0gone"),
@@ -358,7 +361,7 @@ async fn binary_latin_1_and_large_files_are_applied_by_git_backwards_and_forward
 async fn a_file_whose_content_was_not_kept_keeps_no_other_from_being_applied() {
     let (server, place) = place([
         bash("c1", "head -c 20000000 /dev/zero > huge; echo text > text"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     git(&place, &["init", "-q"]);
@@ -374,7 +377,7 @@ async fn a_file_whose_content_was_not_kept_keeps_no_other_from_being_applied() {
 #[tokio::test]
 async fn a_diff_of_a_project_below_its_repository_is_applied_where_it_was_made() {
     let (server, place) =
-        place([bash("c1", "echo text > text"), Reply::new().text("Done.").into()]).await;
+        place([bash("c1", "echo text > text"), ScriptedReply::new().text("Done.").into()]).await;
     let above = place.project("");
     let above = above.parent().unwrap();
     let git_above = |args: &[&str]| {
@@ -395,9 +398,9 @@ async fn a_diff_of_a_project_below_its_repository_is_applied_where_it_was_made()
 async fn two_sessions_in_one_folder_undo_their_own_changes() {
     let (server, place) = place([
         bash("c1", "echo first > shared; echo 1 > one"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
         bash("c1", "echo second > shared; echo 2 > two"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     fs::write(place.project("shared"), "zero\n").unwrap();
@@ -424,11 +427,11 @@ async fn two_sessions_in_one_folder_undo_their_own_changes() {
 async fn of_sessions_that_took_turns_one_is_undone_as_far_as_the_other_allows() {
     let (server, place) = place([
         bash("c1", "echo first > shared; echo 1 > one"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
         bash("c1", "echo second > shared; echo 2 > two"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
         bash("c2", "echo third > shared; echo 3 > one"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     for id in ["first", "second"] {
@@ -450,8 +453,8 @@ async fn of_sessions_that_took_turns_one_is_undone_as_far_as_the_other_allows() 
 async fn the_model_reads_of_an_undo_when_the_session_goes_on() {
     let (server, place) = place([
         bash("c1", "echo 1 > one"),
-        Reply::new().text("Done.").into(),
-        Reply::new().text("I see.").into(),
+        ScriptedReply::new().text("Done.").into(),
+        ScriptedReply::new().text("I see.").into(),
     ])
     .await;
     run(&place, "make one").await.exited(0);
@@ -466,10 +469,10 @@ async fn the_model_reads_of_an_undo_when_the_session_goes_on() {
 #[tokio::test]
 async fn with_chat_the_conversation_goes_back_too() {
     let (server, place) = place([
-        Reply::new().text("Hello.").into(),
+        ScriptedReply::new().text("Hello.").into(),
         bash("c1", "echo 1 > one"),
-        Reply::new().text("Done.").into(),
-        Reply::new().text("I see.").into(),
+        ScriptedReply::new().text("Done.").into(),
+        ScriptedReply::new().text("I see.").into(),
     ])
     .await;
     run(&place, "say hello").await.exited(0);
@@ -491,12 +494,12 @@ async fn with_chat_the_conversation_goes_back_too() {
 
 #[tokio::test]
 async fn the_agent_of_another_process_is_told_before_its_next_step() {
-    let gate = Gate::new();
-    let held = Reply::new()
+    let gate = StreamGate::new();
+    let held = ScriptedReply::new()
         .call("c2", "bash", &json!({"command": "true"}))
         .with(Fault::StallAfter { events: 1, gate: gate.clone() });
     let (server, place) =
-        place([bash("c1", "echo 1 > one"), held, Reply::new().text("I see.").into()]).await;
+        place([bash("c1", "echo 1 > one"), held, ScriptedReply::new().text("I see.").into()]).await;
     let working = place.start(&["run", "make one", "-m", MODEL, "-p", "full-auto"]);
     gate.reached(1).await;
     let refused = place.run(&["undo", "--chat"]).await;
@@ -532,15 +535,15 @@ async fn what_a_killed_command_did_is_undone_by_force() {
 
 #[tokio::test]
 async fn a_chat_undoes_and_redoes_and_shows_what_changed() {
-    let gate = Gate::new();
-    let held = Reply::new()
+    let gate = StreamGate::new();
+    let held = ScriptedReply::new()
         .text("one two three")
         .with(Fault::StallAfter { events: 3, gate: gate.clone() });
     let (server, place) = place([
         bash("call-1", "echo 1 > one"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
         held,
-        Reply::new().text("I see.").into(),
+        ScriptedReply::new().text("I see.").into(),
     ])
     .await;
     let one = place.project("one");
@@ -608,7 +611,8 @@ async fn forty_columns_are_enough() {
     let long = "a-folder-with-a-rather-long-name/and-a-file-with-a-rather-long-name.txt";
     let command =
         format!("mkdir -p {0}; echo x > {long}; echo y > b", long.split('/').next().unwrap());
-    let (server, place) = place([bash("c1", &command), Reply::new().text("Done.").into()]).await;
+    let (server, place) =
+        place([bash("c1", &command), ScriptedReply::new().text("Done.").into()]).await;
     run(&place, "change").await.exited(0);
     fs::write(place.project("b"), "mine\n").unwrap();
     let id = place.id();
@@ -637,7 +641,7 @@ async fn forty_columns_are_enough() {
 async fn below_a_project_its_last_session_is_meant() {
     let (server, place) = place([
         bash("c1", "mkdir -p deep/er; echo 1 > deep/one"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     run(&place, "make one").await.exited(0);
@@ -661,7 +665,7 @@ async fn without_a_session_here_it_is_said_how_to_name_one() {
 async fn a_removed_session_leaves_no_states_of_files_behind() {
     let (server, place) = place([
         bash("c1", "head -c 300000 /dev/urandom > noise; rm noise; echo 1 > one"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     fs::write(place.project("large"), vec![b'x'; 100_000]).unwrap();
@@ -684,7 +688,7 @@ async fn a_removed_session_leaves_no_states_of_files_behind() {
 async fn a_name_that_is_no_text_is_undone_like_any_other() {
     let (server, place) = place([
         bash("c1", "echo x > \"$(printf 'caf\\351')\"; echo y > \"$(printf 'two\\nlines')\""),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     git(&place, &["init", "-q"]);
@@ -713,7 +717,7 @@ async fn a_name_that_is_no_text_is_undone_like_any_other() {
 async fn a_file_is_restored_whose_name_is_no_text() {
     let (server, place) = place([
         bash("c1", "for file in note*; do echo agent > \"$file\"; done"),
-        Reply::new().text("done").into(),
+        ScriptedReply::new().text("done").into(),
     ])
     .await;
     let name = OsStr::from_bytes(b"note-\xff.txt");
@@ -732,7 +736,7 @@ async fn a_file_is_restored_whose_name_is_no_text() {
 async fn a_name_that_is_no_text_is_told_as_git_writes_it_and_read_again() {
     let (server, place) = place([
         bash("c1", "for file in note*; do echo agent > \"$file\"; done"),
-        Reply::new().text("done").into(),
+        ScriptedReply::new().text("done").into(),
     ])
     .await;
     let name = place.project("").join(OsStr::from_bytes(b"note-\xff.txt"));
@@ -760,7 +764,7 @@ async fn a_name_that_is_no_text_is_told_as_git_writes_it_and_read_again() {
 async fn a_diff_shows_only_the_paths_that_are_named() {
     let (server, place) = place([
         bash("c1", "mkdir src lib; echo 1 > src/a.txt; echo 2 > lib/b.txt; echo 3 > c.txt"),
-        Reply::new().text("done").into(),
+        ScriptedReply::new().text("done").into(),
     ])
     .await;
     run(&place, "write").await.exited(0);
@@ -796,7 +800,7 @@ async fn a_diff_shows_only_the_paths_that_are_named() {
 async fn files_that_git_ignores_are_undone_and_told_apart() {
     let work = "echo new > a.py; mkdir __pycache__ .cache; \
         for i in 1 2 3 4 5 6; do printf '\\0%s' $i > __pycache__/$i.pyc; done; echo 1 > .cache/run";
-    let done = Reply::new().text("Done.").into();
+    let done = ScriptedReply::new().text("Done.").into();
     let (server, place) = place([bash("c1", work), done]).await;
     git(&place, &["init", "-q"]);
     fs::write(place.project(".gitignore"), "__pycache__/\n.cache/*\n").unwrap();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, time::Duration};
 
-use crow_testkit::Reply;
+use crow_testkit::ScriptedReply;
 use serde_json::json;
 
 use crate::{
@@ -14,8 +14,8 @@ use crate::{
 async fn a_file_whose_name_is_no_text_ends_neither_the_run_nor_the_session() {
     let (_server, place) = place([
         bash("c1", "printf x > \"$(printf 'a\\377b')\""),
-        Reply::new().text("Done.").into(),
-        Reply::new().text("Going on.").into(),
+        ScriptedReply::new().text("Done.").into(),
+        ScriptedReply::new().text("Going on.").into(),
     ])
     .await;
     let ran = run(&place, "go").await;
@@ -34,7 +34,7 @@ fn names(place: &Place) -> BTreeSet<String> {
 async fn an_undo_that_is_killed_half_way_is_ended_by_the_next_and_a_redo_brings_all_back() {
     let (_server, place) = place([
         bash("c1", "mkdir d; cd d; for i in $(seq 1 1500); do echo $i > $i; done"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     run(&place, "go").await.exited(0);
@@ -58,7 +58,7 @@ async fn an_undo_that_is_killed_half_way_is_ended_by_the_next_and_a_redo_brings_
 async fn two_undos_at_once_are_one_and_one_redo_takes_them_back() {
     let (_server, place) = place([
         bash("c1", "mkdir d; cd d; for i in $(seq 1 300); do echo $i > $i; done"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     run(&place, "go").await.exited(0);
@@ -74,9 +74,9 @@ async fn two_undos_at_once_are_one_and_one_redo_takes_them_back() {
 async fn an_edit_through_a_link_is_undone_where_the_link_leads() {
     let edit = json!({"path": "link", "old_string": "old", "new_string": "new"});
     let (_server, place) = place([
-        Reply::new().call("c0", "read_file", &json!({"path": "link"})).into(),
-        Reply::new().call("c1", "edit_file", &edit).into(),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().call("c0", "read_file", &json!({"path": "link"})).into(),
+        ScriptedReply::new().call("c1", "edit_file", &edit).into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     fs::write(place.project("real"), "old").unwrap();
@@ -90,7 +90,8 @@ async fn an_edit_through_a_link_is_undone_where_the_link_leads() {
 
 #[tokio::test]
 async fn an_undo_in_a_project_that_moved_makes_no_new_one_where_it_was() {
-    let (_server, place) = place([bash("c1", "rm a"), Reply::new().text("Done.").into()]).await;
+    let (_server, place) =
+        place([bash("c1", "rm a"), ScriptedReply::new().text("Done.").into()]).await;
     fs::write(place.project("a"), "old").unwrap();
     fs::write(place.project("b"), "old").unwrap();
     run(&place, "go").await.exited(0);
@@ -108,7 +109,7 @@ async fn what_the_program_itself_prints_into_the_project_is_no_work_of_a_call() 
     let (server, place) = place([
         bash("c1", "echo text > text"),
         bash("c2", "echo more > more"),
-        Reply::new().text("Done.").into(),
+        ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     let out = fs::File::create(place.project("out.json")).unwrap();

@@ -1,19 +1,19 @@
 //! What the tests of undo have in common: a place whose model asks for commands.
 
-use crow_testkit::{Dialect, ModelServer, Reply, Step};
+use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::program::{Place, Ran};
 
 pub(crate) const MODEL: &str = "anthropic/claude-sonnet-4-5";
 
-pub(crate) fn bash(id: &str, command: &str) -> Step {
-    Reply::new().call(id, "bash", &json!({"command": command})).into()
+pub(crate) fn bash(id: &str, command: &str) -> ScriptStep {
+    ScriptedReply::new().call(id, "bash", &json!({"command": command})).into()
 }
 
-pub(crate) async fn place<const N: usize>(replies: [Step; N]) -> (ModelServer, Place) {
+pub(crate) async fn place<const N: usize>(replies: [ScriptStep; N]) -> (ModelServer, Place) {
     let server = ModelServer::start(replies).await;
-    let place = Place::new().with_server(&server, Dialect::AnthropicMessages);
+    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     (server, place)
 }
 

@@ -7,7 +7,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Stdio},
 };
 
-use crow_testkit::{NamedPipe, Reply};
+use crow_testkit::{NamedPipe, ScriptedReply};
 use serde_json::{Value, json};
 
 use crate::{
@@ -94,7 +94,8 @@ fn texts(folder: &std::path::Path) -> Vec<(PathBuf, String)> {
 #[tokio::test]
 async fn what_a_command_of_an_editors_session_ruined_in_two_folders_is_as_it_was_after_undo() {
     let ruin = "rm -rf d ../beside/d; echo new | tee kept ../beside/kept > made; mv made ../beside";
-    let (server, place) = place([bash("c1", ruin), Reply::new().text("Done.").into()]).await;
+    let (server, place) =
+        place([bash("c1", ruin), ScriptedReply::new().text("Done.").into()]).await;
     let other = beside(&place);
     let both = || (texts(&place.project("")), texts(&other));
     let whole = both();
@@ -129,7 +130,8 @@ async fn what_a_command_of_an_editors_session_ruined_in_two_folders_is_as_it_was
 async fn a_command_that_was_running_in_two_folders_when_the_program_was_killed_is_undone_by_force()
 {
     let line = "rm kept; echo new > ../beside/made; echo > pipe; sleep 1000";
-    let (_server, place) = place([bash("c1", line), Reply::new().text("Done.").into()]).await;
+    let (_server, place) =
+        place([bash("c1", line), ScriptedReply::new().text("Done.").into()]).await;
     let other = beside(&place);
     let pipe = NamedPipe::at(&place.project("pipe"));
     let whole = (texts(&place.project("")), texts(&other));

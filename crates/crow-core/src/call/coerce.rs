@@ -4,15 +4,15 @@ use serde_json::{Map, Number, Value};
 
 use super::{
     describe::{conforms, may_be, show},
-    json::{self, Mend},
+    json::{self, JsonRepair},
     keys::{self, only},
-    place::{Place, short},
-    schema::{self, Kind, Others, Schema},
+    place::{ArgumentPath, short},
+    schema::{self, AdditionalProperties, JsonType, Schema},
 };
 
 /// What may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum CoercionScope {
     /// Only misspelt keys.
     KeysOnly,
     /// Whatever does not fit.
@@ -20,22 +20,22 @@ pub(super) enum Extent {
 }
 
 /// Returns `value` with what does not fit made fit as far as it goes, and a line for each change.
-pub(super) fn coerce(schema: &Value, value: &Value, extent: Extent) -> (Value, Vec<String>) {
+pub(super) fn coerce(schema: &Value, value: &Value, extent: CoercionScope) -> (Value, Vec<String>) {
     let schema = Schema::new(schema);
     let mut coercion = Coercion { schema: &schema, extent, repairs: Vec::new() };
     let mut value = value.clone();
-    coercion.fit(&mut value, schema.root(), &Place::default());
+    coercion.fit(&mut value, schema.root(), &ArgumentPath::default());
     (value, coercion.repairs)
 }
 
 struct Coercion<'s, 'a> {
     schema: &'s Schema<'a>,
-    extent: Extent,
+    extent: CoercionScope,
     repairs: Vec<String>,
 }
 
 impl<'a> Coercion<'_, 'a> {
-    fn fit(&mut self, value: &mut Value, node: &'a Value, place: &Place) {
+    fn fit(&mut self, value: &mut Value, node: &'a Value, place: &ArgumentPath) {
         if place.is_too_deep() {
             return;
         }
@@ -44,7 +44,7 @@ impl<'a> Coercion<'_, 'a> {
             self.fit(value, part, &place.within());
         }
         self.fit_variant(value, schema::variants(map), place);
-        if self.extent == Extent::Everything {
+        if self.extent == CoercionScope::Everything {
             self.fit_kind(value, map, place);
             self.fit_choice(value, map, place);
         }
@@ -62,7 +62,7 @@ impl<'a> Coercion<'_, 'a> {
     }
 
     /// Fits a value to the one variant that it must mean, else to the first that it can be made fit.
-    fn fit_variant(&mut self, value: &mut Value, variants: &'a [Value], place: &Place) {
+    fn fit_variant(&mut self, value: &mut Value, variants: &'a [Value], place: &ArgumentPath) {
         if let Some(meant) =
             only(variants.iter().filter(|variant| may_be(self.schema, variant, value)))
         {
@@ -71,7 +71,7 @@ impl<'a> Coercion<'_, 'a> {
         let fits = |value: &Value| {
             variants.iter().any(|variant| conforms(self.schema, variant, value, place))
         };
-        if self.extent == Extent::KeysOnly || fits(value) {
+        if self.extent == CoercionScope::KeysOnly || fits(value) {
             return;
         }
         for variant in variants {
@@ -88,7 +88,7 @@ impl<'a> Coercion<'_, 'a> {
         &self,
         value: &Value,
         node: &'a Value,
-        place: &Place,
+        place: &ArgumentPath,
     ) -> Option<(Value, Vec<String>)> {
         if !self.schema.spend(schema::weight(value)) {
             return None;
@@ -100,7 +100,7 @@ impl<'a> Coercion<'_, 'a> {
         conforms(self.schema, node, &fitted, place).then_some((fitted, attempt.repairs))
     }
 
-    fn fit_kind(&mut self, value: &mut Value, map: &'a Map<String, Value>, place: &Place) {
+    fn fit_kind(&mut self, value: &mut Value, map: &'a Map<String, Value>, place: &ArgumentPath) {
         let kinds = schema::kinds(map);
         if schema::admits(&kinds, value) {
             return;
@@ -116,31 +116,31 @@ impl<'a> Coercion<'_, 'a> {
     fn convert(
         &self,
         value: &Value,
-        wanted: Kind,
+        wanted: JsonType,
         map: &'a Map<String, Value>,
-        place: &Place,
+        place: &ArgumentPath,
     ) -> Option<Value> {
         match (value, wanted) {
-            (Value::String(text), Kind::Integer | Kind::Number) => {
+            (Value::String(text), JsonType::Integer | JsonType::Number) => {
                 let number: Number = serde_json::from_str(text.trim()).ok()?;
                 let number = Value::Number(number);
                 schema::admits(&[wanted], &number).then_some(number)
             }
-            (Value::Number(number), Kind::Integer) => whole(number),
-            (Value::String(text), Kind::Boolean) => {
+            (Value::Number(number), JsonType::Integer) => whole(number),
+            (Value::String(text), JsonType::Boolean) => {
                 let text = text.trim().to_ascii_lowercase();
                 matches!(text.as_str(), "true" | "false").then(|| Value::Bool(text == "true"))
             }
-            (Value::String(text), Kind::Object) => parse(text).filter(Value::is_object),
-            (Value::String(text), Kind::Array) if text.trim_start().starts_with(['[', '{']) => {
+            (Value::String(text), JsonType::Object) => parse(text).filter(Value::is_object),
+            (Value::String(text), JsonType::Array) if text.trim_start().starts_with(['[', '{']) => {
                 let parsed = parse(text)?;
                 if parsed.is_array() { Some(parsed) } else { self.wrap(&parsed, map, place) }
             }
             (
                 Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Object(_),
-                Kind::Array,
+                JsonType::Array,
             ) => self.wrap(value, map, place),
-            (Value::Object(_) | Value::Array(_) | Value::Number(_), Kind::String) => {
+            (Value::Object(_) | Value::Array(_) | Value::Number(_), JsonType::String) => {
                 Some(Value::String(value.to_string()))
             }
             _ => None,
@@ -148,7 +148,12 @@ impl<'a> Coercion<'_, 'a> {
     }
 
     /// Makes an array of one, if its item then fits.
-    fn wrap(&self, value: &Value, map: &'a Map<String, Value>, place: &Place) -> Option<Value> {
+    fn wrap(
+        &self,
+        value: &Value,
+        map: &'a Map<String, Value>,
+        place: &ArgumentPath,
+    ) -> Option<Value> {
         let fits = match map.get("items") {
             None => true,
             Some(node) => self.try_fit(value, node, &place.item(0)).is_some(),
@@ -157,7 +162,7 @@ impl<'a> Coercion<'_, 'a> {
     }
 
     /// Replaces a misspelt choice.
-    fn fit_choice(&mut self, value: &mut Value, map: &'a Map<String, Value>, place: &Place) {
+    fn fit_choice(&mut self, value: &mut Value, map: &'a Map<String, Value>, place: &ArgumentPath) {
         let Some(choices) = schema::choices(map) else { return };
         let Value::String(given) = &*value else { return };
         if choices.contains(&&*value) {
@@ -177,10 +182,10 @@ impl<'a> Coercion<'_, 'a> {
         &mut self,
         fields: &mut Map<String, Value>,
         map: &'a Map<String, Value>,
-        place: &Place,
+        place: &ArgumentPath,
     ) {
         let others = schema::others(map);
-        if let (Some(declared), Others::Unspoken | Others::Forbidden) =
+        if let (Some(declared), AdditionalProperties::Unspoken | AdditionalProperties::Forbidden) =
             (schema::properties(map), others)
         {
             let pairs = keys::renames(fields, declared);
@@ -195,16 +200,16 @@ impl<'a> Coercion<'_, 'a> {
                 keys::rename(fields, &pairs);
             }
         }
-        if self.extent == Extent::Everything {
+        if self.extent == CoercionScope::Everything {
             self.drop_nulls(fields, map, place);
         }
         for (key, value) in fields {
             let declared = schema::properties(map).and_then(|declared| declared.get(key));
             match (declared, others) {
-                (Some(node), _) | (None, Others::Welcome(node)) => {
+                (Some(node), _) | (None, AdditionalProperties::Welcome(node)) => {
                     self.fit(value, node, &place.field(key));
                 }
-                (None, Others::Unspoken | Others::Forbidden) => {}
+                (None, AdditionalProperties::Unspoken | AdditionalProperties::Forbidden) => {}
             }
         }
     }
@@ -214,7 +219,7 @@ impl<'a> Coercion<'_, 'a> {
         &mut self,
         fields: &mut Map<String, Value>,
         map: &'a Map<String, Value>,
-        place: &Place,
+        place: &ArgumentPath,
     ) {
         let Some(declared) = schema::properties(map) else { return };
         fields.retain(|key, value| {
@@ -233,7 +238,7 @@ impl<'a> Coercion<'_, 'a> {
 /// Reads JSON that came as text. The string around it is whole, so a text without its end is no JSON.
 fn parse(text: &str) -> Option<Value> {
     let document = json::read(text).ok()?;
-    (!document.mends.contains(&Mend::Unclosed)).then_some(document.value)
+    (!document.mends.contains(&JsonRepair::Unclosed)).then_some(document.value)
 }
 
 /// A number without a fraction as an integer, where it is exact.

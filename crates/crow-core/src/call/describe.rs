@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::{
     keys::{only, squash},
-    place::{Place, short},
-    schema::{self, Kind, Others, Schema},
+    place::{ArgumentPath, short},
+    schema::{self, AdditionalProperties, JsonType, Schema},
 };
 
 /// How many wrong fields are named.
@@ -25,7 +25,7 @@ const ALIKE: f64 = 0.8;
 /// what it does not know. A tool without an input type can base its `check` on it.
 pub fn schema_misfits(schema: &Value, value: &Value) -> Vec<String> {
     let schema = Schema::new(schema);
-    misfits(&schema, schema.root(), value, &Place::default())
+    misfits(&schema, schema.root(), value, &ArgumentPath::default())
 }
 
 /// Returns whether a value fits a node of a schema.
@@ -33,7 +33,7 @@ pub(super) fn conforms<'a>(
     schema: &Schema<'a>,
     node: &'a Value,
     value: &Value,
-    place: &Place,
+    place: &ArgumentPath,
 ) -> bool {
     misfits(schema, node, value, &place.within()).is_empty()
 }
@@ -62,19 +62,19 @@ pub(super) fn misfitting(tool: &str, schema: &Value, value: &Value, reason: &str
 
 /// Names a value's kind with its article.
 pub(super) fn kind(value: &Value) -> &'static str {
-    match Kind::of(value) {
-        Kind::Null => "null",
-        Kind::Boolean => "a boolean",
-        Kind::Integer | Kind::Number => "a number",
-        Kind::String => "a string",
-        Kind::Array => "an array",
-        Kind::Object => "an object",
+    match JsonType::of(value) {
+        JsonType::Null => "null",
+        JsonType::Boolean => "a boolean",
+        JsonType::Integer | JsonType::Number => "a number",
+        JsonType::String => "a string",
+        JsonType::Array => "an array",
+        JsonType::Object => "an object",
     }
 }
 
 /// Shows a value, shortened.
 pub(super) fn show(value: &Value) -> String {
-    let mut text = Shortened { text: String::new(), left: SHOWN };
+    let mut text = CharLimitWriter { text: String::new(), left: SHOWN };
     if write!(text, "{value}").is_err() {
         text.text.push('…');
     }
@@ -82,12 +82,12 @@ pub(super) fn show(value: &Value) -> String {
 }
 
 /// Takes so many characters and then refuses: a value may be a whole file.
-struct Shortened {
+struct CharLimitWriter {
     text: String,
     left: usize,
 }
 
-impl fmt::Write for Shortened {
+impl fmt::Write for CharLimitWriter {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
         for c in piece.chars() {
             self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
@@ -97,7 +97,12 @@ impl fmt::Write for Shortened {
     }
 }
 
-fn misfits<'a>(schema: &Schema<'a>, node: &'a Value, value: &Value, place: &Place) -> Vec<String> {
+fn misfits<'a>(
+    schema: &Schema<'a>,
+    node: &'a Value,
+    value: &Value,
+    place: &ArgumentPath,
+) -> Vec<String> {
     if place.is_too_deep() {
         return Vec::new();
     }
@@ -136,7 +141,7 @@ fn object_misfits<'a>(
     schema: &Schema<'a>,
     map: &'a Map<String, Value>,
     fields: &Map<String, Value>,
-    place: &Place,
+    place: &ArgumentPath,
     lines: &mut Vec<String>,
 ) {
     let declared = schema::properties(map);
@@ -149,11 +154,11 @@ fn object_misfits<'a>(
     for (key, value) in fields {
         let place = place.field(key);
         match (declared.and_then(|declared| declared.get(key)), schema::others(map)) {
-            (Some(node), _) | (None, Others::Welcome(node)) => {
+            (Some(node), _) | (None, AdditionalProperties::Welcome(node)) => {
                 lines.extend(misfits(schema, node, value, &place));
             }
-            (None, Others::Forbidden) => lines.push(unknown(&place, key, declared)),
-            (None, Others::Unspoken) => {}
+            (None, AdditionalProperties::Forbidden) => lines.push(unknown(&place, key, declared)),
+            (None, AdditionalProperties::Unspoken) => {}
         }
     }
 }
@@ -179,13 +184,13 @@ pub(super) fn may_be<'a>(schema: &Schema<'a>, variant: &'a Value, value: &Value)
     })
 }
 
-fn wrong<'a>(schema: &Schema<'a>, node: &'a Value, value: &Value, place: &Place) -> String {
+fn wrong<'a>(schema: &Schema<'a>, node: &'a Value, value: &Value, place: &ArgumentPath) -> String {
     let (shown, wanted) = (show(value), wanted(schema, node, 0));
-    match Kind::of(value) {
-        kind @ (Kind::String | Kind::Array | Kind::Object) => {
+    match JsonType::of(value) {
+        kind @ (JsonType::String | JsonType::Array | JsonType::Object) => {
             format!("{place}: came {shown} ({}), wanted {wanted}", kind.as_str())
         }
-        Kind::Null | Kind::Boolean | Kind::Integer | Kind::Number => {
+        JsonType::Null | JsonType::Boolean | JsonType::Integer | JsonType::Number => {
             format!("{place}: came {shown}, wanted {wanted}")
         }
     }
@@ -214,7 +219,9 @@ fn wanted<'a>(schema: &Schema<'a>, node: &'a Value, depth: u32) -> String {
     let names: Vec<_> = kinds
         .iter()
         .map(|kind| match (kind, map.get("items")) {
-            (Kind::Array, Some(items)) => format!("array of {}", wanted(schema, items, depth + 1)),
+            (JsonType::Array, Some(items)) => {
+                format!("array of {}", wanted(schema, items, depth + 1))
+            }
             _ => kind.as_str().to_owned(),
         })
         .collect();
@@ -240,16 +247,16 @@ fn signature(schema: &Value) -> String {
 fn misspelt(schema: &Value, value: &Value) -> Vec<String> {
     let schema = Schema::new(schema);
     let Some(map) = schema.node(schema.root()) else { return Vec::new() };
-    let (Some(declared), Value::Object(fields), Others::Unspoken) =
+    let (Some(declared), Value::Object(fields), AdditionalProperties::Unspoken) =
         (schema::properties(map), value, schema::others(map))
     else {
         return Vec::new();
     };
     let keys = fields.keys().filter(|key| !declared.contains_key(*key)).take(MOST_LINES);
-    keys.map(|key| unknown(&Place::default().field(key), key, Some(declared))).collect()
+    keys.map(|key| unknown(&ArgumentPath::default().field(key), key, Some(declared))).collect()
 }
 
-fn unknown(place: &Place, key: &str, declared: Option<&Map<String, Value>>) -> String {
+fn unknown(place: &ArgumentPath, key: &str, declared: Option<&Map<String, Value>>) -> String {
     match declared.and_then(|declared| nearest(short(key), declared)) {
         Some(name) => format!("{place}: unknown, did you mean {name}?"),
         None => format!("{place}: unknown"),

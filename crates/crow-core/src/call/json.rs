@@ -16,7 +16,7 @@ const SHOWN: usize = 24;
 
 /// What was mended in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mend {
+pub(super) enum JsonRepair {
     /// A Markdown fence around it.
     Fence,
     /// A string in single quotes.
@@ -39,7 +39,7 @@ pub(super) enum Mend {
     ExtraBrackets,
 }
 
-impl fmt::Display for Mend {
+impl fmt::Display for JsonRepair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fence => "a code fence around it",
@@ -58,10 +58,10 @@ impl fmt::Display for Mend {
 
 /// A value and what had to be mended to read it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Document {
+pub(super) struct RepairedJson {
     pub(super) value: Value,
     /// Each kind once.
-    pub(super) mends: Vec<Mend>,
+    pub(super) mends: Vec<JsonRepair>,
 }
 
 /// A text that cannot be read in just one way.
@@ -76,32 +76,32 @@ pub(super) enum SyntaxError {
 }
 
 /// Reads a text.
-pub(super) fn read(text: &str) -> Result<Document, SyntaxError> {
+pub(super) fn read(text: &str) -> Result<RepairedJson, SyntaxError> {
     if let Ok(value) = serde_json::from_str(text) {
-        return Ok(Document { value, mends: Vec::new() });
+        return Ok(RepairedJson { value, mends: Vec::new() });
     }
     if text.len() > LONGEST {
         return Err(SyntaxError::TooLong);
     }
-    let mut reader = Reader { text, rest: text, mends: Vec::new() };
+    let mut reader = LenientJsonReader { text, rest: text, mends: Vec::new() };
     reader.fence();
     let value = reader.value(0)?;
     reader.end()?;
-    Ok(Document { value, mends: reader.mends })
+    Ok(RepairedJson { value, mends: reader.mends })
 }
 
 /// Reads a text from its front. Every method leaves `rest` behind what it took.
-struct Reader<'a> {
+struct LenientJsonReader<'a> {
     text: &'a str,
     rest: &'a str,
-    mends: Vec<Mend>,
+    mends: Vec<JsonRepair>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> LenientJsonReader<'a> {
     /// Takes a fence away from both ends.
     fn fence(&mut self) {
         let Some(inner) = self.rest.trim_start().strip_prefix("```") else { return };
-        self.mended(Mend::Fence);
+        self.mended(JsonRepair::Fence);
         let inner = inner.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
         let inner = inner.trim_end();
         self.text = inner.strip_suffix("```").unwrap_or(inner);
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         self.skip_blanks()?;
         match self.peek() {
             None => {
-                self.mended(Mend::Unclosed);
+                self.mended(JsonRepair::Unclosed);
                 Ok(false)
             }
             Some(c) if c == close => {
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
                 self.advance();
                 self.skip_blanks()?;
                 if self.peek().is_none_or(|c| c == close) {
-                    self.mended(Mend::TrailingComma);
+                    self.mended(JsonRepair::TrailingComma);
                 }
                 Ok(())
             }
@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
         match self.peek() {
             Some(quote @ ('"' | '\'')) => self.string(quote),
             Some(c) if c.is_alphabetic() || c == '_' || c == '$' => {
-                self.mended(Mend::BareKey);
+                self.mended(JsonRepair::BareKey);
                 let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-');
                 Ok(self.take_while(word).to_owned())
             }
@@ -225,7 +225,7 @@ impl<'a> Reader<'a> {
             }
         };
         if is_python {
-            self.mended(Mend::PythonLiteral);
+            self.mended(JsonRepair::PythonLiteral);
         }
         Ok(value)
     }
@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
     fn string(&mut self, quote: char) -> Result<String, SyntaxError> {
         self.advance();
         if quote == '\'' {
-            self.mended(Mend::SingleQuotes);
+            self.mended(JsonRepair::SingleQuotes);
         }
         let mut content = String::new();
         loop {
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
                     if c == quote {
                         return Ok(content);
                     }
-                    self.mended(Mend::ControlCharacter);
+                    self.mended(JsonRepair::ControlCharacter);
                     content.push(c);
                 }
             }
@@ -267,7 +267,7 @@ impl<'a> Reader<'a> {
             '"' | '\\' | '/' => c,
             '\'' => {
                 if quote == '"' {
-                    self.mended(Mend::Escape);
+                    self.mended(JsonRepair::Escape);
                 }
                 c
             }
@@ -279,7 +279,7 @@ impl<'a> Reader<'a> {
             'u' => self.unicode()?,
             // A regular expression or a path whose backslashes were not doubled. Python reads them otherwise.
             _ if quote == '"' => {
-                self.mended(Mend::Escape);
+                self.mended(JsonRepair::Escape);
                 content.push('\\');
                 return Ok(());
             }
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
             } else {
                 return Ok(());
             }
-            self.mended(Mend::Comment);
+            self.mended(JsonRepair::Comment);
         }
     }
 
@@ -340,7 +340,7 @@ impl<'a> Reader<'a> {
         self.skip_blanks()?;
         let extra = self.take_while(|c| matches!(c, '}' | ']') || c.is_whitespace());
         if !extra.is_empty() {
-            self.mended(Mend::ExtraBrackets);
+            self.mended(JsonRepair::ExtraBrackets);
         }
         if self.rest.is_empty() { Ok(()) } else { Err(self.error("text after the end")) }
     }
@@ -362,7 +362,7 @@ impl<'a> Reader<'a> {
         front
     }
 
-    fn mended(&mut self, mend: Mend) {
+    fn mended(&mut self, mend: JsonRepair) {
         if !self.mends.contains(&mend) {
             self.mends.push(mend);
         }

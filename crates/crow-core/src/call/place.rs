@@ -9,12 +9,12 @@ const SHOWN: usize = 60;
 
 /// A place in the arguments, written `edits[0].old_string`.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Place {
+pub(super) struct ArgumentPath {
     path: String,
     depth: u32,
 }
 
-impl Place {
+impl ArgumentPath {
     /// Returns the same place, one schema node further down.
     pub(super) fn within(&self) -> Self {
         Self { path: self.path.clone(), depth: self.depth + 1 }
@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ArgumentPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.path.is_empty() { "arguments" } else { &self.path })
     }

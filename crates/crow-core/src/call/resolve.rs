@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde_json::{Map, Value};
 
 use super::{
-    coerce::{Extent, coerce},
+    coerce::{CoercionScope, coerce},
     describe, json, name,
 };
 use crate::{
@@ -109,11 +109,11 @@ fn read_text(text: &str, repairs: &mut Vec<String>) -> Result<Value, String> {
 fn fit(tool: &dyn Tool, schema: &Value, input: Value) -> Result<(Value, Vec<String>), InvalidCall> {
     let Err(reason) = tool.check(&input) else {
         // A misspelt optional key would be ignored without a word.
-        let (renamed, repairs) = coerce(schema, &input, Extent::KeysOnly);
+        let (renamed, repairs) = coerce(schema, &input, CoercionScope::KeysOnly);
         let taken = !repairs.is_empty() && tool.check(&renamed).is_ok();
         return Ok(if taken { (renamed, repairs) } else { (input, Vec::new()) });
     };
-    let (coerced, repairs) = coerce(schema, &input, Extent::Everything);
+    let (coerced, repairs) = coerce(schema, &input, CoercionScope::Everything);
     if tool.check(&coerced).is_ok() {
         return Ok((coerced, repairs));
     }

@@ -13,7 +13,7 @@ const MOST_HOPS: usize = 8;
 
 /// The kinds of JSON values that schemas tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JsonType {
     Null,
     Boolean,
     Integer,
@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Object,
 }
 
-impl Kind {
+impl JsonType {
     pub(super) fn of(value: &Value) -> Self {
         match value {
             Value::Null => Self::Null,
@@ -101,24 +101,24 @@ impl<'a> Schema<'a> {
 }
 
 /// Returns the kinds that a node takes; none means any.
-pub(super) fn kinds(node: &Map<String, Value>) -> Vec<Kind> {
+pub(super) fn kinds(node: &Map<String, Value>) -> Vec<JsonType> {
     match node.get("type") {
-        Some(Value::String(name)) => Kind::parse(name).into_iter().collect(),
+        Some(Value::String(name)) => JsonType::parse(name).into_iter().collect(),
         Some(Value::Array(names)) => {
-            names.iter().filter_map(Value::as_str).filter_map(Kind::parse).collect()
+            names.iter().filter_map(Value::as_str).filter_map(JsonType::parse).collect()
         }
-        _ if node.contains_key("properties") => vec![Kind::Object],
-        _ if node.contains_key("items") => vec![Kind::Array],
+        _ if node.contains_key("properties") => vec![JsonType::Object],
+        _ if node.contains_key("items") => vec![JsonType::Array],
         _ => Vec::new(),
     }
 }
 
 /// Returns whether a value is of one of the kinds.
-pub(super) fn admits(kinds: &[Kind], value: &Value) -> bool {
-    let kind = Kind::of(value);
+pub(super) fn admits(kinds: &[JsonType], value: &Value) -> bool {
+    let kind = JsonType::of(value);
     kinds.is_empty()
         || kinds.contains(&kind)
-        || (kind == Kind::Integer && kinds.contains(&Kind::Number))
+        || (kind == JsonType::Integer && kinds.contains(&JsonType::Number))
 }
 
 /// Returns the values that a node allows, if it names them.
@@ -153,7 +153,7 @@ pub(super) fn required(node: &Map<String, Value>) -> impl Iterator<Item = &str> 
 
 /// What a node says of fields that it does not declare.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Others<'a> {
+pub(super) enum AdditionalProperties<'a> {
     /// Nothing: they are most likely misspelt.
     Unspoken,
     /// There must be none.
@@ -163,11 +163,11 @@ pub(super) enum Others<'a> {
 }
 
 /// Returns what a node says of fields that it does not declare.
-pub(super) fn others(node: &Map<String, Value>) -> Others<'_> {
+pub(super) fn others(node: &Map<String, Value>) -> AdditionalProperties<'_> {
     match node.get("additionalProperties") {
-        None => Others::Unspoken,
-        Some(Value::Bool(false)) => Others::Forbidden,
-        Some(schema) => Others::Welcome(schema),
+        None => AdditionalProperties::Unspoken,
+        Some(Value::Bool(false)) => AdditionalProperties::Forbidden,
+        Some(schema) => AdditionalProperties::Welcome(schema),
     }
 }
 

@@ -9,8 +9,8 @@ use crate::{
     ids::CallId,
     message::{CallArguments, ToolCall},
     tool::{
-        CallPlan, Tool, ToolCategory, ToolContext, ToolError, ToolRegistry, ToolResult, Typed,
-        TypedTool,
+        CallPlan, Tool, ToolCategory, ToolContext, ToolError, ToolRegistry, ToolResult, TypedTool,
+        TypedToolAdapter,
     },
 };
 
@@ -104,7 +104,7 @@ impl TypedTool for Everything {
 
 fn registry(names: &[&'static str]) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
-    registry.register(Typed::new(Everything));
+    registry.register(TypedToolAdapter::new(Everything));
     for name in names {
         registry.register(Stub { name, schema: json!({"type": "object"}) });
     }

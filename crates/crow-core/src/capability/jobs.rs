@@ -37,7 +37,7 @@ pub enum JobState {
 
 /// From where a job's output is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Since {
+pub enum OutputPosition {
     /// From where the last read ended.
     LastRead,
     /// From this byte of the stream on.
@@ -123,13 +123,13 @@ pub trait Jobs: Send + Sync + fmt::Debug {
     ) -> Result<JobId, ProcessError>;
 
     /// Returns what a job printed since then. What is returned counts as read.
-    fn read(&self, id: &JobId, since: Since) -> Result<JobOutput, JobError>;
+    fn read(&self, id: &JobId, since: OutputPosition) -> Result<JobOutput, JobError>;
 
     /// Waits until a job has printed something since then, has ended, or `patience` is over; then reads.
     async fn wait(
         &self,
         id: &JobId,
-        since: Since,
+        since: OutputPosition,
         patience: Duration,
         cancellation: &CancellationToken,
     ) -> Result<JobOutput, JobError>;

@@ -20,7 +20,7 @@ pub use children::{
 pub use clock::Clock;
 pub use containment::{Containment, HostRefusal, Original, PutAside, RefusedHost};
 pub use http::{Http, HttpAnswer, HttpBody, HttpError, HttpMethod, HttpRequest};
-pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, Since};
+pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, OutputPosition};
 pub use link::{McpLink, McpLinkError, McpLinkMessage, McpLinkMessages, McpLinkRequest};
 pub use outside::OutsideCalls;
 pub use piped::{OutputTail, PipedProcess, PipedProcesses, PipedSpec};

@@ -12,14 +12,14 @@ pub struct ConfigError {
     /// The file.
     pub path: PathBuf,
     /// Where in it. None if it is the file as a whole.
-    pub place: Option<Place>,
+    pub place: Option<TextPosition>,
     /// What is wrong and what to do about it.
     pub message: String,
 }
 
 /// A place in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct TextPosition {
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
@@ -28,7 +28,7 @@ pub struct Place {
 
 /// The text that is being read.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct SourceText<'a> {
     /// The file that it is from.
     pub path: &'a Path,
     /// The text.
@@ -54,13 +54,13 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
 }
 
-impl Place {
+impl TextPosition {
     /// Returns the place of a byte of a text.
     pub fn of(text: &str, byte: usize) -> Self {
         let before = text.get(..byte).unwrap_or(text);
@@ -72,12 +72,12 @@ impl Place {
     }
 }
 
-impl Source<'_> {
+impl SourceText<'_> {
     /// Makes an error about the part of the text at `span`.
     pub fn error(self, span: &Range<usize>, message: impl Into<String>) -> ConfigError {
         ConfigError {
             path: self.path.to_owned(),
-            place: Some(Place::of(self.text, span.start)),
+            place: Some(TextPosition::of(self.text, span.start)),
             message: message.into(),
         }
     }

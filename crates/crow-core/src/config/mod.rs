@@ -3,5 +3,5 @@
 mod error;
 mod words;
 
-pub use error::{ConfigError, Place, Source};
+pub use error::{ConfigError, SourceText, TextPosition};
 pub use words::{nearest, plain, unknown};

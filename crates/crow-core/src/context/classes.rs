@@ -32,7 +32,7 @@ mod cost {
 
 /// What a character is to a tokenizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum CharClass {
     Lower,
     Upper,
     Digit,
@@ -45,7 +45,7 @@ enum Class {
     LineEnd,
 }
 
-impl Class {
+impl CharClass {
     fn of(c: char) -> Self {
         match c {
             'a'..='z' => Self::Lower,
@@ -75,7 +75,7 @@ impl Class {
 
 /// A run of letters and digits: a word, a name, a number or noise.
 #[derive(Debug, Default)]
-struct Word {
+struct AlphanumericRun {
     letters: u64,
     /// Capitals after capitals.
     capitals: u64,
@@ -83,16 +83,16 @@ struct Word {
     changes: u64,
 }
 
-impl Word {
-    fn push(&mut self, class: Class, before: Class) {
+impl AlphanumericRun {
+    fn push(&mut self, class: CharClass, before: CharClass) {
         // The lower case after a capital is no change: words have it at their start.
-        let is_capital = before == Class::Upper && class == Class::Lower;
+        let is_capital = before == CharClass::Upper && class == CharClass::Lower;
         if before.is_word() && before != class && !is_capital {
             self.changes += 1;
         }
-        if class == Class::Digit {
+        if class == CharClass::Digit {
             self.digits += 1;
-        } else if class == Class::Upper && before == Class::Upper {
+        } else if class == CharClass::Upper && before == CharClass::Upper {
             self.capitals += 1;
         } else {
             self.letters += 1;
@@ -116,31 +116,33 @@ impl Word {
 /// Estimates the tokens of a text. Linear in its length.
 pub(super) fn estimate(text: &str) -> u64 {
     let mut sum: u64 = 0;
-    let mut word = Word::default();
-    let (mut last, mut before, mut blanks) = ('\n', Class::LineEnd, 0u32);
+    let mut word = AlphanumericRun::default();
+    let (mut last, mut before, mut blanks) = ('\n', CharClass::LineEnd, 0u32);
     for c in text.chars() {
-        let class = Class::of(c);
+        let class = CharClass::of(c);
         if class.is_word() {
             // A blank joins the word after it but not the number.
-            sum += if before == Class::Blank && class == Class::Digit { TOKEN } else { 0 };
+            sum += if before == CharClass::Blank && class == CharClass::Digit { TOKEN } else { 0 };
             word.push(class, before);
         } else {
             sum += std::mem::take(&mut word).cost();
         }
-        blanks = if class == Class::Blank { blanks + 1 } else { 0 };
+        blanks = if class == CharClass::Blank { blanks + 1 } else { 0 };
         sum += match class {
-            Class::European => cost::EUROPEAN,
-            Class::Foreign => cost::FOREIGN,
-            Class::Ideograph => cost::IDEOGRAPH,
-            Class::Punctuation | Class::Symbol if c == last => cost::REPEATED,
-            Class::Punctuation => cost::PUNCTUATION,
-            Class::Symbol => cost::SYMBOL,
+            CharClass::European => cost::EUROPEAN,
+            CharClass::Foreign => cost::FOREIGN,
+            CharClass::Ideograph => cost::IDEOGRAPH,
+            CharClass::Punctuation | CharClass::Symbol if c == last => cost::REPEATED,
+            CharClass::Punctuation => cost::PUNCTUATION,
+            CharClass::Symbol => cost::SYMBOL,
             // However many blanks there are, all but the last are one token.
-            Class::Blank if blanks == 2 => TOKEN,
-            Class::Lower | Class::Upper | Class::Digit | Class::Blank => 0,
+            CharClass::Blank if blanks == 2 => TOKEN,
+            CharClass::Lower | CharClass::Upper | CharClass::Digit | CharClass::Blank => 0,
             // A line end joins the punctuation and the line ends before it.
-            Class::LineEnd if matches!(before, Class::Punctuation | Class::LineEnd) => 0,
-            Class::LineEnd => TOKEN,
+            CharClass::LineEnd if matches!(before, CharClass::Punctuation | CharClass::LineEnd) => {
+                0
+            }
+            CharClass::LineEnd => TOKEN,
         };
         (last, before) = (c, class);
     }

@@ -44,12 +44,12 @@ pub struct TokenEstimator {
     /// The uncorrected estimate of the first messages, by their number less one.
     sums: Vec<u64>,
     last: Option<MessageId>,
-    reported: Option<Reported>,
+    reported: Option<ProviderTokenCount>,
 }
 
 /// A request that the provider counted.
 #[derive(Debug, Clone, Copy)]
-struct Reported {
+struct ProviderTokenCount {
     input_tokens: u64,
     estimated: u64,
 }
@@ -115,7 +115,7 @@ impl TokenEstimator {
         if !is_plausible {
             return;
         }
-        self.reported = Some(Reported { input_tokens, estimated });
+        self.reported = Some(ProviderTokenCount { input_tokens, estimated });
         if estimated < TELLING {
             return;
         }

@@ -6,7 +6,7 @@ use super::{CONTINUE, Consensus, ControlFlow, OwnerOfTheEnd, Review};
 use crate::{
     event::{Failure, FailureKind, InputSource, Verdict},
     hash::fnv1a,
-    turn::{LimitKind, RunLimits, Spent, TurnEnd},
+    turn::{LimitKind, RunLimits, RunUsage, TurnEnd},
 };
 
 /// Rounds in a row that come to the same after which the run is ended.
@@ -67,7 +67,7 @@ pub struct TurnFacts {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-enum Phase {
+enum ControlPhase {
     Primary(Option<(InputSource, String)>),
     Generating,
     Reviewing,
@@ -92,7 +92,7 @@ pub struct ControlMachine {
     limits: RunLimits,
     has_coagents: bool,
     consensus: Consensus,
-    phase: Phase,
+    phase: ControlPhase,
     rounds: u32,
     last_round: u64,
     same_rounds: u32,
@@ -114,7 +114,7 @@ impl ControlMachine {
             limits,
             has_coagents,
             consensus,
-            phase: Phase::Primary(None),
+            phase: ControlPhase::Primary(None),
             rounds: 0,
             last_round: 0,
             same_rounds: 0,
@@ -131,16 +131,16 @@ impl ControlMachine {
     /// Returns what comes next. Asking twice gives the same answer.
     pub fn next_action(&self) -> NextAction {
         match &self.phase {
-            Phase::Primary(message) => NextAction::PrimaryTurn { message: message.clone() },
-            Phase::Generating => NextAction::Generate { prompt: self.generator_prompt() },
-            Phase::Reviewing => NextAction::Review,
-            Phase::Finished(finish) => NextAction::Finish(finish.clone()),
+            ControlPhase::Primary(message) => NextAction::PrimaryTurn { message: message.clone() },
+            ControlPhase::Generating => NextAction::Generate { prompt: self.generator_prompt() },
+            ControlPhase::Reviewing => NextAction::Review,
+            ControlPhase::Finished(finish) => NextAction::Finish(finish.clone()),
         }
     }
 
     /// The primary's turn is over. `spent` is what the run used so far, its rounds not counted.
-    pub fn on_primary_turn(&mut self, turn: &TurnFacts, spent: Spent) {
-        if !matches!(self.phase, Phase::Primary(_)) {
+    pub fn on_primary_turn(&mut self, turn: &TurnFacts, spent: RunUsage) {
+        if !matches!(self.phase, ControlPhase::Primary(_)) {
             return;
         }
         self.round = fingerprint(turn);
@@ -172,7 +172,7 @@ impl ControlMachine {
                 // A review costs; none is begun past a bound.
                 match self.reached(spent) {
                     Some(limit) => self.finish(RunFinish::Stopped(TurnEnd::Budget { limit })),
-                    None => self.phase = Phase::Reviewing,
+                    None => self.phase = ControlPhase::Reviewing,
                 }
             }
             ControlFlow::Loop { .. } | ControlFlow::Coagent { .. } => {
@@ -185,14 +185,14 @@ impl ControlMachine {
             // A message costs; none is written past a bound.
             ControlFlow::Generated { .. } => match self.reached(spent) {
                 Some(limit) => self.finish(RunFinish::Stopped(TurnEnd::Budget { limit })),
-                None => self.phase = Phase::Generating,
+                None => self.phase = ControlPhase::Generating,
             },
         }
     }
 
     /// The message was written, or why it was not.
-    pub fn on_generated(&mut self, message: Result<String, RunFinish>, spent: Spent) {
-        if self.phase != Phase::Generating {
+    pub fn on_generated(&mut self, message: Result<String, RunFinish>, spent: RunUsage) {
+        if self.phase != ControlPhase::Generating {
             return;
         }
         match message {
@@ -212,9 +212,9 @@ impl ControlMachine {
         &mut self,
         reviews: Result<&[Review], RunFinish>,
         changed: bool,
-        spent: Spent,
+        spent: RunUsage,
     ) {
-        if self.phase != Phase::Reviewing {
+        if self.phase != ControlPhase::Reviewing {
             return;
         }
         let reviews = match reviews {
@@ -238,23 +238,23 @@ impl ControlMachine {
     pub fn on_steering(&mut self) {
         let is_over = matches!(
             self.phase,
-            Phase::Finished(RunFinish::Completed { by: OwnerOfTheEnd::Coagent, .. })
+            ControlPhase::Finished(RunFinish::Completed { by: OwnerOfTheEnd::Coagent, .. })
         );
         if is_over {
             self.rounds = self.rounds.saturating_add(1);
-            self.phase = Phase::Primary(None);
+            self.phase = ControlPhase::Primary(None);
         }
     }
 
     /// The run was cancelled.
     pub fn on_cancelled(&mut self) {
-        if !matches!(self.phase, Phase::Finished(_)) {
+        if !matches!(self.phase, ControlPhase::Finished(_)) {
             self.finish(RunFinish::Cancelled);
         }
     }
 
     /// The round is over and another one begins, if nothing forbids it.
-    fn next_round(&mut self, source: InputSource, message: String, spent: Spent) {
+    fn next_round(&mut self, source: InputSource, message: String, spent: RunUsage) {
         self.rounds = self.rounds.saturating_add(1);
         self.same_rounds = if self.changed || self.rounds == 1 || self.round != self.last_round {
             1
@@ -270,13 +270,13 @@ impl ControlMachine {
                 format!("{SAME_ROUNDS} rounds in a row came to the same and changed nothing");
             return self.finish(RunFinish::Stopped(TurnEnd::DoomLoop { reason }));
         }
-        self.phase = Phase::Primary(Some((source, message)));
+        self.phase = ControlPhase::Primary(Some((source, message)));
     }
 
-    fn reached(&self, spent: Spent) -> Option<LimitKind> {
+    fn reached(&self, spent: RunUsage) -> Option<LimitKind> {
         let flow = self.flow.max_rounds().unwrap_or(u32::MAX);
         let limits = RunLimits { max_rounds: self.limits.max_rounds.min(flow), ..self.limits };
-        limits.reached(&Spent { rounds: self.rounds, ..spent })
+        limits.reached(&RunUsage { rounds: self.rounds, ..spent })
     }
 
     fn generator_prompt(&self) -> String {
@@ -290,7 +290,7 @@ impl ControlMachine {
     }
 
     fn finish(&mut self, finish: RunFinish) {
-        self.phase = Phase::Finished(finish);
+        self.phase = ControlPhase::Finished(finish);
     }
 }
 

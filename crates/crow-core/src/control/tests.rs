@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::*;
 use crate::{
     event::{Failure, FailureKind, InputSource, Verdict},
-    turn::{LimitKind, RunLimits, Spent, TurnEnd},
+    turn::{LimitKind, RunLimits, RunUsage, TurnEnd},
     usage::TokenUsage,
 };
 
@@ -62,7 +62,7 @@ fn levels_are_those_of_the_seed() {
 fn a_user_in_the_loop_has_the_next_word() {
     let mut machine = machine(ControlFlow::Hitl, false);
     assert_eq!(machine.next_action(), NextAction::PrimaryTurn { message: None });
-    machine.on_primary_turn(&turn(TurnEnd::Text, "Which one?"), Spent::default());
+    machine.on_primary_turn(&turn(TurnEnd::Text, "Which one?"), RunUsage::default());
     assert_eq!(machine.next_action(), NextAction::Finish(RunFinish::NeedsInput));
 }
 
@@ -73,7 +73,7 @@ fn a_turn_that_ends_after_the_deadline_ends_the_run_as_out_of_time() {
             let limits =
                 RunLimits { max_time: Some(Duration::from_secs(2)), ..RunLimits::default() };
             let mut machine = ControlMachine::new(flow.clone(), limits, false, Consensus::All);
-            let spent = Spent { time: Duration::from_secs(5), ..Spent::default() };
+            let spent = RunUsage { time: Duration::from_secs(5), ..RunUsage::default() };
             machine.on_primary_turn(&turn(end, "late"), spent);
             let stopped = RunFinish::Stopped(TurnEnd::Budget { limit: LimitKind::Time });
             assert_eq!(machine.next_action(), NextAction::Finish(stopped), "{flow:?}");
@@ -84,9 +84,9 @@ fn a_turn_that_ends_after_the_deadline_ends_the_run_as_out_of_time() {
 #[test]
 fn a_loop_goes_on_until_the_primary_says_that_it_is_done() {
     let mut machine = machine(ControlFlow::Loop { max_rounds: None }, false);
-    machine.on_primary_turn(&turn(TurnEnd::Text, "half"), Spent::default());
+    machine.on_primary_turn(&turn(TurnEnd::Text, "half"), RunUsage::default());
     assert_eq!(told(&machine.next_action()), Some((InputSource::ControlFlow, CONTINUE)));
-    machine.on_primary_turn(&turn(complete(), "all"), Spent::default());
+    machine.on_primary_turn(&turn(complete(), "all"), RunUsage::default());
     let by = OwnerOfTheEnd::Primary;
     let finish = RunFinish::Completed { summary: "done".to_owned(), by };
     assert_eq!(machine.next_action(), NextAction::Finish(finish));
@@ -96,24 +96,24 @@ fn a_loop_goes_on_until_the_primary_says_that_it_is_done() {
 #[test]
 fn the_generator_is_asked_after_each_turn() {
     let mut machine = machine(ControlFlow::from_level(2).unwrap(), false);
-    machine.on_primary_turn(&turn(TurnEnd::Text, "one"), Spent::default());
+    machine.on_primary_turn(&turn(TurnEnd::Text, "one"), RunUsage::default());
     let generate = NextAction::Generate { prompt: CRITERIA_PROMPT.to_owned() };
     assert_eq!(machine.next_action(), generate);
-    machine.on_generated(Ok("- it builds\n".to_owned()), Spent::default());
+    machine.on_generated(Ok("- it builds\n".to_owned()), RunUsage::default());
     let message = format!("- it builds\n\n{CONTINUE}");
     assert_eq!(told(&machine.next_action()), Some((InputSource::ControlFlow, message.as_str())));
-    machine.on_primary_turn(&turn(TurnEnd::Text, "two"), Spent::default());
+    machine.on_primary_turn(&turn(TurnEnd::Text, "two"), RunUsage::default());
     assert_eq!(machine.next_action(), generate);
 }
 
 #[test]
 fn advice_goes_to_the_primary_which_says_when_it_is_done() {
     let mut machine = machine(ControlFlow::advise(), true);
-    machine.on_primary_turn(&turn(TurnEnd::Text, "done?"), Spent::default());
+    machine.on_primary_turn(&turn(TurnEnd::Text, "done?"), RunUsage::default());
     assert_eq!(machine.next_action(), NextAction::Review);
     // Even if it pretended to approve: it does not own the end.
     let reviews = [review(Verdict::Approved, "test the empty list")];
-    machine.on_review(Ok(&reviews), false, Spent::default());
+    machine.on_review(Ok(&reviews), false, RunUsage::default());
     let told = told(&machine.next_action()).map(|(source, text)| (source, text.to_owned()));
     assert_eq!(told, Some((InputSource::Reviewer, "test the empty list".to_owned())));
 }
@@ -121,10 +121,10 @@ fn advice_goes_to_the_primary_which_says_when_it_is_done() {
 #[test]
 fn a_judge_sends_back_and_then_approves() {
     let mut machine = machine(ControlFlow::judge(), true);
-    machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
-    machine.on_review(Ok(&[review(Verdict::Rejected, "no test")]), false, Spent::default());
-    machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
-    machine.on_review(Ok(&[review(Verdict::Approved, "good")]), false, Spent::default());
+    machine.on_primary_turn(&turn(submitted(), ""), RunUsage::default());
+    machine.on_review(Ok(&[review(Verdict::Rejected, "no test")]), false, RunUsage::default());
+    machine.on_primary_turn(&turn(submitted(), ""), RunUsage::default());
+    machine.on_review(Ok(&[review(Verdict::Approved, "good")]), false, RunUsage::default());
     let by = OwnerOfTheEnd::Coagent;
     let finish = RunFinish::Completed { summary: "good".to_owned(), by };
     assert_eq!(machine.next_action(), NextAction::Finish(finish));
@@ -148,9 +148,9 @@ fn votes_are_counted_as_the_consensus_says() {
 fn what_several_reviewers_say_is_named() {
     let limits = RunLimits::default();
     let mut machine = ControlMachine::new(ControlFlow::judge(), limits, true, Consensus::All);
-    machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
+    machine.on_primary_turn(&turn(submitted(), ""), RunUsage::default());
     let no = Review { reviewer: "safety".to_owned(), ..review(Verdict::Rejected, "rm -rf?") };
-    machine.on_review(Ok(&[review(Verdict::Approved, "fine"), no]), false, Spent::default());
+    machine.on_review(Ok(&[review(Verdict::Approved, "fine"), no]), false, RunUsage::default());
     let expected = "reviewer (approves):\nfine\n\nsafety (does not approve):\nrm -rf?";
     assert_eq!(told(&machine.next_action()), Some((InputSource::Reviewer, expected)));
 }
@@ -175,7 +175,7 @@ fn an_end_that_is_no_answer_leaves_the_outer_loop_at_every_level() {
     for level in -1..=5 {
         for (end, finish) in &ends {
             let mut machine = machine(ControlFlow::from_level(level).unwrap(), level >= 3);
-            machine.on_primary_turn(&turn(end.clone(), "text"), Spent::default());
+            machine.on_primary_turn(&turn(end.clone(), "text"), RunUsage::default());
             assert_eq!(machine.next_action(), NextAction::Finish(finish.clone()), "level {level}");
         }
     }
@@ -190,7 +190,7 @@ fn a_turn_that_reaches_its_steps_ends_the_turn_and_the_run_goes_on() {
         let flow = ControlFlow::from_level(level).unwrap();
         let is_alone = flow == ControlFlow::Hitl;
         let mut machine = machine(flow, has_coagents);
-        machine.on_primary_turn(&turn(end.clone(), "so far"), Spent::default());
+        machine.on_primary_turn(&turn(end.clone(), "so far"), RunUsage::default());
         let next = machine.next_action();
         let finished = NextAction::Finish(RunFinish::Stopped(end.clone()));
         assert_eq!(next == finished, is_alone, "level {level}: {next:?}");
@@ -211,7 +211,7 @@ fn the_lowest_bound_wins_and_no_review_is_begun_past_it() {
     let mut machine = ControlMachine::new(ControlFlow::smart(), limits, true, Consensus::All);
     machine.on_primary_turn(
         &turn(submitted(), ""),
-        Spent { usage: tokens, time: Duration::ZERO, ..Spent::default() },
+        RunUsage { usage: tokens, time: Duration::ZERO, ..RunUsage::default() },
     );
     let stopped = |limit| NextAction::Finish(RunFinish::Stopped(TurnEnd::Budget { limit }));
     assert_eq!(machine.next_action(), stopped(LimitKind::Tokens));
@@ -219,7 +219,7 @@ fn the_lowest_bound_wins_and_no_review_is_begun_past_it() {
     let flow = ControlFlow::Loop { max_rounds: Some(2) };
     let mut machine = ControlMachine::new(flow, RunLimits::default(), false, Consensus::All);
     for text in ["one", "two"] {
-        machine.on_primary_turn(&turn(TurnEnd::Text, text), Spent::default());
+        machine.on_primary_turn(&turn(TurnEnd::Text, text), RunUsage::default());
     }
     assert_eq!(machine.next_action(), stopped(LimitKind::Rounds));
 }
@@ -229,10 +229,10 @@ fn rounds_that_come_to_the_same_and_change_nothing_are_ended() {
     let idle = |text: &str| TurnFacts { changed: false, ..turn(TurnEnd::Text, text) };
     let mut machine = machine(ControlFlow::Loop { max_rounds: None }, false);
     for text in ["a", "same", "same"] {
-        machine.on_primary_turn(&idle(text), Spent::default());
+        machine.on_primary_turn(&idle(text), RunUsage::default());
         assert!(told(&machine.next_action()).is_some(), "{text}");
     }
-    machine.on_primary_turn(&idle("same"), Spent::default());
+    machine.on_primary_turn(&idle("same"), RunUsage::default());
     assert!(matches!(
         machine.next_action(),
         NextAction::Finish(RunFinish::Stopped(TurnEnd::DoomLoop { .. }))
@@ -248,11 +248,11 @@ fn rounds_without_words_whose_calls_differ_are_not_the_same() {
     };
     let mut machine = machine(ControlFlow::Loop { max_rounds: None }, false);
     for file in ["a", "b", "c", "d", "e"] {
-        machine.on_primary_turn(&silent(&format!("read_file {file}: ok")), Spent::default());
+        machine.on_primary_turn(&silent(&format!("read_file {file}: ok")), RunUsage::default());
         assert!(told(&machine.next_action()).is_some(), "{file}");
     }
     for _ in 0..2 {
-        machine.on_primary_turn(&silent("read_file e: ok"), Spent::default());
+        machine.on_primary_turn(&silent("read_file e: ok"), RunUsage::default());
     }
     let next = machine.next_action();
     assert!(
@@ -264,8 +264,8 @@ fn rounds_without_words_whose_calls_differ_are_not_the_same() {
 #[test]
 fn words_of_the_user_during_a_review_are_answered_before_the_end() {
     let mut machine = machine(ControlFlow::judge(), true);
-    machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
-    machine.on_review(Ok(&[review(Verdict::Approved, "good")]), false, Spent::default());
+    machine.on_primary_turn(&turn(submitted(), ""), RunUsage::default());
+    machine.on_review(Ok(&[review(Verdict::Approved, "good")]), false, RunUsage::default());
     machine.on_steering();
     assert_eq!(machine.next_action(), NextAction::PrimaryTurn { message: None });
 }
@@ -273,8 +273,8 @@ fn words_of_the_user_during_a_review_are_answered_before_the_end() {
 #[test]
 fn a_reviewer_that_says_nothing_is_no_empty_message() {
     let mut machine = machine(ControlFlow::smart(), true);
-    machine.on_primary_turn(&turn(submitted(), ""), Spent::default());
-    machine.on_review(Ok(&[review(Verdict::Rejected, " \n")]), false, Spent::default());
+    machine.on_primary_turn(&turn(submitted(), ""), RunUsage::default());
+    machine.on_review(Ok(&[review(Verdict::Rejected, " \n")]), false, RunUsage::default());
     assert!(told(&machine.next_action()).unwrap().1.contains("did not approve"));
 }
 
@@ -326,13 +326,13 @@ proptest! {
                     let by_primary = matches!(end, TurnEnd::TaskComplete { .. });
                     last = by_primary.then_some(OwnerOfTheEnd::Primary);
                     let facts = TurnFacts { end, text, calls: Vec::new(), changed };
-                    machine.on_primary_turn(&facts, Spent::default());
+                    machine.on_primary_turn(&facts, RunUsage::default());
                 }
-                NextAction::Generate { .. } => machine.on_generated(Ok(text), Spent::default()),
+                NextAction::Generate { .. } => machine.on_generated(Ok(text), RunUsage::default()),
                 NextAction::Review => {
                     let verdict = if approves { Verdict::Approved } else { Verdict::Rejected };
                     last = approves.then_some(OwnerOfTheEnd::Coagent);
-                    machine.on_review(Ok(&[review(verdict, &text)]), changed, Spent::default());
+                    machine.on_review(Ok(&[review(verdict, &text)]), changed, RunUsage::default());
                 }
                 NextAction::Finish(finish) => {
                     if let RunFinish::Completed { by, .. } = finish {

@@ -14,8 +14,8 @@ use crate::{
     permission::{Denial, DenialSource, Grant, GrantOffer},
     todo::{TodoItem, TodoStatus},
     tool_types::{
-        Access, ChangeCounts, CommandLine, CommandMeaning, FileChange, FileDiff, NotRestorable,
-        Patch, Redirect, SimpleCommand, Subject, ToolMetadata, ToolResult, Word,
+        Access, ChangeCounts, CommandLine, CommandMeaning, CommandWord, FileChange, FileDiff,
+        NotRestorable, Patch, Redirect, SimpleCommand, Subject, ToolMetadata, ToolResult,
     },
     turn::TurnEnd,
     usage::TokenUsage,
@@ -202,7 +202,7 @@ fn calls() -> Vec<AgentEvent> {
         call_id: call_id(),
         answer,
     };
-    let target = Word::Computed("$a".into());
+    let target = CommandWord::Computed("$a".into());
     let result = changing();
     vec![
         AgentEvent::CallPending {
@@ -250,7 +250,7 @@ fn calls() -> Vec<AgentEvent> {
                 text: "ls > a".into(),
                 folder: None,
                 meaning: CommandMeaning::Commands(vec![SimpleCommand {
-                    words: vec![Word::Literal("ls".into())],
+                    words: vec![CommandWord::Literal("ls".into())],
                     wrappers: Vec::new(),
                     assignments: vec!["LANG".into()],
                     redirects: vec![Redirect { access: Access::Write, target, path: None }],

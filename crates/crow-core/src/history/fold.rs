@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     HistoryEntry, SystemEvent,
-    reply::{Answer, ReplyItem},
+    reply::{CallAnswer, ReplyItem},
     timeline::{push_reply_entries, system_event, text_of},
 };
 use crate::{
@@ -24,11 +24,11 @@ use crate::{
 /// at its end, but for a rewind. A result lives beside its call, so the two cannot be parted.
 #[derive(Debug, Default)]
 pub struct History {
-    items: Vec<Item>,
+    items: Vec<HistoryItem>,
     /// The number of the event that made each item.
     seqs: Vec<u64>,
     messages: Vec<Arc<Message>>,
-    open: Option<OpenReply>,
+    open: Option<UnansweredReply>,
     /// User messages that came while calls were open: they follow the results.
     waiting: Vec<Arc<Message>>,
     usage: TokenUsage,
@@ -48,7 +48,7 @@ pub struct History {
 }
 
 #[derive(Debug)]
-enum Item {
+enum HistoryItem {
     User { at: Timestamp, message: Arc<Message> },
     Reply(ReplyItem),
     Handoff { at: Timestamp, from: String, to: String, prompt: String },
@@ -57,7 +57,7 @@ enum Item {
 
 /// The reply whose calls are not all answered yet.
 #[derive(Debug)]
-struct OpenReply {
+struct UnansweredReply {
     item: usize,
     reply_id: ReplyId,
     calls: Vec<OpenCall>,
@@ -172,7 +172,7 @@ impl History {
                 }
             }
             AgentEvent::CallEnd { call_id, tool, result, .. } => {
-                self.answer(call_id, Answer::new(at, tool, result))?;
+                self.answer(call_id, CallAnswer::new(at, tool, result))?;
                 let ToolMetadata { snapshot_before, snapshot_after, .. } = &result.metadata;
                 let (initial, current) = &mut self.snapshots;
                 *initial = initial.take().or_else(|| snapshot_before.clone());
@@ -184,7 +184,7 @@ impl History {
             }
             AgentEvent::TurnStart { turn } => self.turns = self.turns.max(*turn),
             AgentEvent::Handoff { from, to, prompt } => {
-                self.items.push(Item::Handoff {
+                self.items.push(HistoryItem::Handoff {
                     at,
                     from: from.clone(),
                     to: to.clone(),
@@ -193,7 +193,7 @@ impl History {
             }
             other => {
                 if let Some(event) = system_event(other) {
-                    self.items.push(Item::System { at, event });
+                    self.items.push(HistoryItem::System { at, event });
                 }
             }
         }
@@ -255,7 +255,7 @@ impl History {
     /// Returns the calls without a result, in order.
     pub fn open_calls(&self) -> Vec<OpenCall> {
         let Some(open) = &self.open else { return Vec::new() };
-        let Some(Item::Reply(reply)) = self.items.get(open.item) else { return Vec::new() };
+        let Some(HistoryItem::Reply(reply)) = self.items.get(open.item) else { return Vec::new() };
         let pairs = open.calls.iter().zip(&reply.answers);
         pairs.filter(|(_, answer)| answer.is_none()).map(|(call, _)| call.clone()).collect()
     }
@@ -305,10 +305,12 @@ impl History {
             .filter(move |metadata| metadata.extra.get(key).is_some())
     }
 
-    fn answers(&self) -> impl Iterator<Item = &Answer> {
+    fn answers(&self) -> impl Iterator<Item = &CallAnswer> {
         let replies = self.items.iter().filter_map(|item| match item {
-            Item::Reply(reply) => Some(reply),
-            Item::User { .. } | Item::Handoff { .. } | Item::System { .. } => None,
+            HistoryItem::Reply(reply) => Some(reply),
+            HistoryItem::User { .. } | HistoryItem::Handoff { .. } | HistoryItem::System { .. } => {
+                None
+            }
         });
         replies.flat_map(|reply| &reply.answers).flatten()
     }
@@ -318,17 +320,19 @@ impl History {
         let mut entries = Vec::new();
         for item in &self.items {
             match item {
-                Item::User { at, message } => {
+                HistoryItem::User { at, message } => {
                     entries.push(HistoryEntry::User { content: text_of(message), timestamp: *at });
                 }
-                Item::Reply(reply) => push_reply_entries(reply, &mut entries),
-                Item::Handoff { at, from, to, prompt } => entries.push(HistoryEntry::Handoff {
-                    from_agent: from.clone(),
-                    to_agent: to.clone(),
-                    prompt: prompt.clone(),
-                    timestamp: *at,
-                }),
-                Item::System { at, event } => {
+                HistoryItem::Reply(reply) => push_reply_entries(reply, &mut entries),
+                HistoryItem::Handoff { at, from, to, prompt } => {
+                    entries.push(HistoryEntry::Handoff {
+                        from_agent: from.clone(),
+                        to_agent: to.clone(),
+                        prompt: prompt.clone(),
+                        timestamp: *at,
+                    })
+                }
+                HistoryItem::System { at, event } => {
                     entries.push(HistoryEntry::System { event: event.clone(), timestamp: *at });
                 }
             }
@@ -360,12 +364,12 @@ impl History {
         self.waiting.clear();
         for item in &self.items {
             match item {
-                Item::User { message, .. } => self.messages.push(Arc::clone(message)),
-                Item::Reply(reply) => {
+                HistoryItem::User { message, .. } => self.messages.push(Arc::clone(message)),
+                HistoryItem::Reply(reply) => {
                     self.messages.push(Arc::clone(&reply.message));
                     self.messages.extend(reply.results.clone());
                 }
-                Item::Handoff { .. } | Item::System { .. } => {}
+                HistoryItem::Handoff { .. } | HistoryItem::System { .. } => {}
             }
         }
         Ok(())
@@ -373,7 +377,7 @@ impl History {
 
     fn push_user(&mut self, at: Timestamp, id: MessageId, content: Vec<Block>) {
         let message = Arc::new(Message::User(UserMessage { id, content }));
-        self.items.push(Item::User { at, message: Arc::clone(&message) });
+        self.items.push(HistoryItem::User { at, message: Arc::clone(&message) });
         if self.open.is_some() {
             self.waiting.push(message);
         } else {
@@ -391,10 +395,10 @@ impl History {
         let message = Arc::new(Message::Assistant(message));
         self.messages.push(Arc::clone(&message));
         let answers = calls.iter().map(|_| None).collect();
-        self.items.push(Item::Reply(ReplyItem { at, message, answers, results: None }));
+        self.items.push(HistoryItem::Reply(ReplyItem { at, message, answers, results: None }));
         if !calls.is_empty() {
             let missing = calls.len();
-            self.open = Some(OpenReply {
+            self.open = Some(UnansweredReply {
                 item: self.items.len() - 1,
                 reply_id: reply_id.clone(),
                 calls,
@@ -432,18 +436,22 @@ impl History {
         let position =
             open.calls.iter().position(|call| call.call_id == *call_id).ok_or_else(not_open)?;
         match self.items.get(open.item) {
-            Some(Item::Reply(reply)) if matches!(reply.answers.get(position), Some(None)) => {
+            Some(HistoryItem::Reply(reply))
+                if matches!(reply.answers.get(position), Some(None)) =>
+            {
                 Ok((open.item, position))
             }
             _ => Err(not_open()),
         }
     }
 
-    fn answer(&mut self, call_id: &CallId, answer: Answer) -> Result<(), HistoryError> {
+    fn answer(&mut self, call_id: &CallId, answer: CallAnswer) -> Result<(), HistoryError> {
         let not_open = || HistoryError::NotOpen { call_id: call_id.clone() };
         let (item, position) = self.open_slot(call_id)?;
         let open = self.open.as_mut().ok_or_else(not_open)?;
-        let Some(Item::Reply(reply)) = self.items.get_mut(item) else { return Err(not_open()) };
+        let Some(HistoryItem::Reply(reply)) = self.items.get_mut(item) else {
+            return Err(not_open());
+        };
         *reply.answers.get_mut(position).ok_or_else(not_open)? = Some(answer);
         open.missing -= 1;
         if open.missing == 0 {

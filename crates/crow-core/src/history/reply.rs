@@ -15,14 +15,14 @@ use crate::{
 pub(super) struct ReplyItem {
     pub(super) at: Timestamp,
     pub(super) message: Arc<Message>,
-    pub(super) answers: Vec<Option<Answer>>,
+    pub(super) answers: Vec<Option<CallAnswer>>,
     /// The message of the results, once all calls have theirs. It holds what the answers said.
     pub(super) results: Option<Arc<Message>>,
 }
 
 /// What a call came to.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct CallAnswer {
     pub(super) at: Timestamp,
     pub(super) tool: String,
     pub(super) status: ToolStatus,
@@ -67,7 +67,7 @@ impl StoredMetadata {
     }
 }
 
-impl Answer {
+impl CallAnswer {
     pub(super) fn new(at: Timestamp, tool: &str, result: &ToolResult) -> Self {
         let images = result.images.iter().cloned().map(Block::Image);
         Self {

@@ -14,4 +14,4 @@ pub use provider::{
     Conversation, ModelRequest, ModelStream, Models, ModelsError, NoModels, Provider,
     ResolvedModel, ToolChoice, ToolDefinition,
 };
-pub use reply::{ModelEvent, ModelReply, Retry, StopReason, Wait};
+pub use reply::{ModelEvent, ModelReply, RateLimitWait, Retry, StopReason};

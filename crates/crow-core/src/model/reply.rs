@@ -64,7 +64,7 @@ pub struct Retry {
 
 /// A request waits for its turn within the limits of its provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wait {
+pub struct RateLimitWait {
     /// What it waits for.
     pub reason: String,
     /// How long it will wait, as far as that is known.
@@ -84,7 +84,7 @@ pub enum ModelEvent {
         name: String,
     },
     /// The request was not sent yet.
-    Waiting(Wait),
+    Waiting(RateLimitWait),
     /// What came so far is void; the request is sent again.
     Retrying(Retry),
     /// The reply is complete. Always the last item.

@@ -8,20 +8,22 @@ use std::{
 use super::{
     RuleRegex, is_secret_file,
     matcher::shortened,
-    part::Match,
-    place::Place,
-    policy::Containment,
+    part::RuleMatch,
+    place::PermissionPath,
+    policy::SandboxGuarantees,
     prefix::{is_script_runner, takes_targets},
     starters::{is_fed, may_be_copy, may_be_fed, may_start},
 };
 use crate::{
-    tool_types::{Access, CommandLine, CommandMeaning, Extent, Redirect, SimpleCommand, Word},
+    tool_types::{
+        Access, CommandLine, CommandMeaning, CommandWord, Redirect, SideEffects, SimpleCommand,
+    },
     workspace::Workspace,
 };
 
 /// What is known of the folder that a command runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Folder {
+pub(super) enum CommandFolder {
     /// The workspace's working directory.
     Cwd,
     /// Another one in the workspace, or one that the line went to.
@@ -30,7 +32,7 @@ pub(super) enum Folder {
     Outside,
 }
 
-impl Folder {
+impl CommandFolder {
     /// Returns what is known for all commands of a line: in a loop what is written later may run earlier.
     pub(super) fn of(line: &CommandLine, workspace: &Workspace) -> Self {
         match &line.folder {
@@ -48,24 +50,24 @@ pub(super) struct CommandPart<'a> {
     pub(super) command: &'a SimpleCommand,
     /// The line that it stands in.
     line: &'a CommandLine,
-    folder: Folder,
+    folder: CommandFolder,
     /// Whether it only reads.
     pub(super) is_read: bool,
     /// The program as it is called, and its last name.
     program: Option<(&'a str, &'a str)>,
     text: OnceCell<String>,
     wrapped: OnceCell<String>,
-    redirects: OnceCell<Vec<(Place<'static>, Access)>>,
+    redirects: OnceCell<Vec<(PermissionPath<'static>, Access)>>,
 }
 
 impl<'a> CommandPart<'a> {
     pub(super) fn new(
         command: &'a SimpleCommand,
         line: &'a CommandLine,
-        folder: Folder,
+        folder: CommandFolder,
         is_read: bool,
     ) -> Self {
-        let program = command.words.first().and_then(Word::as_literal);
+        let program = command.words.first().and_then(CommandWord::as_literal);
         Self {
             command,
             line,
@@ -84,29 +86,30 @@ impl<'a> CommandPart<'a> {
     /// the words (`git -C folder push`). A word that is only known when the line runs may be the one that is looked for.
     /// So does a link to the program. Commands that only start it count too: `nohup rm` begins with `nohup` and with `rm`. And a command that may start
     /// others by its arguments or its variables may be one that starts it.
-    pub(super) fn begins_with(&self, prefix: &[String]) -> Match {
-        let Some((wanted, rest)) = prefix.split_first() else { return Match::No };
+    pub(super) fn begins_with(&self, prefix: &[String]) -> RuleMatch {
+        let Some((wanted, rest)) = prefix.split_first() else { return RuleMatch::No };
         let words = self.command.wrappers.iter().chain(&self.command.words);
         for (at, wrapper) in self.command.wrappers.iter().enumerate() {
             if wrapper.as_literal().is_some_and(|wrapper| is_named(wrapper, wanted)) {
-                let found = continues_with(words.clone().skip(at + 1).map(Word::as_literal), rest);
-                if found != Match::No {
+                let found =
+                    continues_with(words.clone().skip(at + 1).map(CommandWord::as_literal), rest);
+                if found != RuleMatch::No {
                     return found;
                 }
             }
         }
         let itself = match (self.program, self.command.words.split_first()) {
             (Some((program, _)), Some((_, words))) if is_named(program, wanted) => {
-                continues_with(words.iter().map(Word::as_literal), rest)
+                continues_with(words.iter().map(CommandWord::as_literal), rest)
             }
-            (None, Some(_)) => Match::Maybe,
-            (_, _) => Match::No,
+            (None, Some(_)) => RuleMatch::Maybe,
+            (_, _) => RuleMatch::No,
         };
         let linked = match (&self.command.linked_program, self.command.words.split_first()) {
             (Some(linked), Some((_, words))) if linked == wanted => {
-                continues_with(words.iter().map(Word::as_literal), rest)
+                continues_with(words.iter().map(CommandWord::as_literal), rest)
             }
-            (_, _) => Match::No,
+            (_, _) => RuleMatch::No,
         };
         let itself = itself.or(linked);
         if self.is_read {
@@ -118,7 +121,7 @@ impl<'a> CommandPart<'a> {
         };
         let may_be_it = may_be_fed(self.command, &self.line.text, prefix)
             || may_be_copy(self.command, others, prefix);
-        let by_line = if may_be_it { Match::Maybe } else { Match::No };
+        let by_line = if may_be_it { RuleMatch::Maybe } else { RuleMatch::No };
         itself.or(may_start(self.command, prefix)).or(by_line)
     }
 
@@ -130,21 +133,21 @@ impl<'a> CommandPart<'a> {
 
     /// Returns whether a pattern of a rule that denies or asks is found in it, also where the program is written with
     /// its folder or only started by others.
-    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> Match {
+    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> RuleMatch {
         let is_unknown = self.program.is_none() && !self.command.words.is_empty();
         let found = [Some(self.text()), self.text_without_folder(), self.wrapped_text()]
             .into_iter()
             .flatten()
             .map(|text| regex.find_in(text))
-            .fold(Match::No, Match::or);
-        if is_unknown { found.or(Match::Maybe) } else { found }
+            .fold(RuleMatch::No, RuleMatch::or);
+        if is_unknown { found.or(RuleMatch::Maybe) } else { found }
     }
 
     /// Returns whether it begins with exactly these words, and has nothing about it that they do not say.
     pub(super) fn is_covered_by_prefix(&self, prefix: &[String]) -> bool {
         let words = self.command.words.iter();
         !prefix.is_empty()
-            && self.command.extent != Extent::Hidden
+            && self.command.extent != SideEffects::Hidden
             && self.command.words.len() >= prefix.len()
             && words.zip(prefix).all(|(word, wanted)| word.as_literal() == Some(wanted))
             && is_plain(self.command)
@@ -171,12 +174,12 @@ impl<'a> CommandPart<'a> {
 
     /// Returns whether a pattern allows it: all of it is known, and nothing is about it that its words do not say.
     pub(super) fn is_covered_by_regex(&self, regex: &RuleRegex) -> bool {
-        let script = self.command.words.get(1).and_then(Word::as_literal);
+        let script = self.command.words.get(1).and_then(CommandWord::as_literal);
         is_known(self.command)
-            && self.command.extent != Extent::Hidden
+            && self.command.extent != SideEffects::Hidden
             && is_plain(self.command)
             && self.is_same_program(script)
-            && regex.find_in(self.text()) == Match::Yes
+            && regex.find_in(self.text()) == RuleMatch::Yes
     }
 
     /// Returns whether the words mean what they meant when the rule was made: a program or script that is named by a
@@ -187,9 +190,9 @@ impl<'a> CommandPart<'a> {
         let is_relative = program.contains('/') && !is_absolute(program)
             || is_script_runner(last_name) && script.is_some_and(|script| !is_absolute(script));
         match self.folder {
-            Folder::Cwd => true,
-            Folder::Other => !is_relative,
-            Folder::Outside => false,
+            CommandFolder::Cwd => true,
+            CommandFolder::Other => !is_relative,
+            CommandFolder::Outside => false,
         }
     }
 
@@ -218,7 +221,7 @@ impl<'a> CommandPart<'a> {
 
     /// Says what is to be known of it beside that it runs.
     pub(super) fn warning(&self) -> Option<String> {
-        if self.command.extent == Extent::Hidden {
+        if self.command.extent == SideEffects::Hidden {
             let name = shortened(self.text());
             return Some(format!("what `{name}` does is known only when it runs"));
         }
@@ -234,18 +237,18 @@ impl<'a> CommandPart<'a> {
     pub(super) fn hides_files(&self) -> bool {
         let is_hidden = |redirect: &Redirect| redirect.path.is_none() && !redirect.is_device();
         let hides = match self.command.extent {
-            Extent::Hidden => true,
-            Extent::Anything | Extent::Reads | Extent::HeldReads => false,
+            SideEffects::Hidden => true,
+            SideEffects::Anything | SideEffects::Reads | SideEffects::HeldReads => false,
         };
         hides || self.command.redirects.iter().any(is_hidden)
     }
 
     /// The files that are known to be redirected from and to.
-    pub(super) fn redirects(&self, workspace: &Workspace) -> &[(Place<'static>, Access)] {
+    pub(super) fn redirects(&self, workspace: &Workspace) -> &[(PermissionPath<'static>, Access)] {
         self.redirects.get_or_init(|| {
             let known = self.command.redirects.iter().filter_map(|redirect| {
                 let target = redirect.target.as_literal()?;
-                Some((Place::named(target, workspace), redirect.access))
+                Some((PermissionPath::named(target, workspace), redirect.access))
             });
             known.collect()
         })
@@ -293,9 +296,9 @@ const HARMLESS_COMMANDS: [&str; 12] =
 /// Those among them that can set a variable, or run what is in its index: their words must be known.
 const NAMING_COMMANDS: [&str; 4] = ["[", "printf", "test", "wait"];
 
-fn joined<'a>(words: impl Iterator<Item = &'a Word>) -> String {
+fn joined<'a>(words: impl Iterator<Item = &'a CommandWord>) -> String {
     let words = words.map(|word| match word {
-        Word::Literal(word) | Word::Computed(word) => word.as_str(),
+        CommandWord::Literal(word) | CommandWord::Computed(word) => word.as_str(),
     });
     words.collect::<Vec<_>>().join(" ")
 }
@@ -308,16 +311,16 @@ fn is_named(program: &str, wanted: &str) -> bool {
 pub(super) fn continues_with<'a>(
     words: impl Iterator<Item = Option<&'a str>>,
     wanted: &[String],
-) -> Match {
+) -> RuleMatch {
     let mut wanted = wanted.iter();
-    let Some(mut next) = wanted.next() else { return Match::Yes };
+    let Some(mut next) = wanted.next() else { return RuleMatch::Yes };
     let mut after_option = false;
     for word in words {
-        let Some(word) = word else { return Match::Maybe };
+        let Some(word) = word else { return RuleMatch::Maybe };
         if word == next {
             match wanted.next() {
                 Some(following) => next = following,
-                None => return Match::Yes,
+                None => return RuleMatch::Yes,
             }
             after_option = false;
         } else if word.starts_with('-') {
@@ -325,10 +328,10 @@ pub(super) fn continues_with<'a>(
         } else if after_option {
             after_option = false;
         } else {
-            return Match::No;
+            return RuleMatch::No;
         }
     }
-    Match::No
+    RuleMatch::No
 }
 
 /// Returns whether a command does nothing that its words do not say: it changes no unknown file by a redirect and sets
@@ -342,7 +345,7 @@ fn is_plain(command: &SimpleCommand) -> bool {
 
 /// `IFS= read line`: it divides the line that is read, and nothing else.
 fn is_read_builtin(command: &SimpleCommand) -> bool {
-    command.words.first().and_then(Word::as_literal) == Some("read")
+    command.words.first().and_then(CommandWord::as_literal) == Some("read")
 }
 
 /// Returns whether a command has no effect outside the shell.
@@ -361,8 +364,10 @@ pub(super) fn is_harmless(command: &SimpleCommand) -> bool {
 /// Returns whether a command does not lead the line out of its folder, or to a folder of which it is known: then that
 /// is a part of its own.
 fn stays(command: &SimpleCommand) -> bool {
-    let Some((Word::Literal(program), words)) = command.words.split_first() else { return true };
-    let goes_down = |word: &Word| {
+    let Some((CommandWord::Literal(program), words)) = command.words.split_first() else {
+        return true;
+    };
+    let goes_down = |word: &CommandWord| {
         word.as_literal().is_some_and(|word| {
             Path::new(word).components().all(|part| matches!(part, Component::Normal(_)))
                 && !word.is_empty()
@@ -373,19 +378,21 @@ fn stays(command: &SimpleCommand) -> bool {
 }
 
 /// Returns whether a command only reads, and nothing that is done before it makes something else of it.
-pub(super) fn only_reads(command: &SimpleCommand, containment: Containment) -> bool {
+pub(super) fn only_reads(command: &SimpleCommand, containment: SandboxGuarantees) -> bool {
     let is_read = match command.extent {
-        Extent::Reads => true,
-        Extent::HeldReads => containment.holds_reads,
-        Extent::Anything | Extent::Hidden => false,
+        SideEffects::Reads => true,
+        SideEffects::HeldReads => containment.holds_reads,
+        SideEffects::Anything | SideEffects::Hidden => false,
     };
     is_read && is_plain(command)
 }
 
 /// Returns whether a command may name a variable, which `printf -v` sets and `test -v` evaluates.
 fn names_a_variable(command: &SimpleCommand) -> bool {
-    let Some((Word::Literal(program), words)) = command.words.split_first() else { return false };
-    let may_name = |word: &Word| {
+    let Some((CommandWord::Literal(program), words)) = command.words.split_first() else {
+        return false;
+    };
+    let may_name = |word: &CommandWord| {
         word.as_literal()
             .is_none_or(|word| ["-v", "-R", "-p"].iter().any(|it| word.starts_with(it)))
     };
@@ -399,12 +406,12 @@ pub(super) fn base_name(program: &str) -> &str {
 
 /// Returns whether all words are known, and the first of them is one word also when they are joined.
 fn is_known(command: &SimpleCommand) -> bool {
-    let program = command.words.first().and_then(Word::as_literal);
+    let program = command.words.first().and_then(CommandWord::as_literal);
     program.is_some_and(|program| !program.contains(char::is_whitespace))
         && command.words.iter().all(|word| word.as_literal().is_some())
 }
 
 /// A quoted word in which `test -v` and `printf -v` would run a command: they evaluate the index of a variable.
-fn hides_a_command(word: &Word) -> bool {
+fn hides_a_command(word: &CommandWord) -> bool {
     word.as_literal().is_some_and(|word| word.contains("$(") || word.contains('`'))
 }

@@ -5,24 +5,24 @@ use std::cmp::max_by;
 use super::{
     CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, SandboxPlaces,
     matcher::names_tool,
-    part::{Match, Part, parts},
-    policy::Containment,
+    part::{CallPart, RuleMatch, parts},
+    policy::SandboxGuarantees,
     reach::{RUNS_A_COMMAND, by_mode},
 };
 use crate::workspace::Workspace;
 
 /// What decides besides the rules.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Setting<'a> {
+pub(super) struct DecisionContext<'a> {
     pub(super) mode: PermissionMode,
-    pub(super) containment: Containment,
+    pub(super) containment: SandboxGuarantees,
     pub(super) places: &'a SandboxPlaces,
     pub(super) workspace: &'a Workspace,
 }
 
 /// A decision, and all that led to it.
 #[derive(Debug)]
-pub(super) struct Verdict<'r> {
+pub(super) struct RuleVerdict<'r> {
     pub(super) decision: RuleDecision,
     /// Why.
     pub(super) reason: String,
@@ -34,16 +34,16 @@ pub(super) struct Verdict<'r> {
 
 /// A call while rules are held against it.
 pub(super) struct Evaluation<'a, 'r> {
-    setting: Setting<'a>,
+    setting: DecisionContext<'a>,
     facts: CallFacts<'a>,
-    parts: Vec<Weighed<'a, 'r>>,
+    parts: Vec<WeighedPart<'a, 'r>>,
     denial: Option<(&'r PermissionRule, usize)>,
     matched: Vec<&'r PermissionRule>,
 }
 
 /// A part, and what rules say about it.
-struct Weighed<'a, 'r> {
-    part: Part<'a>,
+struct WeighedPart<'a, 'r> {
+    part: CallPart<'a>,
     /// The strongest rule that allows or asks.
     best: Option<&'r PermissionRule>,
     /// A denial that may speak of it: then nothing allows it but the user.
@@ -53,12 +53,12 @@ struct Weighed<'a, 'r> {
 impl<'a, 'r> Evaluation<'a, 'r> {
     /// Holds rules against a call.
     pub(super) fn new(
-        setting: Setting<'a>,
+        setting: DecisionContext<'a>,
         rules: impl Iterator<Item = &'r PermissionRule> + Clone,
         facts: CallFacts<'a>,
     ) -> Self {
         let parts = parts(&facts, &setting);
-        let parts = parts.into_iter().map(|part| Weighed { part, best: None, doubt: None });
+        let parts = parts.into_iter().map(|part| WeighedPart { part, best: None, doubt: None });
         let mut evaluation =
             Self { setting, facts, parts: parts.collect(), denial: None, matched: Vec::new() };
         let rules = rules.filter(|rule| rule.holds_for(&facts));
@@ -74,7 +74,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
 
     /// Draws the decision: denials, then the mode that permits no change, then questions, then permissions, then the
     /// mode.
-    pub(super) fn verdict(&self) -> Verdict<'r> {
+    pub(super) fn verdict(&self) -> RuleVerdict<'r> {
         let (by_mode, mode_reason) = by_mode(&self.setting, &self.facts);
         let question = self.question();
         let (decision, reason, deciders) = if let Some((rule, place)) = self.denial {
@@ -93,11 +93,11 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         } else {
             (by_mode, self.reason_of_mode(by_mode, mode_reason), Vec::new())
         };
-        Verdict { decision, reason, deciders, matched: self.matched.clone() }
+        RuleVerdict { decision, reason, deciders, matched: self.matched.clone() }
     }
 
     /// Returns the parts that a grant would have to allow.
-    pub(super) fn open_parts(&self) -> Vec<&Part<'a>> {
+    pub(super) fn open_parts(&self) -> Vec<&CallPart<'a>> {
         let only_free = self.parts.iter().all(|weighed| weighed.part.is_free());
         self.parts
             .iter()
@@ -128,18 +128,21 @@ impl<'a, 'r> Evaluation<'a, 'r> {
                 weighed.part.is_touched_by(&rule.matcher, self.setting.workspace)
             });
             match (found, rule.decision) {
-                (Match::No, _) => continue,
-                (Match::Maybe, RuleDecision::Deny) => {
+                (RuleMatch::No, _) => continue,
+                (RuleMatch::Maybe, RuleDecision::Deny) => {
                     if weighed.doubt.is_none_or(|doubt| rule.rank() > doubt.rank()) {
                         weighed.doubt = Some(rule);
                     }
                 }
-                (Match::Yes, RuleDecision::Deny) => {
+                (RuleMatch::Yes, RuleDecision::Deny) => {
                     if self.denial.is_none_or(|(denial, _)| rule.rank() > denial.rank()) {
                         self.denial = Some((rule, place));
                     }
                 }
-                (Match::Maybe | Match::Yes, RuleDecision::AskUser | RuleDecision::Allow) => {
+                (
+                    RuleMatch::Maybe | RuleMatch::Yes,
+                    RuleDecision::AskUser | RuleDecision::Allow,
+                ) => {
                     weighed.weigh(rule);
                 }
             }
@@ -165,7 +168,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         }
     }
 
-    fn covers(&self, weighed: &Weighed<'_, '_>, rule: &PermissionRule) -> bool {
+    fn covers(&self, weighed: &WeighedPart<'_, '_>, rule: &PermissionRule) -> bool {
         let whole = speaks_of_call(rule, &self.facts);
         weighed.is_covered_by(rule, whole, &self.setting)
     }
@@ -231,16 +234,16 @@ impl<'a, 'r> Evaluation<'a, 'r> {
     }
 }
 
-impl<'r> Weighed<'_, 'r> {
+impl<'r> WeighedPart<'_, 'r> {
     /// Returns whether a rule that allows speaks of the part. `whole` is what it says about the call, if it does.
     fn is_covered_by(
         &self,
         rule: &PermissionRule,
-        whole: Option<Match>,
-        setting: &Setting<'_>,
+        whole: Option<RuleMatch>,
+        setting: &DecisionContext<'_>,
     ) -> bool {
         match whole {
-            Some(speaks) => speaks == Match::Yes && self.part.is_open(),
+            Some(speaks) => speaks == RuleMatch::Yes && self.part.is_open(),
             None => self.part.is_covered_by(&rule.matcher, setting),
         }
     }
@@ -269,9 +272,9 @@ fn reason_to_allow(deciders: &[&PermissionRule]) -> String {
 }
 
 /// Returns whether a rule speaks of the whole call, or nothing if it speaks of parts.
-fn speaks_of_call(rule: &PermissionRule, facts: &CallFacts<'_>) -> Option<Match> {
+fn speaks_of_call(rule: &PermissionRule, facts: &CallFacts<'_>) -> Option<RuleMatch> {
     match &rule.matcher {
-        RuleMatcher::All => Some(Match::Yes),
+        RuleMatcher::All => Some(RuleMatch::Yes),
         RuleMatcher::ToolName(name) => Some(names_tool(name, facts.tool).into()),
         RuleMatcher::ToolCategory(category) => Some((*category == facts.category).into()),
         RuleMatcher::Custom(custom) => Some(custom.matches(facts)),

@@ -1,6 +1,6 @@
 //! Why a call is decided upon as it is.
 
-use super::{PermissionMode, PermissionRule, RuleDecision, RuleScope, evaluate::Verdict};
+use super::{PermissionMode, PermissionRule, RuleDecision, RuleScope, evaluate::RuleVerdict};
 
 /// Why a call is decided upon as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,14 +10,14 @@ pub struct Explanation {
     /// Why, as the user or the model is told.
     pub reason: String,
     /// What made the decision.
-    pub cause: Cause,
+    pub cause: DecisionCause,
     /// Rules that spoke of the call or a part of it and did not decide, the strongest first.
     pub overruled: Vec<MatchedRule>,
 }
 
 /// What makes a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cause {
+pub enum DecisionCause {
     /// These rules. Several, if each of them allows a part of the call.
     Rules(Vec<MatchedRule>),
     /// The mode: no rule speaks of the call, or not of all of it, or it permits no changes at all.
@@ -36,7 +36,7 @@ pub struct MatchedRule {
 }
 
 impl Explanation {
-    pub(super) fn new(verdict: Verdict<'_>, mode: PermissionMode) -> Self {
+    pub(super) fn new(verdict: RuleVerdict<'_>, mode: PermissionMode) -> Self {
         let named = |rule: &&PermissionRule| MatchedRule {
             id: rule.id.clone(),
             scope: rule.scope.clone(),
@@ -47,9 +47,9 @@ impl Explanation {
         };
         let overruled = verdict.matched.iter().filter(|rule| !decided(rule)).map(named).collect();
         let cause = if verdict.deciders.is_empty() {
-            Cause::Mode(mode)
+            DecisionCause::Mode(mode)
         } else {
-            Cause::Rules(verdict.deciders.iter().map(named).collect())
+            DecisionCause::Rules(verdict.deciders.iter().map(named).collect())
         };
         Self { decision: verdict.decision, reason: verdict.reason, cause, overruled }
     }

@@ -11,7 +11,7 @@ use regex::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CallFacts, part::Match};
+use super::{CallFacts, part::RuleMatch};
 use crate::tool_types::{Access, ToolCategory};
 
 /// What a rule speaks of.
@@ -117,8 +117,12 @@ impl RuleRegex {
     }
 
     /// Looks for the pattern. In a text that is too long it may be.
-    pub(super) fn find_in(&self, text: &str) -> Match {
-        if text.len() > Self::LONGEST_TEXT { Match::Maybe } else { self.0.is_match(text).into() }
+    pub(super) fn find_in(&self, text: &str) -> RuleMatch {
+        if text.len() > Self::LONGEST_TEXT {
+            RuleMatch::Maybe
+        } else {
+            self.0.is_match(text).into()
+        }
     }
 }
 
@@ -153,10 +157,10 @@ impl From<RuleRegex> for String {
 #[derive(Clone)]
 pub struct CustomMatcher {
     name: String,
-    matches: Arc<Matches>,
+    matches: Arc<CallPredicate>,
 }
 
-type Matches = dyn Fn(&CallFacts<'_>) -> bool + Send + Sync;
+type CallPredicate = dyn Fn(&CallFacts<'_>) -> bool + Send + Sync;
 
 impl CustomMatcher {
     /// Makes a matcher of a function. The name is for people: errors and explanations show it.
@@ -176,9 +180,9 @@ impl CustomMatcher {
         &self.name
     }
 
-    pub(super) fn matches(&self, facts: &CallFacts<'_>) -> Match {
+    pub(super) fn matches(&self, facts: &CallFacts<'_>) -> RuleMatch {
         let matches = AssertUnwindSafe(|| (self.matches)(facts));
-        catch_unwind(matches).map_or(Match::Maybe, Match::from)
+        catch_unwind(matches).map_or(RuleMatch::Maybe, RuleMatch::from)
     }
 }
 

@@ -77,7 +77,7 @@ mod unclear;
 mod withheld_reads;
 
 pub use answer::PermissionAnswer;
-pub use explain::{Cause, Explanation, MatchedRule};
+pub use explain::{DecisionCause, Explanation, MatchedRule};
 pub use facts::{CallFacts, Decision};
 pub use grant::{Grant, GrantOffer};
 pub use matcher::{CustomMatcher, RegexError, RuleMatcher, RuleRegex};

@@ -4,10 +4,10 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{
     CallFacts, Grant, GrantOffer,
-    evaluate::Setting,
-    part::Part,
+    evaluate::DecisionContext,
+    part::CallPart,
     prefix::narrow_prefix,
-    reach::{Reach, is_protected},
+    reach::{AccessClass, is_protected},
 };
 use crate::{
     tool_types::{Access, SimpleCommand, Subject},
@@ -20,17 +20,19 @@ const MOST_GRANTS: usize = 5;
 /// Returns the grants that would each allow all of these parts, the narrowest first.
 pub(super) fn offers(
     facts: &CallFacts<'_>,
-    open: &[&Part<'_>],
-    setting: &Setting<'_>,
+    open: &[&CallPart<'_>],
+    setting: &DecisionContext<'_>,
 ) -> Vec<GrantOffer> {
     let workspace = setting.workspace;
     let (mut commands, mut paths, mut others) = (Vec::new(), Vec::new(), 0);
     for part in open {
         match part {
-            Part::Command(part) => commands.push(part.command),
-            Part::Path { place, access, reach, .. } => paths.push((place.path(), *access, *reach)),
-            Part::Line(_) => return Vec::new(),
-            Part::Call | Part::Subject { .. } => others += 1,
+            CallPart::Command(part) => commands.push(part.command),
+            CallPart::Path { place, access, reach, .. } => {
+                paths.push((place.path(), *access, *reach))
+            }
+            CallPart::Line(_) => return Vec::new(),
+            CallPart::Call | CallPart::Subject { .. } => others += 1,
         }
     }
     match (commands.as_slice(), paths.as_slice(), others) {
@@ -81,9 +83,9 @@ fn for_commands(commands: &[&SimpleCommand]) -> Option<GrantOffer> {
     })
 }
 
-type TouchedPath<'a> = (&'a Path, Access, Reach);
+type TouchedPath<'a> = (&'a Path, Access, AccessClass);
 
-fn for_paths(paths: &[TouchedPath<'_>], setting: &Setting<'_>) -> Vec<GrantOffer> {
+fn for_paths(paths: &[TouchedPath<'_>], setting: &DecisionContext<'_>) -> Vec<GrantOffer> {
     let workspace = setting.workspace;
     let files: Option<Vec<Grant>> = paths.iter().map(file).collect();
     let Some(files) = files else { return Vec::new() };
@@ -101,38 +103,42 @@ fn for_paths(paths: &[TouchedPath<'_>], setting: &Setting<'_>) -> Vec<GrantOffer
 
 fn file((path, access, reach): &TouchedPath<'_>) -> Option<Grant> {
     match reach {
-        Reach::ReadInside
-        | Reach::ReadSecret
-        | Reach::ReadOutside
-        | Reach::ReadHidden
-        | Reach::WriteInside
-        | Reach::WriteSecret
-        | Reach::WriteReleased => Some(Grant::Path { access: *access, path: path.to_path_buf() }),
-        Reach::Session
-        | Reach::WriteInstructions
-        | Reach::WriteProtected
-        | Reach::WriteOutside
-        | Reach::WriteHidden
-        | Reach::Anything => None,
+        AccessClass::ReadInside
+        | AccessClass::ReadSecret
+        | AccessClass::ReadOutside
+        | AccessClass::ReadHidden
+        | AccessClass::WriteInside
+        | AccessClass::WriteSecret
+        | AccessClass::WriteReleased => {
+            Some(Grant::Path { access: *access, path: path.to_path_buf() })
+        }
+        AccessClass::Session
+        | AccessClass::WriteInstructions
+        | AccessClass::WriteProtected
+        | AccessClass::WriteOutside
+        | AccessClass::WriteHidden
+        | AccessClass::Anything => None,
     }
 }
 
-fn folder((path, access, reach): &TouchedPath<'_>, setting: &Setting<'_>) -> Option<Grant> {
+fn folder((path, access, reach): &TouchedPath<'_>, setting: &DecisionContext<'_>) -> Option<Grant> {
     let folder = path.parent()?;
     let fits = match reach {
-        Reach::WriteInside => setting.workspace.contains(folder) && !is_protected(folder, setting),
-        Reach::ReadOutside => is_deep(folder),
-        Reach::Session
-        | Reach::ReadInside
-        | Reach::ReadSecret
-        | Reach::ReadHidden
-        | Reach::WriteSecret
-        | Reach::WriteInstructions
-        | Reach::WriteReleased
-        | Reach::WriteProtected
-        | Reach::WriteOutside
-        | Reach::WriteHidden
-        | Reach::Anything => false,
+        AccessClass::WriteInside => {
+            setting.workspace.contains(folder) && !is_protected(folder, setting)
+        }
+        AccessClass::ReadOutside => is_deep(folder),
+        AccessClass::Session
+        | AccessClass::ReadInside
+        | AccessClass::ReadSecret
+        | AccessClass::ReadHidden
+        | AccessClass::WriteSecret
+        | AccessClass::WriteInstructions
+        | AccessClass::WriteReleased
+        | AccessClass::WriteProtected
+        | AccessClass::WriteOutside
+        | AccessClass::WriteHidden
+        | AccessClass::Anything => false,
     };
     fits.then(|| Grant::Path { access: *access, path: folder.to_path_buf() })
 }

@@ -7,22 +7,24 @@ use std::{
 
 use super::{
     CallFacts, PermissionMode, RuleMatcher,
-    command::{CommandPart, Folder, is_harmless, only_reads},
-    evaluate::Setting,
+    command::{CommandFolder, CommandPart, is_harmless, only_reads},
+    evaluate::DecisionContext,
     is_secret_file_in,
     matcher::shortened,
-    place::Place,
-    reach::{Reach, is_protected},
+    place::PermissionPath,
+    reach::{AccessClass, is_protected},
     unclear::UnclearLine,
 };
 use crate::{
-    tool_types::{Access, CommandMeaning, Depth, Effects, SimpleCommand, Subject, ToolCategory},
+    tool_types::{
+        Access, CommandMeaning, Effects, SimpleCommand, Subject, ToolCategory, TouchDepth,
+    },
     workspace::Workspace,
 };
 
 /// One part of a call.
 #[derive(Debug)]
-pub(super) enum Part<'a> {
+pub(super) enum CallPart<'a> {
     /// All of it: nothing finer is known.
     Call,
     /// A command.
@@ -30,18 +32,18 @@ pub(super) enum Part<'a> {
     /// A shell line that is not understood.
     Line(UnclearLine<'a>),
     /// A path that the call touches.
-    Path { place: Place<'a>, access: Access, reach: Reach, origin: Origin },
+    Path { place: PermissionPath<'a>, access: Access, reach: AccessClass, origin: PathOrigin },
     /// A path that the call is about, although it may touch others.
-    Subject { place: Place<'a>, access: Access },
+    Subject { place: PermissionPath<'a>, access: Access },
 }
 
 /// How a call came to touch a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum PathOrigin {
     /// That is what the call is for.
     Call,
     /// A word of a command names it: it is allowed with the command, as far as it is not guarded.
-    Word(Depth),
+    Word(TouchDepth),
     /// What a command prints goes there, in a mode that asks about edits.
     AskedRedirect,
     /// A command reads from there, or edits pass.
@@ -50,49 +52,49 @@ pub(super) enum Origin {
 
 /// Whether a rule that denies or asks speaks of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Match {
+pub(super) enum RuleMatch {
     No,
     /// It depends on a word that is only known when the line runs, or there is too much to look at.
     Maybe,
     Yes,
 }
 
-impl Match {
+impl RuleMatch {
     /// Returns the surer of two.
     pub(super) fn or(self, other: Self) -> Self {
         self.max(other)
     }
 }
 
-impl From<bool> for Match {
+impl From<bool> for RuleMatch {
     fn from(is_match: bool) -> Self {
         if is_match { Self::Yes } else { Self::No }
     }
 }
 
 /// Takes a call apart. There is at least one part.
-pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &Setting<'a>) -> Vec<Part<'a>> {
+pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &DecisionContext<'a>) -> Vec<CallPart<'a>> {
     let workspace = setting.workspace;
     let mut parts = Vec::new();
     if let Subject::Command(line) = &facts.plan.subject {
         match &line.meaning {
-            CommandMeaning::Unclear(_) => parts.push(Part::Line(UnclearLine::new(&line.text))),
+            CommandMeaning::Unclear(_) => parts.push(CallPart::Line(UnclearLine::new(&line.text))),
             CommandMeaning::Commands(commands) => {
-                let folder = Folder::of(line, workspace);
+                let folder = CommandFolder::of(line, workspace);
                 for command in commands {
                     let reads = only_reads(command, setting.containment);
-                    parts.push(Part::Command(CommandPart::new(command, line, folder, reads)));
+                    parts.push(CallPart::Command(CommandPart::new(command, line, folder, reads)));
                     parts.extend(paths_of(command, setting));
                 }
             }
         }
     }
     if let Effects::Paths(paths) = &facts.plan.effects {
-        parts.extend(paths.iter().map(|effect| Part::Path {
-            place: Place::new(&effect.path, setting),
+        parts.extend(paths.iter().map(|effect| CallPart::Path {
+            place: PermissionPath::new(&effect.path, setting),
             access: effect.access,
-            reach: Reach::of_path(&effect.path, effect.access, setting),
-            origin: Origin::Call,
+            reach: AccessClass::of_path(&effect.path, effect.access, setting),
+            origin: PathOrigin::Call,
         }));
     } else if let Subject::Path(path) = &facts.plan.subject {
         let access = match facts.category {
@@ -104,11 +106,11 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &Setting<'a>) -> Vec<Par
             | ToolCategory::Agent
             | ToolCategory::External => Access::Write,
         };
-        parts.push(Part::Call);
-        parts.push(Part::Subject { place: Place::new(path, setting), access });
+        parts.push(CallPart::Call);
+        parts.push(CallPart::Subject { place: PermissionPath::new(path, setting), access });
     }
     if parts.is_empty() {
-        parts.push(Part::Call);
+        parts.push(CallPart::Call);
     }
     parts
 }
@@ -116,27 +118,27 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &Setting<'a>) -> Vec<Par
 /// The paths that a command is known to touch.
 fn paths_of<'a>(
     command: &'a SimpleCommand,
-    setting: &Setting<'a>,
-) -> impl Iterator<Item = Part<'a>> {
+    setting: &DecisionContext<'a>,
+) -> impl Iterator<Item = CallPart<'a>> {
     let (mode, setting) = (setting.mode, *setting);
     let touches = command.touches.iter().map(move |touch| {
-        let reach = Reach::of_touch(touch, &setting);
-        let place = Place::new(&touch.path, &setting);
-        let place = if reach == Reach::WriteProtected { place.guarded() } else { place };
-        Part::Path { place, access: touch.access, reach, origin: Origin::Word(touch.depth) }
+        let reach = AccessClass::of_touch(touch, &setting);
+        let place = PermissionPath::new(&touch.path, &setting);
+        let place = if reach == AccessClass::WriteProtected { place.guarded() } else { place };
+        CallPart::Path { place, access: touch.access, reach, origin: PathOrigin::Word(touch.depth) }
     });
     let redirects = command.redirects.iter().filter(|redirect| !redirect.is_device());
     let redirects = redirects.filter_map(move |redirect| {
         let path = redirect.path.as_ref()?;
         let edits_pass = matches!(mode, PermissionMode::AcceptEdits | PermissionMode::FullAuto);
         let origin = if redirect.access == Access::Read || edits_pass {
-            Origin::FreeRedirect
+            PathOrigin::FreeRedirect
         } else {
-            Origin::AskedRedirect
+            PathOrigin::AskedRedirect
         };
-        let reach = Reach::of_redirect(path, redirect.access, &setting);
-        Some(Part::Path {
-            place: Place::new(path, &setting),
+        let reach = AccessClass::of_redirect(path, redirect.access, &setting);
+        Some(CallPart::Path {
+            place: PermissionPath::new(path, &setting),
             access: redirect.access,
             reach,
             origin,
@@ -149,20 +151,20 @@ fn paths_of<'a>(
 /// be in it. A rule for a whole project or home opens none of them.
 fn names_what_guards(
     named: &Path,
-    place: &Place<'_>,
+    place: &PermissionPath<'_>,
     access: Access,
-    reach: Reach,
-    origin: Origin,
-    setting: &Setting<'_>,
+    reach: AccessClass,
+    origin: PathOrigin,
+    setting: &DecisionContext<'_>,
 ) -> bool {
-    let Setting { workspace, places, .. } = *setting;
+    let DecisionContext { workspace, places, .. } = *setting;
     let roots = workspace.roots().iter().map(|root| root.join(named));
     let forms: Vec<PathBuf> =
         if named.is_absolute() { vec![named.to_path_buf()] } else { roots.collect() };
     let is_in_rule = |is_guard: &dyn Fn(&Path) -> bool| forms.iter().any(|form| is_guard(form));
-    let is_hidden = matches!(reach, Reach::ReadHidden | Reach::WriteHidden);
+    let is_hidden = matches!(reach, AccessClass::ReadHidden | AccessClass::WriteHidden);
     // Of a command it was judged with the command.
-    let is_secret = origin == Origin::Call && is_secret_file_in(place.path(), workspace);
+    let is_secret = origin == PathOrigin::Call && is_secret_file_in(place.path(), workspace);
     (access == Access::Read
         || !place.is_protected()
         || is_in_rule(&|form| is_protected(form, setting)))
@@ -170,15 +172,15 @@ fn names_what_guards(
         && (!is_secret || is_in_rule(&|form| is_secret_file_in(form, workspace)))
 }
 
-impl Part<'_> {
+impl CallPart<'_> {
     /// Returns whether it passes as soon as another part is allowed.
     pub(super) fn is_free(&self) -> bool {
         match self {
             Self::Call | Self::Line(_) => false,
             Self::Command(part) => part.is_read || is_harmless(part.command),
             Self::Path { reach, origin, .. } => match origin {
-                Origin::Word(_) | Origin::FreeRedirect => !reach.is_guarded(),
-                Origin::Call | Origin::AskedRedirect => *reach == Reach::ReadInside,
+                PathOrigin::Word(_) | PathOrigin::FreeRedirect => !reach.is_guarded(),
+                PathOrigin::Call | PathOrigin::AskedRedirect => *reach == AccessClass::ReadInside,
             },
             Self::Subject { .. } => true,
         }
@@ -193,7 +195,11 @@ impl Part<'_> {
     }
 
     /// Returns whether a narrow rule that allows covers this part.
-    pub(super) fn is_covered_by(&self, matcher: &RuleMatcher, setting: &Setting<'_>) -> bool {
+    pub(super) fn is_covered_by(
+        &self,
+        matcher: &RuleMatcher,
+        setting: &DecisionContext<'_>,
+    ) -> bool {
         match (self, matcher) {
             (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => {
                 part.is_covered_by_prefix(prefix)
@@ -208,7 +214,7 @@ impl Part<'_> {
                     && names_what_guards(named, place, *access, *reach, *origin, setting)
             }
             (Self::Path { place, reach, .. }, RuleMatcher::Regex(regex)) => {
-                !reach.is_guarded() && place.is_found_by(regex) == Match::Yes
+                !reach.is_guarded() && place.is_found_by(regex) == RuleMatch::Yes
             }
             (
                 Self::Call
@@ -222,7 +228,7 @@ impl Part<'_> {
     }
 
     /// Returns whether a narrow rule that denies or asks speaks of this part.
-    pub(super) fn is_touched_by(&self, matcher: &RuleMatcher, workspace: &Workspace) -> Match {
+    pub(super) fn is_touched_by(&self, matcher: &RuleMatcher, workspace: &Workspace) -> RuleMatch {
         match (self, matcher) {
             (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => part.begins_with(prefix),
             (Self::Line(line), RuleMatcher::CommandPrefix(prefix)) => line.mentions(prefix),
@@ -234,20 +240,20 @@ impl Part<'_> {
                     .iter()
                     .any(|(place, redirected)| redirected == access && place.lies_in(path));
                 let may_be_told = part.hides_files() || part.may_be_told_of(path);
-                let may_lead = if may_be_told { Match::Maybe } else { Match::No };
+                let may_lead = if may_be_told { RuleMatch::Maybe } else { RuleMatch::No };
                 may_lead.or(leads_there.into())
             }
-            (Self::Line(_), RuleMatcher::Path { .. }) => Match::Maybe,
+            (Self::Line(_), RuleMatcher::Path { .. }) => RuleMatch::Maybe,
             (
                 Self::Path {
                     place,
                     access,
-                    origin: Origin::Word(Depth::Below | Depth::Within),
+                    origin: PathOrigin::Word(TouchDepth::Below | TouchDepth::Within),
                     ..
                 },
                 RuleMatcher::Path { access: named_access, path: named },
             ) if access == named_access && !place.lies_in(named) && place.holds(named) => {
-                Match::Maybe
+                RuleMatch::Maybe
             }
             (
                 Self::Path { place, access, .. } | Self::Subject { place, access },
@@ -263,36 +269,38 @@ impl Part<'_> {
                 | Self::Path { .. }
                 | Self::Subject { .. },
                 _,
-            ) => Match::No,
+            ) => RuleMatch::No,
         }
     }
 
     /// Says what is to be known of a part of a shell line that is not asked about as a mere command.
     pub(super) fn warning(&self) -> Option<String> {
         match self {
-            Self::Call | Self::Subject { .. } | Self::Path { origin: Origin::Call, .. } => None,
+            Self::Call | Self::Subject { .. } | Self::Path { origin: PathOrigin::Call, .. } => None,
             Self::Path { place, reach, .. } => {
                 let name = shortened(place.shown());
                 match reach {
-                    Reach::ReadOutside => Some(format!("it reads `{name}`, outside the workspace")),
-                    Reach::ReadHidden => {
+                    AccessClass::ReadOutside => {
+                        Some(format!("it reads `{name}`, outside the workspace"))
+                    }
+                    AccessClass::ReadHidden => {
                         Some(format!("it reads `{name}`, which the sandbox hides from commands"))
                     }
-                    Reach::WriteOutside | Reach::WriteReleased => {
+                    AccessClass::WriteOutside | AccessClass::WriteReleased => {
                         Some(format!("it changes `{name}`, outside the workspace"))
                     }
-                    Reach::WriteHidden => {
+                    AccessClass::WriteHidden => {
                         Some(format!("it changes `{name}`, which the sandbox hides from commands"))
                     }
-                    Reach::WriteProtected | Reach::WriteInstructions => Some(format!(
+                    AccessClass::WriteProtected | AccessClass::WriteInstructions => Some(format!(
                         "it changes `{name}`, which starts programs or instructs agents"
                     )),
-                    Reach::Session
-                    | Reach::ReadInside
-                    | Reach::ReadSecret
-                    | Reach::WriteInside
-                    | Reach::WriteSecret
-                    | Reach::Anything => None,
+                    AccessClass::Session
+                    | AccessClass::ReadInside
+                    | AccessClass::ReadSecret
+                    | AccessClass::WriteInside
+                    | AccessClass::WriteSecret
+                    | AccessClass::Anything => None,
                 }
             }
             Self::Command(part) => part.warning(),

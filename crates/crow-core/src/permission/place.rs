@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{RuleRegex, evaluate::Setting, part::Match, reach::is_protected};
+use super::{RuleRegex, evaluate::DecisionContext, part::RuleMatch, reach::is_protected};
 use crate::workspace::Workspace;
 
 /// A path that rules are held against.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct PermissionPath<'a> {
     path: Cow<'a, Path>,
     /// The same path, as seen from each root that it lies in.
     below_roots: Vec<PathBuf>,
@@ -18,15 +18,15 @@ pub(super) struct Place<'a> {
     protected: bool,
 }
 
-impl<'a> Place<'a> {
-    pub(super) fn new(path: &'a Path, setting: &Setting<'_>) -> Self {
+impl<'a> PermissionPath<'a> {
+    pub(super) fn new(path: &'a Path, setting: &DecisionContext<'_>) -> Self {
         let place = Self::of(uniform(path), setting.workspace);
         Self { protected: is_protected(place.path(), setting), ..place }
     }
 
     /// Makes a place of a path that a shell line names. Whether it is protected is not looked at.
-    pub(super) fn named(path: &str, workspace: &Workspace) -> Place<'static> {
-        Place::of(Cow::Owned(workspace.resolve(path)), workspace)
+    pub(super) fn named(path: &str, workspace: &Workspace) -> PermissionPath<'static> {
+        PermissionPath::of(Cow::Owned(workspace.resolve(path)), workspace)
     }
 
     /// Makes a place of a path of which only rules are to say something.
@@ -83,7 +83,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> Match {
+    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> RuleMatch {
         regex.find_in(&self.path.to_string_lossy()).or(regex.find_in(&self.shown))
     }
 }

@@ -6,7 +6,7 @@ use super::{
     Ask, CallFacts, Decision, Denial, DenialSource, Disclosure, Explanation, Grant, PermissionMode,
     PermissionRule, Permit, RuleDecision, RuleError, RuleMatcher, RuleScope, RuleSet,
     SandboxPlaces, WithheldReads,
-    evaluate::{Evaluation, Setting},
+    evaluate::{DecisionContext, Evaluation},
     offer,
     place::uniform,
     rule_set,
@@ -50,14 +50,14 @@ const READING: &str = "read_file";
 #[derive(Debug, Clone, Default)]
 pub struct PermissionPolicy {
     mode: PermissionMode,
-    containment: Containment,
+    containment: SandboxGuarantees,
     places: SandboxPlaces,
-    rules: Vec<Held>,
+    rules: Vec<PolicyRule>,
 }
 
 /// What bounds the commands that are run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Containment {
+pub(super) struct SandboxGuarantees {
     /// Nothing holds them: no mode may let them pass.
     pub(super) is_missing: bool,
     /// What only reads runs where nothing can be changed.
@@ -68,7 +68,7 @@ pub(super) struct Containment {
 
 /// A rule, and whom it is kept for.
 #[derive(Debug, Clone)]
-struct Held {
+struct PolicyRule {
     rule: PermissionRule,
     /// The session in which it was granted. Without one its scope alone says for whom it holds.
     granted_in: Option<SessionId>,
@@ -146,7 +146,7 @@ impl PermissionPolicy {
     /// Adds the rules of a set. Ids need not differ from those of other sets.
     #[must_use]
     pub fn with_rules(mut self, rules: RuleSet) -> Self {
-        let held = |rule| Held { rule, granted_in: None };
+        let held = |rule| PolicyRule { rule, granted_in: None };
         self.rules.extend(rules.into_rules().into_iter().map(held));
         self
     }
@@ -157,7 +157,7 @@ impl PermissionPolicy {
         if self.rules().any(|known| known.id == rule.id && known.scope == rule.scope) {
             return Err(RuleError::DuplicateId { id: rule.id });
         }
-        self.rules.push(Held { rule, granted_in: None });
+        self.rules.push(PolicyRule { rule, granted_in: None });
         Ok(())
     }
 
@@ -200,7 +200,7 @@ impl PermissionPolicy {
                 held.granted_in.as_ref() == Some(session) && held.rule.matcher == rule.matcher
             });
             if !is_known {
-                self.rules.push(Held { rule, granted_in: Some(session.clone()) });
+                self.rules.push(PolicyRule { rule, granted_in: Some(session.clone()) });
             }
         }
     }
@@ -275,22 +275,26 @@ impl PermissionPolicy {
         self.evaluate_in(self.setting(workspace), facts)
     }
 
-    fn evaluate_in<'a>(&'a self, setting: Setting<'a>, facts: CallFacts<'a>) -> Evaluation<'a, 'a> {
+    fn evaluate_in<'a>(
+        &'a self,
+        setting: DecisionContext<'a>,
+        facts: CallFacts<'a>,
+    ) -> Evaluation<'a, 'a> {
         let kept = self.rules.iter().filter(|held| {
             held.granted_in.as_ref().is_none_or(|session| session == facts.session_id)
         });
         Evaluation::new(setting, kept.map(|held| &held.rule), facts)
     }
 
-    fn setting<'a>(&'a self, workspace: &'a Workspace) -> Setting<'a> {
+    fn setting<'a>(&'a self, workspace: &'a Workspace) -> DecisionContext<'a> {
         let Self { mode, containment, places, .. } = self;
-        Setting { mode: *mode, containment: *containment, places, workspace }
+        DecisionContext { mode: *mode, containment: *containment, places, workspace }
     }
 
     /// Returns the mode in which a call that is asked about would pass, the one that permits less first.
     fn least_mode(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Option<PermissionMode> {
         [PermissionMode::AcceptEdits, PermissionMode::FullAuto].into_iter().find(|mode| {
-            let setting = Setting { mode: *mode, ..self.setting(workspace) };
+            let setting = DecisionContext { mode: *mode, ..self.setting(workspace) };
             self.evaluate_in(setting, facts).verdict().decision == RuleDecision::Allow
         })
     }

@@ -1,10 +1,10 @@
 //! The narrowest prefix under which a command can be allowed for longer.
 
 use super::command::base_name;
-use crate::tool_types::{SimpleCommand, Word};
+use crate::tool_types::{CommandWord, SimpleCommand};
 
 /// How many words say what a program does.
-enum Shape {
+enum PrefixShape {
     /// The program says it.
     Program,
     /// The program and these subcommands. Others do too much to be allowed for longer.
@@ -38,7 +38,7 @@ const GROUPS: [(&str, &[&str]); 12] = [
 /// Returns the narrowest prefix of a command that still fits what will be asked for next, if it is safe to allow it.
 pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
     let program = command.words.first()?.as_literal()?;
-    let word = |place: usize| command.words.get(place).and_then(Word::as_literal);
+    let word = |place: usize| command.words.get(place).and_then(CommandWord::as_literal);
     let take = |count: usize| -> Option<Vec<String>> {
         // Without these it would not cover the command.
         let count = command.unlisted.iter().map(|position| position + 1).fold(count, usize::max);
@@ -49,22 +49,22 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
         return None;
     }
     match shape(base_name(program)) {
-        Shape::Never => None,
-        Shape::Program => take(1),
-        Shape::Targets => {
-            let is_target = |word: &&Word| word.as_literal().is_some_and(is_name);
+        PrefixShape::Never => None,
+        PrefixShape::Program => take(1),
+        PrefixShape::Targets => {
+            let is_target = |word: &&CommandWord| word.as_literal().is_some_and(is_name);
             let targets = command.words.iter().skip(1).take_while(is_target).count();
             if targets > 0 || asks_only(command) { take(1 + targets.max(1)) } else { None }
         }
-        Shape::Script => match word(1)? {
+        PrefixShape::Script => match word(1)? {
             "-m" => word(2).filter(|module| is_name(module)).and_then(|_| take(3)),
             script => is_name(script).then(|| take(2)).flatten(),
         },
-        Shape::Only(subcommands) => {
+        PrefixShape::Only(subcommands) => {
             let fits = subcommands.contains(&word(1)?) || asks_only(command);
             fits.then(|| take(2)).flatten()
         }
-        Shape::Except(subcommands) => {
+        PrefixShape::Except(subcommands) => {
             let subcommand = word(1)?;
             let is_group = GROUPS
                 .iter()
@@ -72,7 +72,7 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
             let fits = |word: &str| {
                 is_name(word)
                     && !subcommands.contains(&word)
-                    && !matches!(shape(base_name(word)), Shape::Never | Shape::Script)
+                    && !matches!(shape(base_name(word)), PrefixShape::Never | PrefixShape::Script)
             };
             if is_group {
                 word(2).filter(|inner| fits(inner)).and_then(|_| take(3))
@@ -85,12 +85,12 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
 
 /// Returns whether each word of a program that is no option is one more thing to do.
 pub(super) fn takes_targets(program: &str) -> bool {
-    matches!(shape(program), Shape::Targets)
+    matches!(shape(program), PrefixShape::Targets)
 }
 
 /// Returns whether a program runs the script that its first argument names.
 pub(super) fn is_script_runner(program: &str) -> bool {
-    matches!(shape(program), Shape::Script)
+    matches!(shape(program), PrefixShape::Script)
 }
 
 /// `--version` and the like, alone.
@@ -103,9 +103,9 @@ fn is_name(word: &str) -> bool {
     !word.is_empty() && !word.starts_with(['-', '+'])
 }
 
-fn shape(program: &str) -> Shape {
+fn shape(program: &str) -> PrefixShape {
     match program {
-        "git" => Shape::Only(&[
+        "git" => PrefixShape::Only(&[
             "add",
             "blame",
             "cat-file",
@@ -124,33 +124,47 @@ fn shape(program: &str) -> Shape {
             "show",
             "status",
         ]),
-        "kubectl" | "oc" => Shape::Only(&["describe", "explain", "get", "logs", "top", "version"]),
-        "systemctl" => Shape::Only(&["cat", "is-active", "list-units", "show", "status"]),
-        "terraform" | "tofu" => Shape::Only(&["fmt", "init", "plan", "show", "validate"]),
-        "docker" | "podman" => Shape::Except(&[
+        "kubectl" | "oc" => {
+            PrefixShape::Only(&["describe", "explain", "get", "logs", "top", "version"])
+        }
+        "systemctl" => PrefixShape::Only(&["cat", "is-active", "list-units", "show", "status"]),
+        "terraform" | "tofu" => PrefixShape::Only(&["fmt", "init", "plan", "show", "validate"]),
+        "docker" | "podman" => PrefixShape::Except(&[
             "exec", "kill", "login", "prune", "push", "rm", "rmi", "run", "system", "volume",
         ]),
-        "cargo" => Shape::Except(&["login", "owner", "publish", "yank"]),
-        "gh" => {
-            Shape::Except(&["alias", "api", "auth", "delete", "extension", "secret", "ssh-key"])
-        }
-        "npm" | "pnpm" | "yarn" => {
-            Shape::Except(&["adduser", "config", "exec", "login", "publish", "token", "unpublish"])
-        }
-        "bun" => Shape::Except(&["-e", "exec", "publish"]),
-        "deno" => Shape::Except(&["eval", "publish", "repl", "run"]),
-        "go" => Shape::Except(&["env", "generate", "install", "run", "tool"]),
+        "cargo" => PrefixShape::Except(&["login", "owner", "publish", "yank"]),
+        "gh" => PrefixShape::Except(&[
+            "alias",
+            "api",
+            "auth",
+            "delete",
+            "extension",
+            "secret",
+            "ssh-key",
+        ]),
+        "npm" | "pnpm" | "yarn" => PrefixShape::Except(&[
+            "adduser",
+            "config",
+            "exec",
+            "login",
+            "publish",
+            "token",
+            "unpublish",
+        ]),
+        "bun" => PrefixShape::Except(&["-e", "exec", "publish"]),
+        "deno" => PrefixShape::Except(&["eval", "publish", "repl", "run"]),
+        "go" => PrefixShape::Except(&["env", "generate", "install", "run", "tool"]),
         "rustup" | "bundle" | "pip" | "pip3" | "pipenv" | "poetry" | "rye" | "pdm" | "uv"
         | "npx" | "uvx" | "pipx" | "bunx" | "dotnet" | "composer" | "mix" | "swift" | "flutter"
         | "dart" | "brew" | "apt" | "apt-get" | "zig" | "bazel" | "turbo" | "nx" => {
-            Shape::Except(&["config", "exec", "publish"])
+            PrefixShape::Except(&["config", "exec", "publish"])
         }
         "make" | "gmake" | "just" | "rake" | "mvn" | "mvnw" | "gradle" | "gradlew" | "task"
-        | "mage" => Shape::Targets,
+        | "mage" => PrefixShape::Targets,
         "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish" | "python" | "python2" | "python3"
         | "node" | "ruby" | "perl" | "php" | "lua" | "Rscript" | "tsx" | "ts-node" | "java"
         | "julia" | "groovy" | "scala" | "elixir" | "iex" | "irb" | "ghci" | "R" | "erl"
-        | "tclsh" => Shape::Script,
+        | "tclsh" => PrefixShape::Script,
         "rm" | "rmdir" | "unlink" | "shred" | "dd" | "truncate" | "chmod" | "chown" | "chgrp"
         | "chattr" | "mount" | "umount" | "fdisk" | "parted" | "sudo" | "doas" | "su"
         | "pkexec" | "runuser" | "env" | "nohup" | "timeout" | "nice" | "ionice" | "setsid"
@@ -167,9 +181,9 @@ fn shape(program: &str) -> Shape {
         | "less" | "more" | "most" | "man" | "xdg-open" | "concurrently" | "nodemon"
         | "cross-env" | "env-cmd" | "dotenv" | "foreman" | "direnv" | "mise" | "asdf" | "nix"
         | "nix-shell" | "hyperfine" | "perf" | "valgrind" | "security" | "gpg" | "ln" | "tar" => {
-            Shape::Never
+            PrefixShape::Never
         }
-        _ if program.starts_with("mkfs") || program.starts_with("python") => Shape::Never,
-        _ => Shape::Program,
+        _ if program.starts_with("mkfs") || program.starts_with("python") => PrefixShape::Never,
+        _ => PrefixShape::Program,
     }
 }

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    CallFacts, PermissionMode, RuleDecision, command::only_reads, evaluate::Setting,
+    CallFacts, PermissionMode, RuleDecision, command::only_reads, evaluate::DecisionContext,
     is_secret_file, is_secret_file_in, sandbox_places::Region,
 };
 use crate::{
     protected::{ProtectedKind, protected_kind},
     tool_types::{
-        Access, CommandLine, CommandMeaning, Depth, Effects, Redirect, Subject, ToolCategory, Touch,
+        Access, CommandLine, CommandMeaning, Effects, PathTouch, Redirect, Subject, ToolCategory,
+        TouchDepth,
     },
 };
 
@@ -20,7 +21,7 @@ const NAMED_LIKE_KEYS: &str = "the name of the file says that it holds keys or p
 
 /// What a call does, as far as modes tell calls apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum AccessClass {
     Session,
     ReadInside,
     /// Inside, of a file whose name says that it holds keys.
@@ -43,9 +44,9 @@ pub(super) enum Reach {
     Anything,
 }
 
-impl Reach {
+impl AccessClass {
     /// Returns how far a call reaches, path by path if it touches several. There is at least one, and the strictest counts.
-    pub(super) fn of(facts: &CallFacts<'_>, setting: &Setting<'_>) -> Vec<Self> {
+    pub(super) fn of(facts: &CallFacts<'_>, setting: &DecisionContext<'_>) -> Vec<Self> {
         if let Subject::Command(line) = &facts.plan.subject
             && is_read(line, setting)
         {
@@ -98,22 +99,22 @@ impl Reach {
     }
 
     /// Returns how far it reaches when a command touches a file or folder.
-    pub(super) fn of_touch(touch: &Touch, setting: &Setting<'_>) -> Self {
+    pub(super) fn of_touch(touch: &PathTouch, setting: &DecisionContext<'_>) -> Self {
         let reach = Self::of_redirect(&touch.path, touch.access, setting);
         // The protected folders are in it.
         match (reach, touch.depth) {
-            (Self::WriteInside, Depth::Below)
+            (Self::WriteInside, TouchDepth::Below)
                 if setting.workspace.roots().contains(&touch.path) =>
             {
                 Self::WriteProtected
             }
-            (reach, Depth::Itself | Depth::Below | Depth::Within) => reach,
+            (reach, TouchDepth::Itself | TouchDepth::Below | TouchDepth::Within) => reach,
         }
     }
 
     /// Returns how far it reaches when a command reads from or writes to a path. Whether its name says that it holds keys was
     /// judged with the command, which then is no read: it is the command that is asked about.
-    pub(super) fn of_redirect(path: &Path, access: Access, setting: &Setting<'_>) -> Self {
+    pub(super) fn of_redirect(path: &Path, access: Access, setting: &DecisionContext<'_>) -> Self {
         match Self::of_path(path, access, setting) {
             Self::ReadSecret | Self::ReadInside => Self::ReadInside,
             Self::WriteSecret | Self::WriteInside => Self::WriteInside,
@@ -130,8 +131,8 @@ impl Reach {
     }
 
     /// Returns how far touching one path reaches.
-    pub(super) fn of_path(path: &Path, access: Access, setting: &Setting<'_>) -> Self {
-        let Setting { workspace, places, .. } = *setting;
+    pub(super) fn of_path(path: &Path, access: Access, setting: &DecisionContext<'_>) -> Self {
+        let DecisionContext { workspace, places, .. } = *setting;
         if !is_clear(path) {
             return match access {
                 Access::Read => Self::ReadHidden,
@@ -216,10 +217,10 @@ impl Reach {
 
 /// Returns what a mode says to a call of which no rule speaks, and why.
 pub(super) fn by_mode(
-    setting: &Setting<'_>,
+    setting: &DecisionContext<'_>,
     facts: &CallFacts<'_>,
 ) -> (RuleDecision, &'static str) {
-    let reaches = Reach::of(facts, setting);
+    let reaches = AccessClass::of(facts, setting);
     let said = reaches.into_iter().map(|reach| of_reach(reach, setting, facts));
     // The strictest decision is the least one; of several that are as strict the first one gives the reason.
     said.min_by_key(|(decision, _)| *decision).unwrap_or((RuleDecision::AskUser, RUNS_A_COMMAND))
@@ -227,15 +228,15 @@ pub(super) fn by_mode(
 
 /// Returns what a mode says to one thing that a call does.
 fn of_reach(
-    reach: Reach,
-    setting: &Setting<'_>,
+    reach: AccessClass,
+    setting: &DecisionContext<'_>,
     facts: &CallFacts<'_>,
 ) -> (RuleDecision, &'static str) {
-    let Setting { mode, containment, .. } = *setting;
+    let DecisionContext { mode, containment, .. } = *setting;
     let allow = |reason| (RuleDecision::Allow, reason);
     let ask = |reason| (RuleDecision::AskUser, reason);
     match (mode, reach) {
-        (PermissionMode::ReadOnly, Reach::Anything)
+        (PermissionMode::ReadOnly, AccessClass::Anything)
             if containment.holds_all && facts.category == ToolCategory::Execute =>
         {
             if names_secret(&facts.plan.subject) {
@@ -247,9 +248,9 @@ fn of_reach(
         (PermissionMode::ReadOnly, reach) if reach.changes() => {
             (RuleDecision::Deny, "it is not a read")
         }
-        (_, Reach::Session) => allow("it touches only the session"),
-        (_, Reach::ReadInside) => allow("it reads in the workspace"),
-        (_, Reach::Anything)
+        (_, AccessClass::Session) => allow("it touches only the session"),
+        (_, AccessClass::ReadInside) => allow("it reads in the workspace"),
+        (_, AccessClass::Anything)
             if containment.is_missing && facts.category == ToolCategory::Execute =>
         {
             ask("no sandbox holds the command")
@@ -257,33 +258,35 @@ fn of_reach(
         (PermissionMode::FullAuto, reach) if !reach.is_out_of_sandbox() => {
             allow("the sandbox lets commands do the same")
         }
-        (PermissionMode::AcceptEdits, Reach::WriteInside) => {
+        (PermissionMode::AcceptEdits, AccessClass::WriteInside) => {
             allow("it changes files in the workspace")
         }
-        (_, Reach::WriteInside | Reach::Anything) if !facts.requires_permission => {
+        (_, AccessClass::WriteInside | AccessClass::Anything) if !facts.requires_permission => {
             allow("the tool needs no permission")
         }
-        (_, Reach::ReadSecret | Reach::WriteSecret) => ask(NAMED_LIKE_KEYS),
-        (_, Reach::ReadOutside) => ask("it reads outside the workspace"),
-        (_, Reach::ReadHidden) => {
+        (_, AccessClass::ReadSecret | AccessClass::WriteSecret) => ask(NAMED_LIKE_KEYS),
+        (_, AccessClass::ReadOutside) => ask("it reads outside the workspace"),
+        (_, AccessClass::ReadHidden) => {
             ask("it reads what is hidden from commands, where keys and the agent's own files are")
         }
-        (_, Reach::WriteInside) => ask("it changes files"),
-        (_, Reach::WriteInstructions | Reach::WriteProtected) => {
+        (_, AccessClass::WriteInside) => ask("it changes files"),
+        (_, AccessClass::WriteInstructions | AccessClass::WriteProtected) => {
             ask("it changes a file that starts programs or instructs agents")
         }
-        (_, Reach::WriteReleased) => ask("it changes files that only commands may change unasked"),
-        (_, Reach::WriteOutside) => ask("it changes files outside the workspace"),
-        (_, Reach::WriteHidden) => {
+        (_, AccessClass::WriteReleased) => {
+            ask("it changes files that only commands may change unasked")
+        }
+        (_, AccessClass::WriteOutside) => ask("it changes files outside the workspace"),
+        (_, AccessClass::WriteHidden) => {
             ask("it changes what is hidden from commands, where keys and the agent's own files are")
         }
-        (_, Reach::Anything) if facts.category == ToolCategory::Network => {
+        (_, AccessClass::Anything) if facts.category == ToolCategory::Network => {
             ask("it uses the network")
         }
-        (_, Reach::Anything) if facts.category == ToolCategory::External => {
+        (_, AccessClass::Anything) if facts.category == ToolCategory::External => {
             ask("a server outside of the sandbox does it")
         }
-        (_, Reach::Anything) => ask(RUNS_A_COMMAND),
+        (_, AccessClass::Anything) => ask(RUNS_A_COMMAND),
     }
 }
 
@@ -301,15 +304,16 @@ fn names_secret(subject: &Subject) -> bool {
 }
 
 /// Whether a shell line reads files in the workspace, and does nothing else.
-fn is_read(line: &CommandLine, setting: &Setting<'_>) -> bool {
+fn is_read(line: &CommandLine, setting: &DecisionContext<'_>) -> bool {
     let workspace = setting.workspace;
     let CommandMeaning::Commands(commands) = &line.meaning else { return false };
     let may_start = line.folder.as_ref().is_none_or(|folder| workspace.contains(folder));
-    let may_touch = |touch: &Touch| Reach::of_touch(touch, setting) == Reach::ReadInside;
+    let may_touch =
+        |touch: &PathTouch| AccessClass::of_touch(touch, setting) == AccessClass::ReadInside;
     let may_redirect = |redirect: &Redirect| {
         let reads = |path: &PathBuf| {
             redirect.access == Access::Read
-                && Reach::of_redirect(path, Access::Read, setting) == Reach::ReadInside
+                && AccessClass::of_redirect(path, Access::Read, setting) == AccessClass::ReadInside
         };
         redirect.is_device() || redirect.path.as_ref().is_some_and(reads)
     };
@@ -333,11 +337,11 @@ fn is_clear(path: &Path) -> bool {
 }
 
 /// Whether a path is protected, seen from the workspace's root: the root itself may lie in a folder that is.
-pub(super) fn is_protected(path: &Path, setting: &Setting<'_>) -> bool {
+pub(super) fn is_protected(path: &Path, setting: &DecisionContext<'_>) -> bool {
     kind_of(path, setting).is_some()
 }
 
-fn kind_of(path: &Path, setting: &Setting<'_>) -> Option<ProtectedKind> {
+fn kind_of(path: &Path, setting: &DecisionContext<'_>) -> Option<ProtectedKind> {
     if setting.places.protected.iter().any(|file| path.starts_with(file)) {
         return Some(ProtectedKind::StartsPrograms);
     }

@@ -45,7 +45,7 @@ pub struct RuleSet(Vec<PermissionRule>);
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PermissionRules")]
-struct Document<Rules> {
+struct RuleSetFile<Rules> {
     /// The version of the format: 1.
     #[schemars(extend("const" = RuleSet::VERSION))]
     version: u32,
@@ -57,7 +57,7 @@ const WHOLE: &str = "the document of rules";
 
 /// Only what says whether the rest can be read.
 #[derive(Deserialize)]
-struct Head {
+struct RuleSetVersion {
     version: u32,
 }
 
@@ -131,22 +131,22 @@ impl RuleSet {
 
     /// Returns the JSON Schema of the document.
     pub fn schema() -> Schema {
-        schema_for!(Document<Vec<PermissionRule>>)
+        schema_for!(RuleSetFile<Vec<PermissionRule>>)
     }
 
     /// Reads the JSON document.
     pub fn from_json(text: &str) -> Result<Self, RuleError> {
-        let head: Head = serde_json::from_str(text)
+        let head: RuleSetVersion = serde_json::from_str(text)
             .map_err(|source| RuleError::Json { place: WHOLE.to_owned(), source })?;
         if head.version != Self::VERSION {
             return Err(RuleError::Version { found: head.version });
         }
         let mut json = serde_json::Deserializer::from_str(text);
-        let document: Document<Vec<PermissionRule>> = serde_path_to_error::deserialize(&mut json)
-            .map_err(|error| RuleError::Json {
-            place: place(text, error.path()),
-            source: error.into_inner(),
-        })?;
+        let document: RuleSetFile<Vec<PermissionRule>> =
+            serde_path_to_error::deserialize(&mut json).map_err(|error| RuleError::Json {
+                place: place(text, error.path()),
+                source: error.into_inner(),
+            })?;
         Self::new(document.rules)
     }
 
@@ -158,7 +158,7 @@ impl RuleSet {
                 return Err(RuleError::Custom { id, matcher });
             }
         }
-        let document = Document { version: Self::VERSION, rules: &self.0 };
+        let document = RuleSetFile { version: Self::VERSION, rules: &self.0 };
         serde_json::to_string_pretty(&document)
             .map_err(|source| RuleError::Json { place: WHOLE.to_owned(), source })
     }

@@ -2,10 +2,10 @@
 
 use super::{
     command::{base_name, continues_with},
-    part::Match,
+    part::RuleMatch,
     unclear::UnclearLine,
 };
-use crate::tool_types::{Extent, SimpleCommand, Word};
+use crate::tool_types::{CommandWord, SideEffects, SimpleCommand};
 
 /// Programs whose arguments may be a command, or hold code that starts one. What they start is not read, so that a
 /// denied command in their arguments counts as one that may be started.
@@ -356,13 +356,13 @@ const GIT_COMMANDS: [&str; 105] = [
 ];
 
 /// Returns whether a command may start another one that begins with these words, although it does not itself.
-pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> Match {
-    let Some((Word::Literal(program), arguments)) = command.words.split_first() else {
-        return Match::No;
+pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> RuleMatch {
+    let Some((CommandWord::Literal(program), arguments)) = command.words.split_first() else {
+        return RuleMatch::No;
     };
     let name = base_name(program);
     if arguments.is_empty() && command.assignments.is_empty() && !name.contains('-') {
-        return Match::No;
+        return RuleMatch::No;
     }
     // `git-push` is the program behind `git push`.
     let is_joined = name.contains('-')
@@ -370,29 +370,30 @@ pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> Match {
             .filter_map(|count| prefix.get(..count))
             .any(|words| words.join("-") == name);
     if is_joined {
-        return Match::Yes;
+        return RuleMatch::Yes;
     }
     // What it is to start later comes from a file or its input.
     let is_schedule = || !arguments.iter().any(|word| word.as_literal() == Some("-l"));
     if command.assignments.iter().any(|name| is_command_variable(name))
         || name == "crontab" && is_schedule()
     {
-        return Match::Maybe;
+        return RuleMatch::Maybe;
     }
-    let is_alias = name == "gh" && arguments.first().and_then(Word::as_literal) == Some("alias");
+    let is_alias =
+        name == "gh" && arguments.first().and_then(CommandWord::as_literal) == Some("alias");
     // What `e` of sed runs may stand between any marks.
-    let is_executing = name == "sed" && command.extent == Extent::Hidden;
+    let is_executing = name == "sed" && command.extent == SideEffects::Hidden;
     if (is_alias || is_executing) && arguments.iter().any(|word| names_within(word, prefix)) {
-        return Match::Maybe;
+        return RuleMatch::Maybe;
     }
     let is_denied_git = name == "git" && prefix.first().is_some_and(|first| first == "git");
     if is_denied_git && prefix.len() > 1 && may_be_alias(arguments) {
-        return Match::Maybe;
+        return RuleMatch::Maybe;
     }
     let is_runner = RUNNERS.binary_search(&name).is_ok()
         || name.starts_with("python")
         || name.starts_with("ld-");
-    let is_started = |word: &Word| {
+    let is_started = |word: &CommandWord| {
         if is_runner {
             mentions(word, arguments, prefix)
         } else if name == "git" {
@@ -403,24 +404,25 @@ pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> Match {
                     || takes_program(word, arguments) && mentions(word, arguments, prefix))
         }
     };
-    if arguments.iter().any(is_started) { Match::Maybe } else { Match::No }
+    if arguments.iter().any(is_started) { RuleMatch::Maybe } else { RuleMatch::No }
 }
 
 /// Whether a word is an option or the value of one, and not of one that takes text.
-fn takes_program(word: &Word, arguments: &[Word]) -> bool {
+fn takes_program(word: &CommandWord, arguments: &[CommandWord]) -> bool {
     let is_dashed = |text: &str| {
         let name = text.split('=').next().unwrap_or_default();
         text.starts_with('-') && !TEXT_OPTIONS.contains(&name)
     };
     let before = arguments.iter().zip(arguments.iter().skip(1));
     let before = before.filter(|(_, next)| std::ptr::eq(*next, word)).map(|(option, _)| option);
-    word.as_literal()
-        .is_some_and(|text| is_dashed(text) || before.filter_map(Word::as_literal).any(is_dashed))
+    word.as_literal().is_some_and(|text| {
+        is_dashed(text) || before.filter_map(CommandWord::as_literal).any(is_dashed)
+    })
 }
 
 /// Whether a command of git takes a program from an option, and the denied one is it. What is searched for may have the
 /// same words.
-fn starts_by_option(word: &Word, arguments: &[Word], prefix: &[String]) -> bool {
+fn starts_by_option(word: &CommandWord, arguments: &[CommandWord], prefix: &[String]) -> bool {
     let is_named = |name: &str| arguments.iter().any(|word| word.as_literal() == Some(name));
     let is_option = word.as_literal().is_some_and(|text| text.starts_with('-'));
     GIT_STARTERS.iter().any(|name| is_named(name))
@@ -432,8 +434,8 @@ fn starts_by_option(word: &Word, arguments: &[Word], prefix: &[String]) -> bool 
 }
 
 /// Whether the words of a denied command stand in a text one behind the other, whatever marks are around them.
-fn names_within(word: &Word, prefix: &[String]) -> bool {
-    let (Word::Literal(text) | Word::Computed(text)) = word;
+fn names_within(word: &CommandWord, prefix: &[String]) -> bool {
+    let (CommandWord::Literal(text) | CommandWord::Computed(text)) = word;
     let is_of_word = |char: char| char.is_alphanumeric() || matches!(char, '-' | '_' | '.' | '+');
     let plain: String =
         text.chars().map(|char| if is_of_word(char) { char } else { ' ' }).collect();
@@ -455,23 +457,24 @@ pub(super) fn may_be_fed(command: &SimpleCommand, line: &str, prefix: &[String])
         .fold(unquoted.clone(), |text, escape| text.replace(escape, " "));
     [unquoted.replace('\\', ""), printed]
         .into_iter()
-        .any(|text| names_within(&Word::Literal(text), prefix))
+        .any(|text| names_within(&CommandWord::Literal(text), prefix))
 }
 
 /// Returns whether a program takes commands from its input.
 pub(super) fn is_fed(command: &SimpleCommand) -> bool {
-    let Some((Word::Literal(program), arguments)) = command.words.split_first() else {
+    let Some((CommandWord::Literal(program), arguments)) = command.words.split_first() else {
         return false;
     };
     let name = base_name(program);
     let is_input = |word: &str| matches!(word, "-" | "-f-" | "/dev/stdin" | "/dev/fd/0");
     let names_input = || {
-        arguments.iter().filter_map(Word::as_literal).any(|word| {
+        arguments.iter().filter_map(CommandWord::as_literal).any(|word| {
             is_input(word) || word.rsplit_once('=').is_some_and(|(_, value)| is_input(value))
         })
     };
     let has_script = || {
-        let is_script = |word: &Word| word.as_literal().is_none_or(|word| !word.starts_with('-'));
+        let is_script =
+            |word: &CommandWord| word.as_literal().is_none_or(|word| !word.starts_with('-'));
         arguments.iter().any(is_script)
     };
     let is_interpreter = FED_WITHOUT_SCRIPT.contains(&name) || name.starts_with("python");
@@ -488,7 +491,7 @@ pub(super) fn may_be_copy(
     others: &[SimpleCommand],
     prefix: &[String],
 ) -> bool {
-    let (Some((Word::Literal(program), words)), Some((wanted, rest))) =
+    let (Some((CommandWord::Literal(program), words)), Some((wanted, rest))) =
         (command.words.split_first(), prefix.split_first())
     else {
         return false;
@@ -496,19 +499,19 @@ pub(super) fn may_be_copy(
     let is_own = program.contains('/')
         && !["/bin/", "/usr/bin/"].iter().any(|folder| program.starts_with(folder));
     let gives = |other: &SimpleCommand| {
-        let name = other.words.first().and_then(Word::as_literal).map(base_name);
+        let name = other.words.first().and_then(CommandWord::as_literal).map(base_name);
         let is_named = other.words.iter().skip(1).any(|word| match word {
-            Word::Literal(text) => base_name(text) == wanted,
-            Word::Computed(_) => names_within(word, std::slice::from_ref(wanted)),
+            CommandWord::Literal(text) => base_name(text) == wanted,
+            CommandWord::Computed(_) => names_within(word, std::slice::from_ref(wanted)),
         });
         let mut touched = other.touches.iter().map(|touch| &touch.path);
         name.is_some_and(|name| COPIERS.contains(&name))
             && (is_named
-                || other.extent == Extent::Hidden
+                || other.extent == SideEffects::Hidden
                 || touched.any(|path| path.file_name().is_some_and(|it| it == wanted.as_str())))
     };
     is_own
-        && continues_with(words.iter().map(Word::as_literal), rest) != Match::No
+        && continues_with(words.iter().map(CommandWord::as_literal), rest) != RuleMatch::No
         && others.iter().any(gives)
 }
 
@@ -518,8 +521,8 @@ fn is_command_variable(name: &str) -> bool {
 }
 
 /// Whether the command of git is none of its own. Options before it were judged when the line was read.
-fn may_be_alias(arguments: &[Word]) -> bool {
-    let mut words = arguments.iter().filter_map(Word::as_literal);
+fn may_be_alias(arguments: &[CommandWord]) -> bool {
+    let mut words = arguments.iter().filter_map(CommandWord::as_literal);
     while let Some(word) = words.next() {
         match word {
             "-C" | "-c" => drop(words.next()),
@@ -532,11 +535,11 @@ fn may_be_alias(arguments: &[Word]) -> bool {
 
 /// Whether a denied command begins with an argument, or lies in its text. What is known only when the line runs may be
 /// one.
-fn mentions(word: &Word, arguments: &[Word], prefix: &[String]) -> bool {
+fn mentions(word: &CommandWord, arguments: &[CommandWord], prefix: &[String]) -> bool {
     let Some(text) = word.as_literal() else { return true };
     let is_text = |text: &str| {
         text.contains(|char: char| !char.is_alphanumeric() && !"-_./+".contains(char))
-            && UnclearLine::new(text).mentions(prefix) == Match::Yes
+            && UnclearLine::new(text).mentions(prefix) == RuleMatch::Yes
     };
     // `-Ishred`, `-cIshred`: the value stands behind its letter.
     let letters = text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
@@ -550,12 +553,13 @@ fn mentions(word: &Word, arguments: &[Word], prefix: &[String]) -> bool {
 }
 
 /// Whether a denied command begins with an argument.
-fn begins_at(word: &Word, arguments: &[Word], prefix: &[String]) -> bool {
+fn begins_at(word: &CommandWord, arguments: &[CommandWord], prefix: &[String]) -> bool {
     let (Some(text), Some((program, rest))) = (word.as_literal(), prefix.split_first()) else {
         return false;
     };
     let after = arguments.iter().skip_while(|other| !std::ptr::eq(*other, word)).skip(1);
-    base_name(text) == program && continues_with(after.map(Word::as_literal), rest) != Match::No
+    base_name(text) == program
+        && continues_with(after.map(CommandWord::as_literal), rest) != RuleMatch::No
 }
 
 #[cfg(test)]

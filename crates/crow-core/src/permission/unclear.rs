@@ -6,7 +6,7 @@ use std::{cell::OnceCell, collections::HashMap};
 use super::{
     RuleRegex,
     command::{base_name, continues_with},
-    part::Match,
+    part::RuleMatch,
 };
 
 /// A shell line that is not understood.
@@ -14,11 +14,11 @@ use super::{
 pub(super) struct UnclearLine<'a> {
     pub(super) text: &'a str,
     bare: OnceCell<String>,
-    words: OnceCell<Words>,
+    words: OnceCell<WordIndex>,
 }
 
 #[derive(Debug)]
-struct Words {
+struct WordIndex {
     all: Vec<String>,
     places: HashMap<String, Vec<usize>>,
 }
@@ -32,31 +32,31 @@ impl<'a> UnclearLine<'a> {
     }
 
     /// Returns that the words of a prefix stand in the line, or may be written in it in another way.
-    pub(super) fn mentions(&self, prefix: &[String]) -> Match {
+    pub(super) fn mentions(&self, prefix: &[String]) -> RuleMatch {
         /// Bounds the work on a line that repeats the program: nobody gives this many options.
         const LONGEST_LOOK: usize = 16;
 
         if self.is_too_long() {
-            return Match::Maybe;
+            return RuleMatch::Maybe;
         }
-        let words = self.words.get_or_init(|| Words::of(self.bare()));
-        let Some((program, rest)) = prefix.split_first() else { return Match::No };
+        let words = self.words.get_or_init(|| WordIndex::of(self.bare()));
+        let Some((program, rest)) = prefix.split_first() else { return RuleMatch::No };
         let places = words.places.get(program).map_or(&[][..], Vec::as_slice);
         let found = places.iter().any(|place| {
             let after = words.all.iter().skip(place + 1).take(LONGEST_LOOK);
-            continues_with(after.map(|word| Some(word.as_str())), rest) == Match::Yes
+            continues_with(after.map(|word| Some(word.as_str())), rest) == RuleMatch::Yes
         });
-        if found { Match::Yes } else { Match::Maybe }
+        if found { RuleMatch::Yes } else { RuleMatch::Maybe }
     }
 
     /// Returns that a pattern is found in the line or in what may be one of its commands, or may be found when it runs.
-    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> Match {
+    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> RuleMatch {
         if self.is_too_long() {
-            return Match::Maybe;
+            return RuleMatch::Maybe;
         }
         let pieces = self.bare().split(is_separator);
         let found = pieces.map(|command| regex.find_in(command.trim()));
-        found.fold(regex.find_in(self.text), Match::or).or(Match::Maybe)
+        found.fold(regex.find_in(self.text), RuleMatch::or).or(RuleMatch::Maybe)
     }
 
     fn is_too_long(&self) -> bool {
@@ -72,7 +72,7 @@ impl<'a> UnclearLine<'a> {
     }
 }
 
-impl Words {
+impl WordIndex {
     fn of(bare: &str) -> Self {
         let between = |character: char| {
             is_separator(character)

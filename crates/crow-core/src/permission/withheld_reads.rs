@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{RuleMatcher, part::Match, place::Place};
+use super::{RuleMatcher, part::RuleMatch, place::PermissionPath};
 use crate::{tool_types::Access, workspace::Workspace};
 
 /// The files that rules of the user deny reading, or ask about, as they hold for one call.
@@ -28,7 +28,7 @@ impl WithheldReads {
     /// Returns what is withheld below a folder that a call names: what rules say of the folder itself decided upon the call.
     #[must_use]
     pub fn below(&self, folder: &Path, workspace: &Workspace) -> Self {
-        let place = Place::of_path(folder, workspace);
+        let place = PermissionPath::of_path(folder, workspace);
         let matchers = self.matchers.iter().filter(|matcher| !speaks_of(matcher, &place));
         Self { matchers: matchers.cloned().collect() }
     }
@@ -38,15 +38,15 @@ impl WithheldReads {
         if self.matchers.is_empty() {
             return false;
         }
-        let place = Place::of_path(path, workspace);
+        let place = PermissionPath::of_path(path, workspace);
         self.matchers.iter().any(|matcher| speaks_of(matcher, &place))
     }
 }
 
-fn speaks_of(matcher: &RuleMatcher, place: &Place<'_>) -> bool {
+fn speaks_of(matcher: &RuleMatcher, place: &PermissionPath<'_>) -> bool {
     match matcher {
         RuleMatcher::Path { path, .. } => place.lies_in(path),
-        RuleMatcher::Regex(regex) => place.is_found_by(regex) != Match::No,
+        RuleMatcher::Regex(regex) => place.is_found_by(regex) != RuleMatch::No,
         RuleMatcher::ToolName(_)
         | RuleMatcher::ToolCategory(_)
         | RuleMatcher::CommandPrefix(_)

@@ -10,7 +10,7 @@ use crate::{
     model::ProviderError,
     permission::GrantOffer,
     settings::SystemPrompt,
-    tool_types::{CommandLine, CommandMeaning, Patch, Subject, ToolResult, Word},
+    tool_types::{CommandLine, CommandMeaning, CommandWord, Patch, Subject, ToolResult},
     turn::TurnEnd,
 };
 
@@ -260,7 +260,7 @@ impl Redactor {
                     let words =
                         command.words.iter_mut().chain(&mut command.wrappers).chain(targets);
                     self.texts(words.map(|word| match word {
-                        Word::Literal(word) | Word::Computed(word) => word,
+                        CommandWord::Literal(word) | CommandWord::Computed(word) => word,
                     }));
                 }
             }

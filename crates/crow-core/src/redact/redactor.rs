@@ -17,18 +17,18 @@ use super::{RedactedStream, forms::forms};
 ///
 /// The default knows none. Clones share what they know, and what any of them [learns](Self::learn).
 #[derive(Clone, Default)]
-pub struct Redactor(Arc<RwLock<Arc<Known>>>);
+pub struct Redactor(Arc<RwLock<Arc<SecretSet>>>);
 
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct SecretSet {
     secrets: Vec<String>,
     /// Those that were learned, the oldest first.
     learned: Vec<String>,
     /// Made when something is first looked at.
-    prepared: OnceLock<Prepared>,
+    prepared: OnceLock<SecretMatcher>,
 }
 
-pub(super) struct Prepared {
+pub(super) struct SecretMatcher {
     /// All forms, in order.
     forms: Vec<String>,
     /// The length of the longest one.
@@ -48,7 +48,7 @@ impl Redactor {
     /// Looks for these secrets. Those of fewer than eight bytes are not looked for: they would garble what is shown.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let secrets: BTreeSet<String> = long_enough(secrets).collect();
-        let known = Known { secrets: secrets.into_iter().collect(), ..Known::default() };
+        let known = SecretSet { secrets: secrets.into_iter().collect(), ..SecretSet::default() };
         Self(Arc::new(RwLock::new(Arc::new(known))))
     }
 
@@ -65,7 +65,7 @@ impl Redactor {
         learned.drain(..learned.len().saturating_sub(Self::MOST_LEARNED));
         if learned != known.learned {
             let secrets = known.secrets.clone();
-            *known = Arc::new(Known { secrets, learned, prepared: OnceLock::new() });
+            *known = Arc::new(SecretSet { secrets, learned, prepared: OnceLock::new() });
         }
     }
 
@@ -143,7 +143,7 @@ impl Redactor {
     }
 
     /// Returns what is known at the moment, if there is anything.
-    pub(super) fn known(&self) -> Option<Arc<Known>> {
+    pub(super) fn known(&self) -> Option<Arc<SecretSet>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         (known.count() > 0).then(|| Arc::clone(&known))
     }
@@ -155,9 +155,9 @@ fn long_enough(secrets: impl IntoIterator<Item = String>) -> impl Iterator<Item 
     trimmed.filter(|secret| secret.len() >= super::forms::SHORTEST)
 }
 
-impl Known {
-    pub(super) fn prepared(&self) -> &Prepared {
-        self.prepared.get_or_init(|| Prepared::new(self.secrets.iter().chain(&self.learned)))
+impl SecretSet {
+    pub(super) fn prepared(&self) -> &SecretMatcher {
+        self.prepared.get_or_init(|| SecretMatcher::new(self.secrets.iter().chain(&self.learned)))
     }
 
     fn count(&self) -> usize {
@@ -165,7 +165,7 @@ impl Known {
     }
 }
 
-impl Prepared {
+impl SecretMatcher {
     fn new<'a>(secrets: impl Iterator<Item = &'a String>) -> Self {
         let forms: BTreeSet<String> = secrets.flat_map(|secret| forms(secret)).collect();
         let forms: Vec<String> = forms.into_iter().collect();

@@ -53,6 +53,6 @@ pub use source::{
     SOURCED_NAME, SourceNews, SourcedTools, ToolSource, is_sourced_pattern, matches_sourced,
 };
 pub use traits::{Tool, ToolError};
-pub use typed::{Typed, TypedTool};
+pub use typed::{TypedTool, TypedToolAdapter};
 
 pub use crate::tool_types::*;

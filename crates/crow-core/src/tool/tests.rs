@@ -157,7 +157,7 @@ fn valid() -> Value {
 
 #[test]
 fn a_schema_is_compact_and_says_what_the_type_says() {
-    let schema = Typed::new(Count::default()).parameters_schema();
+    let schema = TypedToolAdapter::new(Count::default()).parameters_schema();
     let properties = schema["properties"].as_object().unwrap().iter();
     let lines: Vec<_> = properties.map(|(name, node)| format!("{name}: {node}")).collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
@@ -184,13 +184,13 @@ fn a_schema_is_compact_and_says_what_the_type_says() {
 
 #[test]
 fn the_schema_of_a_tool_without_arguments_is_an_empty_object() {
-    let schema = Typed::new(Idle).parameters_schema();
+    let schema = TypedToolAdapter::new(Idle).parameters_schema();
     assert_eq!(schema, json!({"type": "object", "properties": {}}));
 }
 
 #[test]
 fn arguments_that_do_not_parse_are_named_by_their_path() {
-    let tool = Typed::new(Count::default());
+    let tool = TypedToolAdapter::new(Count::default());
     assert_eq!(tool.check(&valid()), Ok(()));
     for (change, error) in [
         (json!({"path": 1}), "path: invalid type: integer `1`, expected a string"),
@@ -218,7 +218,7 @@ fn arguments_that_do_not_parse_are_named_by_their_path() {
 async fn a_call_runs_only_with_a_permit_for_this_call_and_this_input() {
     let runs = Arc::new(AtomicU32::new(0));
     let mut registry = ToolRegistry::new();
-    registry.register(Typed::new(Count(Arc::clone(&runs))));
+    registry.register(TypedToolAdapter::new(Count(Arc::clone(&runs))));
     let (plan, input) = (CallPlan::inert("t"), valid());
     let mut other = valid();
     other["path"] = json!("b");
@@ -242,7 +242,7 @@ async fn a_call_runs_only_with_a_permit_for_this_call_and_this_input() {
 
 #[tokio::test]
 async fn planning_and_running_refuse_arguments_that_do_not_parse() {
-    let (tool, ctx) = (Typed::new(Count::default()), context("call"));
+    let (tool, ctx) = (TypedToolAdapter::new(Count::default()), context("call"));
     let plan = tool.plan(&valid(), &ctx).await.unwrap();
     assert_eq!(plan, CallPlan::inert("count"));
     let Err(ToolError::Model(message)) = tool.plan(&json!({}), &ctx).await else {
@@ -257,8 +257,8 @@ async fn planning_and_running_refuse_arguments_that_do_not_parse() {
 #[test]
 fn a_registry_lists_its_tools_by_name_and_gives_an_agent_those_it_names() {
     let mut registry = ToolRegistry::new();
-    registry.register(Typed::new(Idle));
-    registry.register(Typed::new(Count::default()));
+    registry.register(TypedToolAdapter::new(Idle));
+    registry.register(TypedToolAdapter::new(Count::default()));
     let names: Vec<_> = registry.definitions().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["count", "idle"]);
     let (chosen, unknown) = registry.for_agent(&["idle".to_owned(), "none".to_owned()]);

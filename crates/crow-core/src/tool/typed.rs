@@ -11,7 +11,7 @@ use super::{CallPlan, Preview, Tool, ToolCategory, ToolContext, ToolError, ToolR
 
 /// A tool whose arguments are a Rust type. The docs of the type's fields are what the model reads.
 ///
-/// [`Typed`] makes a [`Tool`] of it: schema, parsing and the wording of errors happen there, once.
+/// [`TypedToolAdapter`] makes a [`Tool`] of it: schema, parsing and the wording of errors happen there, once.
 #[async_trait]
 pub trait TypedTool: Send + Sync + 'static {
     /// The arguments.
@@ -64,12 +64,12 @@ pub trait TypedTool: Send + Sync + 'static {
 }
 
 /// A [`TypedTool`] as a [`Tool`].
-pub struct Typed<T> {
+pub struct TypedToolAdapter<T> {
     tool: T,
     schema: Value,
 }
 
-impl<T: TypedTool> Typed<T> {
+impl<T: TypedTool> TypedToolAdapter<T> {
     /// Wraps `tool` and works out its schema.
     pub fn new(tool: T) -> Self {
         let mut schema = schema_of::<T::Input>();
@@ -88,14 +88,14 @@ impl<T: TypedTool> Typed<T> {
     }
 }
 
-impl<T: TypedTool> fmt::Debug for Typed<T> {
+impl<T: TypedTool> fmt::Debug for TypedToolAdapter<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Typed").field(&T::NAME).finish()
     }
 }
 
 #[async_trait]
-impl<T: TypedTool> Tool for Typed<T> {
+impl<T: TypedTool> Tool for TypedToolAdapter<T> {
     fn name(&self) -> &str {
         T::NAME
     }

@@ -30,8 +30,8 @@ impl CommandLine {
             CommandMeaning::Unclear(_) => true,
             CommandMeaning::Commands(commands) => {
                 commands.iter().any(|command| match command.words.first() {
-                    Some(Word::Literal(program)) => MOVERS.contains(&program.as_str()),
-                    Some(Word::Computed(_)) => true,
+                    Some(CommandWord::Literal(program)) => MOVERS.contains(&program.as_str()),
+                    Some(CommandWord::Computed(_)) => true,
                     None => false,
                 })
             }
@@ -65,10 +65,10 @@ pub enum CommandMeaning {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SimpleCommand {
     /// The program and its arguments.
-    pub words: Vec<Word>,
+    pub words: Vec<CommandWord>,
     /// The commands before it that only start it (`nohup`, `timeout 5`), with all their words. Nothing need allow them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub wrappers: Vec<Word>,
+    pub wrappers: Vec<CommandWord>,
     /// The names of variables that are set for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assignments: Vec<String>,
@@ -77,10 +77,10 @@ pub struct SimpleCommand {
     pub redirects: Vec<Redirect>,
     /// Files and folders that its words are known to name, as the program touches them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub touches: Vec<Touch>,
+    pub touches: Vec<PathTouch>,
     /// What it does beside that.
-    #[serde(default, skip_serializing_if = "Extent::is_anything")]
-    pub extent: Extent,
+    #[serde(default, skip_serializing_if = "SideEffects::is_anything")]
+    pub extent: SideEffects,
     /// The positions in [`words`](Self::words) of options and operands that may make the program do something else than
     /// its first words say. A permission for first words covers the command only if it names these, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -93,13 +93,13 @@ pub struct SimpleCommand {
 impl SimpleCommand {
     /// Returns the words up to the first one that is only known when the line runs.
     pub fn literal_words(&self) -> impl Iterator<Item = &str> {
-        self.words.iter().map_while(Word::as_literal)
+        self.words.iter().map_while(CommandWord::as_literal)
     }
 
     fn only_reads(&self) -> bool {
         let reads = match self.extent {
-            Extent::Reads | Extent::HeldReads => true,
-            Extent::Anything | Extent::Hidden => false,
+            SideEffects::Reads | SideEffects::HeldReads => true,
+            SideEffects::Anything | SideEffects::Hidden => false,
         };
         reads && !self.redirects.iter().any(Redirect::writes)
     }
@@ -108,7 +108,7 @@ impl SimpleCommand {
 /// What a command does beside touching what its words name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Extent {
+pub enum SideEffects {
     /// Anything: it may be any program.
     #[default]
     Anything,
@@ -120,7 +120,7 @@ pub enum Extent {
     HeldReads,
 }
 
-impl Extent {
+impl SideEffects {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
     fn is_anything(&self) -> bool {
         *self == Self::Anything
@@ -129,19 +129,19 @@ impl Extent {
 
 /// A file or folder that a command touches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Touch {
+pub struct PathTouch {
     /// How it is touched.
     pub access: Access,
     /// The absolute path, with links resolved as far as it exists.
     pub path: PathBuf,
     /// How much of it.
-    pub depth: Depth,
+    pub depth: TouchDepth,
 }
 
 /// How much of a folder is touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Depth {
+pub enum TouchDepth {
     /// The file or folder itself.
     Itself,
     /// All that is in it, too.
@@ -153,14 +153,14 @@ pub enum Depth {
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Word {
+pub enum CommandWord {
     /// The word as the program gets it, without quotes.
     Literal(String),
     /// A word that is known only when the line runs: a variable, a substitution, a pattern. As it is written.
     Computed(String),
 }
 
-impl Word {
+impl CommandWord {
     /// Returns the word as the program gets it, if that is known.
     pub fn as_literal(&self) -> Option<&str> {
         match self {
@@ -176,7 +176,7 @@ pub struct Redirect {
     /// How the file is touched.
     pub access: Access,
     /// The file. Copies of descriptors (`2>&1`) are left out.
-    pub target: Word,
+    pub target: CommandWord,
     /// The absolute path of the file, with links resolved, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,

@@ -9,7 +9,8 @@ mod result;
 
 pub use category::ToolCategory;
 pub use command_line::{
-    CommandLine, CommandMeaning, Depth, Extent, Redirect, SimpleCommand, Touch, Word,
+    CommandLine, CommandMeaning, CommandWord, PathTouch, Redirect, SideEffects, SimpleCommand,
+    TouchDepth,
 };
 pub use patch::{FileChange, FileContents, FileDiff, Patch};
 pub use plan::{Access, CallPlan, Effects, PathEffect, PlannedFile, Preview, Subject};

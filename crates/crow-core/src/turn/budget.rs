@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{LimitKind, RunLimits, Spent};
+use super::{LimitKind, RunLimits, RunUsage};
 use crate::usage::TokenUsage;
 
 /// Bounds of a budget; what has none is not bounded.
@@ -28,19 +28,19 @@ pub struct BudgetLimits {
 /// there is, however many there are. What is under way when a bound is reached still counts: a bound may be passed by one
 /// model call of each agent.
 #[derive(Debug, Clone)]
-pub struct Budget(Arc<Account>);
+pub struct Budget(Arc<BudgetAccount>);
 
 #[derive(Debug)]
-struct Account {
+struct BudgetAccount {
     limits: BudgetLimits,
     since: Duration,
-    drawn: Mutex<Drawn>,
+    drawn: Mutex<BudgetUsage>,
     above: Option<Budget>,
 }
 
 /// What was drawn so far.
 #[derive(Debug, Clone, Copy)]
-struct Drawn {
+struct BudgetUsage {
     usage: TokenUsage,
     /// None once something was drawn whose price nobody knows.
     money: Option<f64>,
@@ -110,8 +110,8 @@ impl Budget {
     }
 
     fn below(above: Option<Self>, limits: BudgetLimits, now: Duration) -> Self {
-        let drawn = Drawn { usage: TokenUsage::default(), money: Some(0.0), steps: 0 };
-        Self(Arc::new(Account { limits, since: now, drawn: Mutex::new(drawn), above }))
+        let drawn = BudgetUsage { usage: TokenUsage::default(), money: Some(0.0), steps: 0 };
+        Self(Arc::new(BudgetAccount { limits, since: now, drawn: Mutex::new(drawn), above }))
     }
 
     /// Draws what a model call used. Its price is in US dollars, where it is known.
@@ -150,26 +150,26 @@ impl Budget {
     }
 
     /// Returns what was drawn so far. Rounds are for others to count.
-    pub fn spent(&self, now: Duration) -> Spent {
-        let Drawn { usage, money, .. } = *self.0.drawn();
-        Spent { rounds: 0, usage, money, time: now.saturating_sub(self.0.since) }
+    pub fn spent(&self, now: Duration) -> RunUsage {
+        let BudgetUsage { usage, money, .. } = *self.0.drawn();
+        RunUsage { rounds: 0, usage, money, time: now.saturating_sub(self.0.since) }
     }
 
     /// This account and those above it.
-    fn accounts(&self) -> impl Iterator<Item = &Account> {
+    fn accounts(&self) -> impl Iterator<Item = &BudgetAccount> {
         std::iter::successors(Some(self.0.as_ref()), |account| {
             account.above.as_ref().map(|above| above.0.as_ref())
         })
     }
 }
 
-impl Account {
-    fn drawn(&self) -> MutexGuard<'_, Drawn> {
+impl BudgetAccount {
+    fn drawn(&self) -> MutexGuard<'_, BudgetUsage> {
         self.drawn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reached(&self, now: Duration) -> Option<LimitKind> {
-        let Drawn { usage, money, steps } = *self.drawn();
+        let BudgetUsage { usage, money, steps } = *self.drawn();
         let limits = &self.limits;
         if limits.tokens.is_some_and(|most| usage.total() >= most) {
             return Some(LimitKind::Tokens);
@@ -185,7 +185,7 @@ impl Account {
     }
 
     fn remaining(&self, now: Duration) -> BudgetLimits {
-        let Drawn { usage, money, steps } = *self.drawn();
+        let BudgetUsage { usage, money, steps } = *self.drawn();
         let BudgetLimits { tokens, money: most, time, steps: most_steps } = self.limits;
         BudgetLimits {
             tokens: tokens.map(|most| most.saturating_sub(usage.total())),

@@ -43,7 +43,7 @@ impl Default for RunLimits {
 
 /// What a run used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Spent {
+pub struct RunUsage {
     /// Rounds.
     pub rounds: u32,
     /// Tokens.
@@ -84,7 +84,7 @@ impl fmt::Display for LimitKind {
 
 impl RunLimits {
     /// Returns the first bound that `spent` reaches.
-    pub fn reached(&self, spent: &Spent) -> Option<LimitKind> {
+    pub fn reached(&self, spent: &RunUsage) -> Option<LimitKind> {
         if spent.rounds >= self.max_rounds {
             return Some(LimitKind::Rounds);
         }
@@ -112,12 +112,15 @@ mod tests {
         };
         let tokens = |input_tokens| TokenUsage { input_tokens, ..TokenUsage::default() };
         let table = [
-            (Spent::default(), None),
-            (Spent { rounds: 3, ..Spent::default() }, Some(LimitKind::Rounds)),
-            (Spent { usage: tokens(99), ..Spent::default() }, None),
-            (Spent { usage: tokens(100), ..Spent::default() }, Some(LimitKind::Tokens)),
-            (Spent { money: Some(1.0), ..Spent::default() }, Some(LimitKind::Money)),
-            (Spent { time: Duration::from_secs(10), ..Spent::default() }, Some(LimitKind::Time)),
+            (RunUsage::default(), None),
+            (RunUsage { rounds: 3, ..RunUsage::default() }, Some(LimitKind::Rounds)),
+            (RunUsage { usage: tokens(99), ..RunUsage::default() }, None),
+            (RunUsage { usage: tokens(100), ..RunUsage::default() }, Some(LimitKind::Tokens)),
+            (RunUsage { money: Some(1.0), ..RunUsage::default() }, Some(LimitKind::Money)),
+            (
+                RunUsage { time: Duration::from_secs(10), ..RunUsage::default() },
+                Some(LimitKind::Time),
+            ),
         ];
         for (spent, expected) in table {
             assert_eq!(limits.reached(&spent), expected, "{spent:?}");

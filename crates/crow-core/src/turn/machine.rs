@@ -167,7 +167,7 @@ pub enum CallEffect {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-enum Phase {
+enum TurnPhase {
     Model,
     Report,
     Tools(Vec<RequestedCall>),
@@ -178,7 +178,7 @@ enum Phase {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnMachine {
     limits: TurnLimits,
-    phase: Phase,
+    phase: TurnPhase,
     steps: u32,
     reporting: bool,
     guard: LoopGuard,
@@ -195,7 +195,7 @@ impl TurnMachine {
     pub fn new(limits: TurnLimits) -> Self {
         let mut machine = Self {
             limits,
-            phase: Phase::Model,
+            phase: TurnPhase::Model,
             steps: 0,
             reporting: false,
             guard: LoopGuard::new(limits.doom_loop_threshold),
@@ -217,16 +217,16 @@ impl TurnMachine {
     /// Returns what comes next. Asking twice gives the same answer, but for reminders, which are given once.
     pub fn next_step(&mut self) -> NextStep {
         match &self.phase {
-            Phase::Model => NextStep::CallModel {
+            TurnPhase::Model => NextStep::CallModel {
                 tool_choice: ToolChoice::Auto,
                 reminder: self.take_reminder(),
             },
-            Phase::Report => NextStep::CallModel {
+            TurnPhase::Report => NextStep::CallModel {
                 tool_choice: ToolChoice::None,
                 reminder: self.take_reminder(),
             },
-            Phase::Tools(calls) => NextStep::CallTools(calls.clone()),
-            Phase::Done(end) => NextStep::Done(end.clone()),
+            TurnPhase::Tools(calls) => NextStep::CallTools(calls.clone()),
+            TurnPhase::Done(end) => NextStep::Done(end.clone()),
         }
     }
 
@@ -237,11 +237,11 @@ impl TurnMachine {
         }
         self.steps = self.steps.saturating_add(1);
         if reply.stop == StopReason::Refusal && reply.calls.is_empty() {
-            self.phase = Phase::Done(TurnEnd::Refusal);
+            self.phase = TurnPhase::Done(TurnEnd::Refusal);
         } else if !reply.calls.is_empty() {
             self.on_calls(reply);
         } else if self.reporting {
-            self.phase = Phase::Done(TurnEnd::MaxSteps { steps: self.limits.max_steps });
+            self.phase = TurnPhase::Done(TurnEnd::MaxSteps { steps: self.limits.max_steps });
         } else {
             self.on_text_only(&reply);
         }
@@ -266,7 +266,7 @@ impl TurnMachine {
         // A cut reply with a whole call in it is progress.
         self.cut_replies = if cut && last == 0 { self.cut_replies + 1 } else { 0 };
         let calls = reply.calls.into_iter().enumerate();
-        self.phase = Phase::Tools(
+        self.phase = TurnPhase::Tools(
             calls.map(|(index, call)| RequestedCall { call, refusal: refusal(index) }).collect(),
         );
         let verdict = self.guard.on_text(&reply.text);
@@ -290,7 +290,7 @@ impl TurnMachine {
         } else if reply.stop == StopReason::MaxTokens {
             self.cut_replies += 1;
             if self.cut_replies >= CUT_REPLIES {
-                self.phase = Phase::Done(TurnEnd::OutputLimit);
+                self.phase = TurnPhase::Done(TurnEnd::OutputLimit);
             } else {
                 self.reminders.push("Your reply was cut at the output limit. Go on from where it ends, in smaller parts.".to_owned());
                 self.call_model_next();
@@ -302,7 +302,7 @@ impl TurnMachine {
             );
             self.call_model_next();
         } else {
-            self.phase = Phase::Done(TurnEnd::Text);
+            self.phase = TurnPhase::Done(TurnEnd::Text);
         }
     }
 
@@ -323,11 +323,11 @@ impl TurnMachine {
         let reported = self.reporting.then_some(TurnEnd::MaxSteps { steps: self.limits.max_steps });
         let end = ended.or(reported).or(self.end_after_calls.take()).or(stopped);
         if let Some(end) = end {
-            self.phase = Phase::Done(end);
+            self.phase = TurnPhase::Done(end);
         } else if self.cut_replies >= CUT_REPLIES {
-            self.phase = Phase::Done(TurnEnd::OutputLimit);
+            self.phase = TurnPhase::Done(TurnEnd::OutputLimit);
         } else if self.invalid_replies >= INVALID_REPLIES {
-            self.phase = Phase::Done(TurnEnd::InvalidCalls);
+            self.phase = TurnPhase::Done(TurnEnd::InvalidCalls);
         } else {
             self.call_model_next();
         }
@@ -365,7 +365,7 @@ impl TurnMachine {
         }
         if matches!(
             self.phase,
-            Phase::Done(
+            TurnPhase::Done(
                 TurnEnd::Text | TurnEnd::TaskComplete { .. } | TurnEnd::SubmitForReview { .. }
             )
         ) {
@@ -391,7 +391,7 @@ impl TurnMachine {
     /// A turn that is over stays as it ended.
     fn end(&mut self, end: TurnEnd) {
         if !self.is_done() {
-            self.phase = Phase::Done(end);
+            self.phase = TurnPhase::Done(end);
         }
     }
 
@@ -403,7 +403,7 @@ impl TurnMachine {
             self.reminders.push(format!(
                 "The limit of {most} steps is reached and you can call no more tools. Report in a few sentences what is done, what is not, and what comes next."
             ));
-            self.phase = Phase::Report;
+            self.phase = TurnPhase::Report;
             return;
         }
         let left = most - self.steps;
@@ -413,11 +413,11 @@ impl TurnMachine {
                 self.steps
             ));
         }
-        self.phase = Phase::Model;
+        self.phase = TurnPhase::Model;
     }
 
     fn is_done(&self) -> bool {
-        matches!(self.phase, Phase::Done(_))
+        matches!(self.phase, TurnPhase::Done(_))
     }
 
     fn take_reminder(&mut self) -> Option<String> {

@@ -12,7 +12,7 @@ mod tests;
 
 pub use budget::{Budget, BudgetLimits};
 pub use guard::{CallSignature, GuardVerdict, LoopGuard};
-pub use limits::{LimitKind, RunLimits, Spent, TurnLimits};
+pub use limits::{LimitKind, RunLimits, RunUsage, TurnLimits};
 pub use machine::{
     CallEffect, CallOutcome, NextStep, ReplyFacts, RequestedCall, TurnEnd, TurnMachine, Validity,
 };

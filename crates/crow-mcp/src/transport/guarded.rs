@@ -38,7 +38,7 @@ const LONGEST_REPORT: usize = 500;
 
 /// What is known of a connection beside its messages.
 #[derive(Debug, Default)]
-pub(crate) struct Wire {
+pub(crate) struct TransportState {
     /// Why it is no more.
     why: Mutex<Option<String>>,
     /// Cancelled when nothing comes any more.
@@ -49,7 +49,7 @@ pub(crate) struct Wire {
     requests: AtomicUsize,
 }
 
-impl Wire {
+impl TransportState {
     /// Notes why the connection ends. The first reason counts.
     pub(crate) fn fail(&self, why: String) {
         self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
@@ -80,9 +80,9 @@ impl Wire {
 
 /// A call on its way. It travels with the request, so that no progress is missed.
 #[derive(Clone)]
-pub(crate) struct CallSlot(Arc<Slot>);
+pub(crate) struct CallSlot(Arc<MessageSlot>);
 
-struct Slot {
+struct MessageSlot {
     progress: Progress,
     beat: Notify,
     sent: AtomicBool,
@@ -90,7 +90,7 @@ struct Slot {
 
 impl CallSlot {
     pub(crate) fn new(progress: Progress) -> Self {
-        Self(Arc::new(Slot { progress, beat: Notify::new(), sent: AtomicBool::new(false) }))
+        Self(Arc::new(MessageSlot { progress, beat: Notify::new(), sent: AtomicBool::new(false) }))
     }
 
     /// Waits until the server reports progress.
@@ -111,14 +111,14 @@ impl fmt::Debug for CallSlot {
 }
 
 /// A transport on which a server can say only so much.
-pub(crate) struct Guarded<T> {
+pub(crate) struct BoundedTransport<T> {
     inner: T,
-    wire: Arc<Wire>,
+    wire: Arc<TransportState>,
     unasked: usize,
 }
 
-impl<T> Guarded<T> {
-    pub(crate) fn new(inner: T, wire: Arc<Wire>) -> Self {
+impl<T> BoundedTransport<T> {
+    pub(crate) fn new(inner: T, wire: Arc<TransportState>) -> Self {
         Self { inner, wire, unasked: 0 }
     }
 
@@ -133,7 +133,7 @@ impl<T> Guarded<T> {
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Guarded<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
     type Error = T::Error;
 
     fn send(

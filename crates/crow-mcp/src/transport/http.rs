@@ -35,7 +35,7 @@ const HEAD: Duration = Duration::from_mins(10);
 #[derive(Debug, Clone)]
 pub(crate) struct HttpSeam(Arc<dyn Http>);
 
-type Failed = StreamableHttpError<HttpError>;
+type HttpTransportResult = StreamableHttpError<HttpError>;
 
 /// Makes the transport to a server.
 pub(crate) fn transport(
@@ -70,7 +70,7 @@ impl HttpSeam {
         url: &str,
         headers: Vec<(String, String)>,
         body: Vec<u8>,
-    ) -> Result<HttpAnswer, Failed> {
+    ) -> Result<HttpAnswer, HttpTransportResult> {
         let request = HttpRequest { method, url: url.to_owned(), headers, body };
         let answer = tokio::time::timeout(HEAD, self.0.send(request)).await;
         let late = || HttpError::Broken(format!("no answer within {} s", HEAD.as_secs()));
@@ -110,7 +110,7 @@ fn is_of_type(answer: &HttpAnswer, wanted: &str) -> bool {
 }
 
 /// Reads a body that is no stream of events.
-async fn whole(answer: HttpAnswer) -> Result<Vec<u8>, Failed> {
+async fn whole(answer: HttpAnswer) -> Result<Vec<u8>, HttpTransportResult> {
     let (mut body, mut all) = (answer.body, Vec::new());
     while let Some(bytes) = body.next().await {
         let bytes = bytes.map_err(StreamableHttpError::Client)?;
@@ -136,7 +136,7 @@ async fn beginning(answer: HttpAnswer) -> String {
 }
 
 /// What a status that is no success comes to.
-async fn refused(answer: HttpAnswer, was_in_session: bool) -> Failed {
+async fn refused(answer: HttpAnswer, was_in_session: bool) -> HttpTransportResult {
     let status = answer.status;
     if status == 404 && was_in_session {
         return StreamableHttpError::SessionExpired;
@@ -163,7 +163,7 @@ impl StreamableHttpClient for HttpSeam {
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, HttpTransportResult> {
         let was_in_session = session_id.is_some();
         let id = match &message {
             ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
@@ -225,7 +225,7 @@ impl StreamableHttpClient for HttpSeam {
         session_id: Arc<str>,
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), HttpTransportResult> {
         let headers = headers(Some(session_id), auth_header, &custom_headers, &[]);
         self.ask(HttpMethod::Delete, &uri, headers, Vec::new()).await.map(drop)
     }
@@ -237,7 +237,7 @@ impl StreamableHttpClient for HttpSeam {
         last_event_id: Option<String>,
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpTransportResult> {
         let was_in_session = session_id.is_some();
         let mut headers = headers(session_id, auth_header, &custom_headers, &[("accept", EVENTS)]);
         headers.extend(last_event_id.map(|id| ("last-event-id".to_owned(), id)));

@@ -16,23 +16,23 @@ use tokio::{
 };
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt as _, FuturesAsyncWriteCompatExt as _};
 
-use super::guarded::{LARGEST_MESSAGE, Wire};
+use super::guarded::{LARGEST_MESSAGE, TransportState};
 use crate::text;
 
 /// How many lines in a row may be no messages: programs print what they should not.
 const MOST_JUNK: u32 = 1000;
 
-type Reader = BufReader<Compat<Box<dyn AsyncRead + Send + Unpin>>>;
-type Writer = Compat<Box<dyn AsyncWrite + Send + Unpin>>;
+type LineInput = BufReader<Compat<Box<dyn AsyncRead + Send + Unpin>>>;
+type LineOutput = Compat<Box<dyn AsyncWrite + Send + Unpin>>;
 
 /// Messages over the streams of a process.
 pub(crate) struct LineTransport {
-    reader: Reader,
+    reader: LineInput,
     /// What was read of the next line. It outlives a receive that is dropped.
     line: Vec<u8>,
     junk: u32,
-    writer: Arc<Mutex<Option<Writer>>>,
-    wire: Arc<Wire>,
+    writer: Arc<Mutex<Option<LineOutput>>>,
+    wire: Arc<TransportState>,
 }
 
 /// An answer of which nothing but its id is understood.
@@ -47,7 +47,7 @@ impl LineTransport {
     pub(crate) fn new(
         output: Box<dyn AsyncRead + Send + Unpin>,
         input: Box<dyn AsyncWrite + Send + Unpin>,
-        wire: Arc<Wire>,
+        wire: Arc<TransportState>,
     ) -> Self {
         Self {
             reader: BufReader::with_capacity(64 * 1024, output.compat()),

@@ -24,7 +24,7 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::guarded::{LARGEST_MESSAGE, Wire};
+use super::guarded::{LARGEST_MESSAGE, TransportState};
 
 /// The code of an error that is not the server's own: the request did not come through.
 pub(crate) const BROKEN: ErrorCode = ErrorCode(-33002);
@@ -40,11 +40,11 @@ pub(crate) struct LinkTransport {
     /// What gives up a request, for each that is under way.
     open: HashMap<RequestId, CancellationToken>,
     messages: SelectAll<Messages>,
-    wire: Arc<Wire>,
+    wire: Arc<TransportState>,
 }
 
 impl LinkTransport {
-    pub(crate) fn new(link: Arc<dyn McpLink>, wire: Arc<Wire>) -> Self {
+    pub(crate) fn new(link: Arc<dyn McpLink>, wire: Arc<TransportState>) -> Self {
         let waited = Arc::clone(&link);
         let closed = Box::pin(async move { waited.closed().await });
         Self { link, closed, open: HashMap::new(), messages: SelectAll::new(), wire }
@@ -130,13 +130,13 @@ fn answer(id: &RequestId, ended: Result<Value, McpLinkError>) -> RxJsonRpcMessag
 
 /// Whoever holds the link may take larger messages than those who read them from here on.
 fn is_too_large(result: &Value) -> bool {
-    serde_json::to_writer(Room(LARGEST_MESSAGE), result).is_err()
+    serde_json::to_writer(WriteCapacity(LARGEST_MESSAGE), result).is_err()
 }
 
 /// How many more bytes can be written.
-struct Room(usize);
+struct WriteCapacity(usize);
 
-impl io::Write for Room {
+impl io::Write for WriteCapacity {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let left = self.0.checked_sub(bytes.len());
         self.0 = left.ok_or_else(|| io::Error::other("there is no room"))?;

@@ -6,7 +6,7 @@ mod line;
 mod link;
 mod sse;
 
-pub(crate) use guarded::{CallSlot, Guarded, Wire};
+pub(crate) use guarded::{BoundedTransport, CallSlot, TransportState};
 pub(crate) use http::transport;
 pub(crate) use line::LineTransport;
 pub(crate) use link::{BROKEN, LinkTransport};

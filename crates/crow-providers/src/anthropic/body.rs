@@ -7,14 +7,14 @@ use crow_core::model::{ModelConfig, ModelInfo, ToolChoice, ToolDefinition};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::thinking::{Sampling, sampling};
+use super::thinking::{SamplingFields, sampling};
 use crate::codec::{EncodedMessage, Frame};
 
 const MARK: &[u8] = b",\"cache_control\":{\"type\":\"ephemeral\"}";
 
 /// Everything but the messages, in the order in which the service caches it.
 #[derive(Serialize)]
-struct Head<'a> {
+struct AnthropicRequestHead<'a> {
     model: &'a str,
     max_tokens: u64,
     stream: bool,
@@ -27,18 +27,18 @@ struct Head<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<AnthropicTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     system: Option<[System<'a>; 1]>,
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct AnthropicTool<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: Cow<'a, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<Named>,
+    cache_control: Option<TypedObject>,
 }
 
 #[derive(Serialize)]
@@ -46,17 +46,17 @@ struct System<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     text: &'a str,
-    cache_control: Named,
+    cache_control: TypedObject,
 }
 
 /// An object that has nothing but a type.
 #[derive(Serialize)]
-struct Named {
+struct TypedObject {
     #[serde(rename = "type")]
     kind: &'static str,
 }
 
-const EPHEMERAL: Named = Named { kind: "ephemeral" };
+const EPHEMERAL: TypedObject = TypedObject { kind: "ephemeral" };
 
 /// Puts a request body together. The service caches tools, system and messages in this order, up to the marks.
 pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedMessage]) -> Bytes {
@@ -86,7 +86,7 @@ pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedM
     Bytes::from(body)
 }
 
-fn head<'a>(model: &'a ModelInfo, frame: Frame<'a>) -> Head<'a> {
+fn head<'a>(model: &'a ModelInfo, frame: Frame<'a>) -> AnthropicRequestHead<'a> {
     let tool_choice = tool_choice(frame);
     let is_forced = matches!(frame.tool_choice, ToolChoice::Any | ToolChoice::Tool(_));
     // The service refuses to force a call where the model thinks.
@@ -97,9 +97,9 @@ fn head<'a>(model: &'a ModelInfo, frame: Frame<'a>) -> Head<'a> {
     } else {
         frame.config
     };
-    let Sampling { max_tokens, thinking, effort, temperature } = sampling(model, config);
+    let SamplingFields { max_tokens, thinking, effort, temperature } = sampling(model, config);
     let system = System { kind: "text", text: frame.system, cache_control: EPHEMERAL };
-    Head {
+    AnthropicRequestHead {
         model: &model.reference.model,
         max_tokens,
         stream: true,
@@ -129,15 +129,15 @@ fn marked(messages: &[EncodedMessage]) -> [Option<usize>; 2] {
     [messages.iter().position(bears), messages.iter().rposition(bears)]
 }
 
-fn tools(tools: &[ToolDefinition]) -> Vec<Tool<'_>> {
-    let mut tools: Vec<_> = tools.iter().map(Tool::new).collect();
+fn tools(tools: &[ToolDefinition]) -> Vec<AnthropicTool<'_>> {
+    let mut tools: Vec<_> = tools.iter().map(AnthropicTool::new).collect();
     if let Some(last) = tools.last_mut() {
         last.cache_control = Some(EPHEMERAL);
     }
     tools
 }
 
-impl<'a> Tool<'a> {
+impl<'a> AnthropicTool<'a> {
     fn new(tool: &'a ToolDefinition) -> Self {
         let ToolDefinition { name, description, parameters } = tool;
         Self { name, description, input_schema: schema(parameters), cache_control: None }

@@ -6,18 +6,18 @@ use bytes::Bytes;
 use crow_core::message::Message;
 
 use super::{body, decoder::AnthropicDecoder, message::MessageEncoder, thinking};
-use crate::codec::{Codec, Decoder, EncodedMessage, Frame, Route};
+use crate::codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame};
 
 const VERSION: &str = "2023-06-01";
 
 /// Speaks Anthropic Messages.
 pub(crate) struct AnthropicCodec {
     messages: MessageEncoder,
-    route: Route,
+    route: ConversationRoute,
 }
 
 impl AnthropicCodec {
-    pub(crate) fn new(route: Route) -> Self {
+    pub(crate) fn new(route: ConversationRoute) -> Self {
         Self { messages: MessageEncoder::new(&route), route }
     }
 }

@@ -8,23 +8,23 @@ use crow_core::{
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::event::{Delta, Event, Usage};
+use super::event::{AnthropicDelta, AnthropicUsage, Event};
 use crate::{classify::error_event, codec::Decoder};
 
 /// Reads one reply. Blocks are kept in the order in which they begin.
 pub(super) struct AnthropicDecoder {
     origin: Origin,
-    blocks: Vec<OpenBlock>,
-    usage: Usage,
+    blocks: Vec<AnthropicOpenBlock>,
+    usage: AnthropicUsage,
     stop: Option<String>,
     response_id: Option<String>,
     is_complete: bool,
 }
 
 /// A block that is being read.
-struct OpenBlock {
+struct AnthropicOpenBlock {
     index: u64,
-    kind: Kind,
+    kind: AnthropicBlockKind,
     /// The block as it began.
     item: Map<String, Value>,
     /// Text, reasoning, or the arguments' JSON so far.
@@ -34,7 +34,7 @@ struct OpenBlock {
 
 /// What a block says.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AnthropicBlockKind {
     Text,
     Thinking,
     Call,
@@ -47,7 +47,7 @@ impl AnthropicDecoder {
         Self {
             origin,
             blocks: Vec::new(),
-            usage: Usage::default(),
+            usage: AnthropicUsage::default(),
             stop: None,
             response_id: None,
             is_complete: false,
@@ -64,29 +64,36 @@ impl AnthropicDecoder {
     fn on_block(&mut self, index: u64, item: Map<String, Value>, out: &mut Vec<ModelEvent>) {
         let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
         let (kind, begun) = match text("type") {
-            "text" => (Kind::Text, text("text").to_owned()),
-            "thinking" => (Kind::Thinking, text("thinking").to_owned()),
-            "tool_use" => (Kind::Call, String::new()),
-            _ => (Kind::Opaque, String::new()),
+            "text" => (AnthropicBlockKind::Text, text("text").to_owned()),
+            "thinking" => (AnthropicBlockKind::Thinking, text("thinking").to_owned()),
+            "tool_use" => (AnthropicBlockKind::Call, String::new()),
+            _ => (AnthropicBlockKind::Opaque, String::new()),
         };
         let signature = text("signature").to_owned();
-        if kind == Kind::Call {
+        if kind == AnthropicBlockKind::Call {
             out.push(ModelEvent::CallStarted { name: text("name").to_owned() });
         }
         push_delta(kind, &begun, out);
-        self.blocks.push(OpenBlock { index, kind, item, text: begun, signature });
+        self.blocks.push(AnthropicOpenBlock { index, kind, item, text: begun, signature });
     }
 
-    fn on_delta(&mut self, index: u64, delta: Delta, out: &mut Vec<ModelEvent>) {
-        let Delta { text, thinking, signature, partial_json, stop_reason: _ } = delta;
+    fn on_delta(&mut self, index: u64, delta: AnthropicDelta, out: &mut Vec<ModelEvent>) {
+        let AnthropicDelta { text, thinking, signature, partial_json, stop_reason: _ } = delta;
         let block = self.block_for(index, text.is_some(), thinking.is_some());
         let Some(block) = block else { return };
         if let Some(more) = text.or(thinking) {
             block.text.push_str(&more);
             match block.kind {
-                Kind::Text if !more.is_empty() => out.push(ModelEvent::TextDelta(more)),
-                Kind::Thinking if !more.is_empty() => out.push(ModelEvent::ThinkingDelta(more)),
-                Kind::Text | Kind::Thinking | Kind::Call | Kind::Opaque => {}
+                AnthropicBlockKind::Text if !more.is_empty() => {
+                    out.push(ModelEvent::TextDelta(more))
+                }
+                AnthropicBlockKind::Thinking if !more.is_empty() => {
+                    out.push(ModelEvent::ThinkingDelta(more))
+                }
+                AnthropicBlockKind::Text
+                | AnthropicBlockKind::Thinking
+                | AnthropicBlockKind::Call
+                | AnthropicBlockKind::Opaque => {}
             }
         }
         block.text.push_str(&partial_json.unwrap_or_default());
@@ -99,17 +106,17 @@ impl AnthropicDecoder {
         index: u64,
         is_text: bool,
         is_thinking: bool,
-    ) -> Option<&mut OpenBlock> {
+    ) -> Option<&mut AnthropicOpenBlock> {
         let known = self.blocks.iter().rposition(|block| block.index == index);
         if known.is_none() {
             let (kind, name) = match (is_text, is_thinking) {
-                (true, _) => (Kind::Text, "text"),
-                (false, true) => (Kind::Thinking, "thinking"),
+                (true, _) => (AnthropicBlockKind::Text, "text"),
+                (false, true) => (AnthropicBlockKind::Thinking, "thinking"),
                 (false, false) => return None,
             };
             let item = Map::from_iter([("type".to_owned(), json!(name))]);
             let (text, signature) = (String::new(), String::new());
-            self.blocks.push(OpenBlock { index, kind, item, text, signature });
+            self.blocks.push(AnthropicOpenBlock { index, kind, item, text, signature });
         }
         match known {
             Some(place) => self.blocks.get_mut(place),
@@ -197,28 +204,30 @@ impl Decoder for AnthropicDecoder {
     }
 }
 
-impl OpenBlock {
+impl AnthropicOpenBlock {
     /// Makes the block, unless it says nothing.
     fn finish(self, is_cut: bool, before: &[ReplyBlock]) -> Option<ReplyBlock> {
         let Self { kind, mut item, text, signature, .. } = self;
         match kind {
-            Kind::Text if text.is_empty() => None,
-            Kind::Text => Some(ReplyBlock::plain(ReplyContent::Text { text })),
-            Kind::Thinking if text.is_empty() && signature.is_empty() => None,
+            AnthropicBlockKind::Text if text.is_empty() => None,
+            AnthropicBlockKind::Text => Some(ReplyBlock::plain(ReplyContent::Text { text })),
+            AnthropicBlockKind::Thinking if text.is_empty() && signature.is_empty() => None,
             // Cut reasoning has no signature; the service would refuse it.
-            Kind::Thinking if signature.is_empty() && is_cut => {
+            AnthropicBlockKind::Thinking if signature.is_empty() && is_cut => {
                 Some(ReplyBlock::plain(ReplyContent::Thinking { text }))
             }
-            Kind::Thinking => {
+            AnthropicBlockKind::Thinking => {
                 // The text need not be kept twice.
                 item.shift_remove("thinking");
                 item.insert("signature".to_owned(), json!(signature));
                 let content = ReplyContent::Thinking { text };
                 Some(ReplyBlock::with_native(content, Value::Object(item)))
             }
-            Kind::Call => Some(ReplyBlock::plain(ReplyContent::Call(call(&item, &text, before)))),
-            Kind::Opaque if item.is_empty() => None,
-            Kind::Opaque => {
+            AnthropicBlockKind::Call => {
+                Some(ReplyBlock::plain(ReplyContent::Call(call(&item, &text, before))))
+            }
+            AnthropicBlockKind::Opaque if item.is_empty() => None,
+            AnthropicBlockKind::Opaque => {
                 // The input of a tool that runs at the provider.
                 if let Ok(input) = serde_json::from_str::<Value>(&text) {
                     item.insert("input".to_owned(), input);
@@ -251,13 +260,18 @@ fn call(item: &Map<String, Value>, json: &str, before: &[ReplyBlock]) -> ToolCal
     ToolCall { id, name: text("name").to_owned(), arguments }
 }
 
-fn push_delta(kind: Kind, text: &str, out: &mut Vec<ModelEvent>) {
+fn push_delta(kind: AnthropicBlockKind, text: &str, out: &mut Vec<ModelEvent>) {
     match kind {
-        Kind::Text if !text.is_empty() => out.push(ModelEvent::TextDelta(text.to_owned())),
-        Kind::Thinking if !text.is_empty() => {
+        AnthropicBlockKind::Text if !text.is_empty() => {
+            out.push(ModelEvent::TextDelta(text.to_owned()))
+        }
+        AnthropicBlockKind::Thinking if !text.is_empty() => {
             out.push(ModelEvent::ThinkingDelta(text.to_owned()));
         }
-        Kind::Text | Kind::Thinking | Kind::Call | Kind::Opaque => {}
+        AnthropicBlockKind::Text
+        | AnthropicBlockKind::Thinking
+        | AnthropicBlockKind::Call
+        | AnthropicBlockKind::Opaque => {}
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) struct Event {
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
     pub(super) index: Option<u64>,
-    pub(super) delta: Option<Delta>,
+    pub(super) delta: Option<AnthropicDelta>,
     pub(super) content_block: Option<Map<String, Value>>,
     pub(super) message: Option<Value>,
     pub(super) usage: Option<Value>,
@@ -21,7 +21,7 @@ pub(super) struct Event {
 /// What a delta adds.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Delta {
+pub(super) struct AnthropicDelta {
     pub(super) text: Option<String>,
     pub(super) thinking: Option<String>,
     pub(super) signature: Option<String>,
@@ -31,7 +31,7 @@ pub(super) struct Delta {
 
 /// What is reported at the beginning and again, grown, at the end.
 #[derive(Debug, Default)]
-pub(super) struct Usage {
+pub(super) struct AnthropicUsage {
     input: Option<u64>,
     output: Option<u64>,
     cache_write: Option<u64>,
@@ -41,7 +41,7 @@ pub(super) struct Usage {
     thinking: Option<u64>,
 }
 
-impl Usage {
+impl AnthropicUsage {
     /// Takes in a later report. Numbers only grow; what a report leaves out, calls zero or misspells, stays.
     pub(super) fn merge(&mut self, later: &Value) {
         let number = |path: &str| later.pointer(path).and_then(Value::as_u64);

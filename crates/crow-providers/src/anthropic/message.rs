@@ -9,7 +9,7 @@ use super::{
     wire_ids::WireIds,
 };
 use crate::{
-    codec::{EncodedMessage, Route},
+    codec::{ConversationRoute, EncodedMessage},
     stand_in::{NO_WORDS, wire_name},
 };
 
@@ -24,7 +24,7 @@ pub(super) struct MessageEncoder {
 }
 
 impl MessageEncoder {
-    pub(super) fn new(route: &Route) -> Self {
+    pub(super) fn new(route: &ConversationRoute) -> Self {
         let vision = if route.model.abilities.vision { Vision::Yes } else { Vision::No };
         Self { origin: route.origin.clone(), vision, ids: WireIds::default() }
     }

@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 
 use super::AnthropicCodec;
 use crate::{
-    codec::{Codec as _, EncodedMessage, Frame, Route},
+    codec::{Codec as _, ConversationRoute, EncodedMessage, Frame},
     sse::EventReader,
 };
 
-fn route(vision: bool) -> Route {
-    Route {
+fn route(vision: bool) -> ConversationRoute {
+    ConversationRoute {
         model: ModelInfo {
             reference: ModelRef {
                 provider: "anthropic".to_owned(),

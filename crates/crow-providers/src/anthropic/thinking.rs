@@ -3,7 +3,7 @@
 use crow_core::model::{ModelConfig, ModelInfo, Thinking};
 use serde_json::{Value, json};
 
-use crate::codec::Route;
+use crate::codec::ConversationRoute;
 
 /// The room for an answer where the model's own limit is not known.
 const ANSWER: u64 = 8192;
@@ -12,7 +12,7 @@ const LEAST_BUDGET: u64 = 1024;
 
 /// The fields of a request that depend on each other.
 #[derive(Debug, PartialEq)]
-pub(super) struct Sampling {
+pub(super) struct SamplingFields {
     pub(super) max_tokens: u64,
     pub(super) thinking: Option<Value>,
     pub(super) effort: Option<&'static str>,
@@ -21,7 +21,7 @@ pub(super) struct Sampling {
 
 /// How a model takes thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Generation {
+enum AnthropicThinkingStyle {
     /// A budget of tokens; models of other vendors follow this one.
     Budget,
     /// By effort; the model decides how much (4.6). Does not think unless told to.
@@ -33,31 +33,36 @@ enum Generation {
 }
 
 /// Decides the fields.
-pub(super) fn sampling(model: &ModelInfo, config: &ModelConfig) -> Sampling {
+pub(super) fn sampling(model: &ModelInfo, config: &ModelConfig) -> SamplingFields {
     let generation = generation(&model.reference.model);
     let limit = config.max_tokens.or(model.max_output_tokens);
-    let mut sampling = Sampling {
+    let mut sampling = SamplingFields {
         max_tokens: limit.unwrap_or(ANSWER),
         thinking: None,
         effort: None,
         temperature: config.temperature,
     };
     match generation {
-        Generation::Budget => {
+        AnthropicThinkingStyle::Budget => {
             if let Some(budget) = config.thinking.and_then(budget) {
                 with_budget(&mut sampling, budget, limit);
             }
         }
-        Generation::Adaptive | Generation::AdaptiveOnly | Generation::AlwaysAdaptive => {
+        AnthropicThinkingStyle::Adaptive
+        | AnthropicThinkingStyle::AdaptiveOnly
+        | AnthropicThinkingStyle::AlwaysAdaptive => {
             sampling.effort = config.thinking.and_then(effort);
             sampling.thinking = match (sampling.effort, config.thinking) {
                 (Some(_), _) => Some(adaptive(generation)),
-                (None, Some(Thinking::Off)) if generation == Generation::AlwaysAdaptive => {
+                (None, Some(Thinking::Off))
+                    if generation == AnthropicThinkingStyle::AlwaysAdaptive =>
+                {
                     Some(json!({"type": "disabled"}))
                 }
                 (None, _) => None,
             };
-            let is_free = generation == Generation::Adaptive && sampling.thinking.is_none();
+            let is_free =
+                generation == AnthropicThinkingStyle::Adaptive && sampling.thinking.is_none();
             sampling.temperature = sampling.temperature.filter(|_| is_free);
         }
     }
@@ -65,15 +70,15 @@ pub(super) fn sampling(model: &ModelInfo, config: &ModelConfig) -> Sampling {
 }
 
 /// Returns the beta that lets models with a budget think between calls, where it is known to be understood.
-pub(super) fn beta(route: &Route) -> Option<&'static str> {
+pub(super) fn beta(route: &ConversationRoute) -> Option<&'static str> {
     let model = &route.model.reference.model;
     let understands = route.origin.base_url.contains("api.anthropic.com")
-        && generation(model) == Generation::Budget
+        && generation(model) == AnthropicThinkingStyle::Budget
         && version(model).is_some_and(|version| version >= (4, 0));
     understands.then_some("interleaved-thinking-2025-05-14")
 }
 
-fn with_budget(sampling: &mut Sampling, budget: u64, limit: Option<u64>) {
+fn with_budget(sampling: &mut SamplingFields, budget: u64, limit: Option<u64>) {
     let mut budget = budget.max(LEAST_BUDGET);
     if let Some(limit) = limit {
         // The answer needs room as well.
@@ -91,11 +96,13 @@ fn enabled(budget: u64) -> Value {
     json!({"type": "enabled", "budget_tokens": budget})
 }
 
-fn adaptive(generation: Generation) -> Value {
+fn adaptive(generation: AnthropicThinkingStyle) -> Value {
     match generation {
-        Generation::Budget | Generation::Adaptive => json!({"type": "adaptive"}),
+        AnthropicThinkingStyle::Budget | AnthropicThinkingStyle::Adaptive => {
+            json!({"type": "adaptive"})
+        }
         // These leave the text out unless asked.
-        Generation::AdaptiveOnly | Generation::AlwaysAdaptive => {
+        AnthropicThinkingStyle::AdaptiveOnly | AnthropicThinkingStyle::AlwaysAdaptive => {
             json!({"type": "adaptive", "display": "summarized"})
         }
     }
@@ -120,13 +127,13 @@ fn effort(thinking: Thinking) -> Option<&'static str> {
     }
 }
 
-fn generation(model: &str) -> Generation {
+fn generation(model: &str) -> AnthropicThinkingStyle {
     match version(model) {
-        None => Generation::Budget,
-        Some(version) if version < (4, 6) => Generation::Budget,
-        Some(version) if version < (4, 7) => Generation::Adaptive,
-        Some(version) if version < (5, 0) => Generation::AdaptiveOnly,
-        Some(_) => Generation::AlwaysAdaptive,
+        None => AnthropicThinkingStyle::Budget,
+        Some(version) if version < (4, 6) => AnthropicThinkingStyle::Budget,
+        Some(version) if version < (4, 7) => AnthropicThinkingStyle::Adaptive,
+        Some(version) if version < (5, 0) => AnthropicThinkingStyle::AdaptiveOnly,
+        Some(_) => AnthropicThinkingStyle::AlwaysAdaptive,
     }
 }
 
@@ -147,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    fn of(model: &str, most: Option<u64>, config: &ModelConfig) -> Sampling {
+    fn of(model: &str, most: Option<u64>, config: &ModelConfig) -> SamplingFields {
         let info = ModelInfo {
             reference: ModelRef { provider: "anthropic".to_owned(), model: model.to_owned() },
             context_window: None,
@@ -210,7 +217,8 @@ mod tests {
     #[test]
     fn nothing_is_said_of_thinking_unless_it_is_configured() {
         let config = ModelConfig { max_tokens: Some(100), ..ModelConfig::default() };
-        let plain = Sampling { max_tokens: 100, thinking: None, effort: None, temperature: None };
+        let plain =
+            SamplingFields { max_tokens: 100, thinking: None, effort: None, temperature: None };
         for model in ["claude-sonnet-4-5", "claude-opus-4-7", "kimi-k2"] {
             assert_eq!(of(model, Some(64_000), &config), plain, "{model}");
         }

@@ -14,7 +14,7 @@ use super::{
 
 /// The answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Refused<'a> {
+pub(crate) struct ErrorAnswer<'a> {
     pub(crate) status: u16,
     pub(crate) headers: &'a HeaderMap,
     /// The body, or its beginning, free of secrets.
@@ -22,8 +22,8 @@ pub(crate) struct Refused<'a> {
 }
 
 /// Makes an error of an answer. Provider and address are added by who knows them.
-pub(crate) fn refused(answer: Refused<'_>) -> ProviderError {
-    let Refused { status, headers, body } = answer;
+pub(crate) fn refused(answer: ErrorAnswer<'_>) -> ProviderError {
+    let ErrorAnswer { status, headers, body } = answer;
     let mut error = if (300..400).contains(&status) {
         redirect(status, headers)
     } else {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn of(status: u16, body: &str) -> ProviderError {
-        refused(Refused { status, headers: &HeaderMap::new(), body })
+        refused(ErrorAnswer { status, headers: &HeaderMap::new(), body })
     }
 
     /// Bodies as the vendors document or send them; llama.cpp's is from its server's source.
@@ -321,7 +321,7 @@ mod tests {
             ("retry-after".parse().unwrap(), "3".parse().unwrap()),
         ]);
         let body = r#"{"error":{"type":"rate_limit_error","message":"slower,\n please"}}"#;
-        let error = refused(Refused { status: 429, headers: &headers, body });
+        let error = refused(ErrorAnswer { status: 429, headers: &headers, body });
         assert_eq!(error.message, "slower, please");
         assert_eq!(error.status, Some(429));
         assert_eq!(error.code.as_deref(), Some("rate_limit_error"));
@@ -341,7 +341,7 @@ mod tests {
             LOCATION,
             "https://elsewhere.test/v1?key=sk-secret".parse().unwrap(),
         )]);
-        let error = refused(Refused { status: 308, headers: &headers, body: "" });
+        let error = refused(ErrorAnswer { status: 308, headers: &headers, body: "" });
         assert_eq!(error.kind, Kind::NotFound);
         assert!(error.message.contains("\"https://elsewhere.test/v1\""), "{error}");
         assert!(!error.message.contains("sk-secret"), "{error}");

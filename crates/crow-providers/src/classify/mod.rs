@@ -9,7 +9,7 @@ mod network;
 mod text;
 mod wait;
 
-pub(crate) use answer::{Refused, refused, request_id};
+pub(crate) use answer::{ErrorAnswer, refused, request_id};
 pub(crate) use complaint::error_event;
 pub(crate) use network::{broken_reply, not_sent};
 pub(crate) use text::{one_line, shorten};

@@ -5,39 +5,43 @@ use std::{error::Error, io, time::Duration};
 use crow_core::model::{ProviderError, ProviderErrorKind};
 
 use super::text::one_line;
-use crate::retry::{Failure, Reach};
+use crate::retry::{AttemptFailure, AttemptReach};
 
 /// A request to `host` got no answer.
-pub(crate) fn not_sent(error: &reqwest::Error, host: &str, connect_timeout: Duration) -> Failure {
+pub(crate) fn not_sent(
+    error: &reqwest::Error,
+    host: &str,
+    connect_timeout: Duration,
+) -> AttemptFailure {
     let causes = Causes::of(error);
     if error.is_builder() {
         let message = format!("the request cannot be built: {}", causes.deepest());
         let error = ProviderError::new(ProviderErrorKind::InvalidRequest, message);
-        return Failure { error, reach: Reach::Wrong };
+        return AttemptFailure { error, reach: AttemptReach::Wrong };
     }
     let is_connect = error.is_connect();
     let (reach, message) = if let Some(message) = causes.tls(host) {
-        (Reach::Wrong, message)
+        (AttemptReach::Wrong, message)
     } else if is_connect && error.is_timeout() {
         let seconds = connect_timeout.as_secs_f32();
-        (Reach::Nobody, format!("no connection to {host} within {seconds} s"))
+        (AttemptReach::Nobody, format!("no connection to {host} within {seconds} s"))
     } else if causes.has(io::ErrorKind::ConnectionRefused) {
         let message = format!("{host} refused the connection; is the server running there?");
-        (Reach::Nobody, message)
+        (AttemptReach::Nobody, message)
     } else if causes.mention("dns error") || causes.mention("lookup address") {
         let message = format!(
             "the name {host} cannot be resolved; is the network up, and is the base URL right?"
         );
-        (Reach::Nobody, message)
+        (AttemptReach::Nobody, message)
     } else if is_connect {
-        (Reach::Nobody, format!("no connection to {host}: {}", causes.deepest()))
+        (AttemptReach::Nobody, format!("no connection to {host}: {}", causes.deepest()))
     } else {
         // Often a kept connection that the server closed just then.
         let message =
             format!("the connection to {host} broke before an answer came: {}", causes.deepest());
-        (Reach::Answered, message)
+        (AttemptReach::Answered, message)
     };
-    Failure { error: ProviderError::new(ProviderErrorKind::Network, message), reach }
+    AttemptFailure { error: ProviderError::new(ProviderErrorKind::Network, message), reach }
 }
 
 /// The reply's body broke off.

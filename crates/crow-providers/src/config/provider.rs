@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crow_core::config::{ConfigError, Source};
+use crow_core::config::{ConfigError, SourceText};
 
 use super::{BuiltIn, KeySource, built_in, raw::RawProvider};
 use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits};
@@ -116,7 +116,7 @@ pub(crate) struct PriceSettings {
 impl ProviderConfig {
     /// Reads a provider's TOML. The path serves only to say where an error is.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
-        let source = Source { path, text };
+        let source = SourceText { path, text };
         let raw: RawProvider = toml::from_str(text)
             .map_err(|error| source.syntax_error(error.span(), error.message()))?;
         super::resolve::resolve(raw, source)

@@ -25,7 +25,7 @@ pub(super) struct RawProvider {
     pub(super) defaults: RawDefaults,
     /// Properties of single models, by the id that the provider has for them.
     #[serde(default)]
-    pub(super) models: BTreeMap<String, RawModel>,
+    pub(super) models: BTreeMap<String, RawProviderModel>,
     /// Headers of every request.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>")]
@@ -34,7 +34,7 @@ pub(super) struct RawProvider {
     pub(super) timeouts: RawTimeouts,
     /// Limits that all agents of a process share. What is left out is not limited.
     #[serde(default)]
-    pub(super) limits: RawLimits,
+    pub(super) limits: RawProviderLimits,
 }
 
 /// Returns the JSON Schema of `providers/NAME.toml`.
@@ -122,7 +122,7 @@ pub(super) struct RawDefaults {
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawModel {
+pub(super) struct RawProviderModel {
     /// Tokens.
     #[schemars(with = "Option<u64>", range(min = 1))]
     pub(super) context_window: Option<Spanned<u64>>,
@@ -162,7 +162,7 @@ pub(super) struct RawTimeouts {
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawLimits {
+pub(super) struct RawProviderLimits {
     /// Requests in flight.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(super) concurrency: Option<Spanned<u64>>,

@@ -5,18 +5,21 @@ use std::{
     time::Duration,
 };
 
-use crow_core::config::{self, ConfigError, Source};
+use crow_core::config::{self, ConfigError, SourceText};
 use reqwest::header::{HeaderName, HeaderValue};
 use toml::Spanned;
 
 use super::{
     BUILT_IN, KeySource, ModelSettings, PriceSettings, ProviderConfig, ProviderKind, address,
     built_in,
-    raw::{RawIdentity, RawKey, RawLimits, RawModel, RawPrice, RawProvider},
+    raw::{RawIdentity, RawKey, RawPrice, RawProvider, RawProviderLimits, RawProviderModel},
 };
 use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits, secret::ApiKey};
 
-pub(super) fn resolve(raw: RawProvider, source: Source<'_>) -> Result<ProviderConfig, ConfigError> {
+pub(super) fn resolve(
+    raw: RawProvider,
+    source: SourceText<'_>,
+) -> Result<ProviderConfig, ConfigError> {
     let name = name(&raw.provider.name, source)?;
     let base_url = match &raw.provider.base_url {
         Some(url) => Some(address::base_url(url.get_ref()).map_err(|reason| {
@@ -54,7 +57,7 @@ pub(super) fn resolve(raw: RawProvider, source: Source<'_>) -> Result<ProviderCo
 }
 
 /// A name stands before the slash of a model reference and in messages.
-fn name(name: &Spanned<String>, source: Source<'_>) -> Result<String, ConfigError> {
+fn name(name: &Spanned<String>, source: SourceText<'_>) -> Result<String, ConfigError> {
     let text = name.get_ref();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if text.is_empty() || !text.chars().all(is_plain) {
@@ -67,7 +70,7 @@ fn name(name: &Spanned<String>, source: Source<'_>) -> Result<String, ConfigErro
 
 /// A word that names both a built-in provider and a dialect is the built-in provider, unless a base URL says that it is
 /// another place.
-fn kind(raw: &RawIdentity, source: Source<'_>) -> Result<ProviderKind, ConfigError> {
+fn kind(raw: &RawIdentity, source: SourceText<'_>) -> Result<ProviderKind, ConfigError> {
     let text = raw.kind.get_ref().as_str();
     let found = (built_in::find(text), Dialect::find(text), &raw.base_url);
     match found {
@@ -94,7 +97,10 @@ pub(super) fn known_types() -> Vec<&'static str> {
     known
 }
 
-fn key_source(raw: Option<Spanned<RawKey>>, source: Source<'_>) -> Result<KeySource, ConfigError> {
+fn key_source(
+    raw: Option<Spanned<RawKey>>,
+    source: SourceText<'_>,
+) -> Result<KeySource, ConfigError> {
     let Some(raw) = raw else { return Ok(KeySource::BuiltIn) };
     let span = raw.span();
     match raw.into_inner() {
@@ -109,7 +115,10 @@ fn key_source(raw: Option<Spanned<RawKey>>, source: Source<'_>) -> Result<KeySou
     }
 }
 
-fn model_settings(raw: &RawModel, source: Source<'_>) -> Result<ModelSettings, ConfigError> {
+fn model_settings(
+    raw: &RawProviderModel,
+    source: SourceText<'_>,
+) -> Result<ModelSettings, ConfigError> {
     Ok(ModelSettings {
         context_window: positive(raw.context_window.as_ref(), source)?,
         max_output_tokens: positive(raw.max_output_tokens.as_ref(), source)?,
@@ -120,7 +129,7 @@ fn model_settings(raw: &RawModel, source: Source<'_>) -> Result<ModelSettings, C
     })
 }
 
-fn price_settings(raw: &RawPrice, source: Source<'_>) -> Result<PriceSettings, ConfigError> {
+fn price_settings(raw: &RawPrice, source: SourceText<'_>) -> Result<PriceSettings, ConfigError> {
     let amount = |value: &Spanned<f64>| {
         let number = *value.get_ref();
         if number.is_finite() && number >= 0.0 {
@@ -140,7 +149,7 @@ fn price_settings(raw: &RawPrice, source: Source<'_>) -> Result<PriceSettings, C
 fn header(
     name: &Spanned<String>,
     value: &Spanned<String>,
-    source: Source<'_>,
+    source: SourceText<'_>,
 ) -> Result<ExtraHeader, ConfigError> {
     if HeaderName::try_from(name.get_ref()).is_err() {
         let message = format!("\"{}\" cannot name a header", name.get_ref());
@@ -153,7 +162,7 @@ fn header(
     Ok(ExtraHeader { name: name.get_ref().clone(), value: value.get_ref().clone() })
 }
 
-fn limits(raw: &RawLimits, source: Source<'_>) -> Result<RateLimits, ConfigError> {
+fn limits(raw: &RawProviderLimits, source: SourceText<'_>) -> Result<RateLimits, ConfigError> {
     let small = |number: Option<&Spanned<u64>>| match (positive(number, source)?, number) {
         (Some(value), Some(number)) => u32::try_from(value).map(NonZeroU32::new).map_err(|_| {
             let message = format!("{value} is too much: the most is {}", u32::MAX);
@@ -169,14 +178,17 @@ fn limits(raw: &RawLimits, source: Source<'_>) -> Result<RateLimits, ConfigError
     })
 }
 
-fn not_blank(text: Spanned<String>, source: Source<'_>) -> Result<String, ConfigError> {
+fn not_blank(text: Spanned<String>, source: SourceText<'_>) -> Result<String, ConfigError> {
     if text.get_ref().trim().is_empty() {
         return Err(source.error(&text.span(), "model is empty; leave it out to have no default"));
     }
     Ok(text.into_inner())
 }
 
-fn positive(number: Option<&Spanned<u64>>, source: Source<'_>) -> Result<Option<u64>, ConfigError> {
+fn positive(
+    number: Option<&Spanned<u64>>,
+    source: SourceText<'_>,
+) -> Result<Option<u64>, ConfigError> {
     match number {
         Some(number) if *number.get_ref() == 0 => {
             Err(source.error(&number.span(), "0 is not possible here; leave the key out instead"))

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use crow_core::model::{Abilities, ModelInfo, ModelRef, ModelsError, Price, Provider};
 use reqwest::Url;
 
-use super::following::Following;
+use super::following::RoutedProvider;
 use crate::{
     catalogue::{KnownModel, Vendor},
     config::{
@@ -16,22 +16,22 @@ use crate::{
     dialect::Dialect,
     endpoint::{Endpoint, is_secret},
     http::{HttpClient, Timeouts, shown},
-    limit::{Limited, RateLimiter, RateLimits},
+    limit::{RateLimitedProvider, RateLimiter, RateLimits},
     provider::HttpProvider,
     retry::RetryPolicy,
-    route::{Asker, Place, Route},
+    route::{Asker, ProviderRouteState, RouteTarget},
     secret::ApiKey,
     stored::{self, KeyHome, Sources},
-    summary::{Credentials, ModelSummary, ProviderSummary},
+    summary::{CredentialStatus, ModelSummary, ProviderSummary},
 };
 
 /// One provider.
 #[derive(Debug)]
-pub(crate) struct Configured {
+pub(crate) struct ConfiguredProvider {
     config: ProviderConfig,
-    source: Source,
+    source: ProviderSource,
     limiter: RateLimiter,
-    pub(crate) route: Route,
+    pub(crate) route: ProviderRouteState,
 }
 
 /// The keys of a model's settings, with the units of their values.
@@ -39,23 +39,23 @@ const WINDOW_KEY: &str = "context_window = TOKENS";
 const PRICE_KEY: &str = "price = { input = USD, output = USD } per million tokens";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum ProviderSource {
     BuiltIn,
     File,
 }
 
-impl Configured {
+impl ConfiguredProvider {
     pub(crate) fn built_in(built_in: &'static BuiltIn) -> Self {
-        Self::with_source(ProviderConfig::of_built_in(built_in), Source::BuiltIn)
+        Self::with_source(ProviderConfig::of_built_in(built_in), ProviderSource::BuiltIn)
     }
 
     pub(crate) fn new(config: ProviderConfig) -> Self {
-        Self::with_source(config, Source::File)
+        Self::with_source(config, ProviderSource::File)
     }
 
-    fn with_source(config: ProviderConfig, source: Source) -> Self {
+    fn with_source(config: ProviderConfig, source: ProviderSource) -> Self {
         let limiter = RateLimiter::new(config.name.clone(), config.limits);
-        Self { config, source, limiter, route: Route::default() }
+        Self { config, source, limiter, route: ProviderRouteState::default() }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -67,7 +67,7 @@ impl Configured {
     }
 
     pub(crate) fn is_configured(&self) -> bool {
-        self.source == Source::File
+        self.source == ProviderSource::File
     }
 
     pub(crate) fn is_replay(&self) -> bool {
@@ -177,7 +177,7 @@ impl Configured {
 
     /// Returns the name under which a key is kept: built-in providers that share a variable share a key.
     fn key_name(&self) -> &str {
-        let of_built_in = (self.source == Source::BuiltIn).then(|| {
+        let of_built_in = (self.source == ProviderSource::BuiltIn).then(|| {
             let rule = self.key_rule();
             BUILT_IN.iter().find(|other| other.key == rule).map(|other| other.name)
         });
@@ -215,8 +215,8 @@ impl Configured {
             FoundKey::NotNeeded | FoundKey::Missing { .. } | FoundKey::Unusable { .. } => None,
         };
         let chosen = match self.route.place() {
-            Place::Chosen(chosen) => chosen.headers,
-            Place::Configured | Place::Nowhere => Vec::new(),
+            RouteTarget::Chosen(chosen) => chosen.headers,
+            RouteTarget::Configured | RouteTarget::Nowhere => Vec::new(),
         };
         let headers = self.config.headers.iter().chain(&chosen);
         let headers = headers
@@ -241,7 +241,7 @@ impl Configured {
         client: &HttpClient,
     ) -> Result<Arc<dyn Provider>, ModelsError> {
         self.current(sources, client)?;
-        Ok(Arc::new(Following::new(Arc::clone(self), sources.clone(), client.clone())))
+        Ok(Arc::new(RoutedProvider::new(Arc::clone(self), sources.clone(), client.clone())))
     }
 
     /// Returns what asks the provider at the moment, and its number; none where there is nothing to ask. It is made once
@@ -310,7 +310,7 @@ impl Configured {
             Some(max_tokens) => Arc::new(WithDefaults::new(provider, max_tokens)),
             None => Arc::new(provider),
         };
-        Arc::new(Limited::new(provider, self.limiter.clone()))
+        Arc::new(RateLimitedProvider::new(provider, self.limiter.clone()))
     }
 
     /// What is known about a model: the file first, then the table.
@@ -380,8 +380,10 @@ impl Configured {
     /// Says what is known of a provider that is called somewhere.
     pub(crate) fn summary(&self, sources: &Sources) -> ProviderSummary {
         let (base_url, key) = match self.route.place() {
-            Place::Chosen(chosen) => (Ok(chosen.base_url), FoundKey::NotNeeded),
-            Place::Configured | Place::Nowhere => (self.base_url(sources), self.key(sources)),
+            RouteTarget::Chosen(chosen) => (Ok(chosen.base_url), FoundKey::NotNeeded),
+            RouteTarget::Configured | RouteTarget::Nowhere => {
+                (self.base_url(sources), self.key(sources))
+            }
         };
         let models = self.known_ids().map(|id| {
             let reference = ModelRef { provider: self.config.name.clone(), model: id.to_owned() };
@@ -395,11 +397,11 @@ impl Configured {
             dialect: self.dialect().map_or("replay", Dialect::name),
             base_url: base_url.map(|url| without_secret(&url)),
             credentials: match key {
-                FoundKey::Key(_) => Credentials::Present,
-                FoundKey::Stored(_) => Credentials::Stored,
-                FoundKey::NotNeeded => Credentials::NotNeeded,
-                FoundKey::Missing { variable } => Credentials::Missing { variable },
-                FoundKey::Unusable { reason } => Credentials::Unusable { reason },
+                FoundKey::Key(_) => CredentialStatus::Present,
+                FoundKey::Stored(_) => CredentialStatus::Stored,
+                FoundKey::NotNeeded => CredentialStatus::NotNeeded,
+                FoundKey::Missing { variable } => CredentialStatus::Missing { variable },
+                FoundKey::Unusable { reason } => CredentialStatus::Unusable { reason },
             },
             default_model: self.default_model().map(|reference| reference.model),
             models: models.collect(),

@@ -11,32 +11,36 @@ use crow_core::{
 };
 use futures_util::stream;
 
-use crate::{configured::Configured, http::HttpClient, stored::Sources};
+use crate::{configured::ConfiguredProvider, http::HttpClient, stored::Sources};
 
 const DISABLED: &str = "no model of it is called until the client enables it again; choose a model of another provider";
 
 /// A provider that is asked wherever it is called at the moment: each request goes to the place that holds when it is made.
 /// One that is under way ends where it began.
 #[derive(Clone)]
-pub(crate) struct Following {
-    configured: Arc<Configured>,
+pub(crate) struct RoutedProvider {
+    configured: Arc<ConfiguredProvider>,
     sources: Sources,
     client: HttpClient,
 }
 
-impl Following {
-    pub(crate) fn new(configured: Arc<Configured>, sources: Sources, client: HttpClient) -> Self {
+impl RoutedProvider {
+    pub(crate) fn new(
+        configured: Arc<ConfiguredProvider>,
+        sources: Sources,
+        client: HttpClient,
+    ) -> Self {
         Self { configured, sources, client }
     }
 }
 
-impl fmt::Debug for Following {
+impl fmt::Debug for RoutedProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Following").field(&self.configured).finish()
     }
 }
 
-impl Provider for Following {
+impl Provider for RoutedProvider {
     fn name(&self) -> &str {
         self.configured.name()
     }
@@ -52,7 +56,7 @@ impl Provider for Following {
 }
 
 struct FollowingConversation {
-    following: Following,
+    following: RoutedProvider,
     model: ModelInfo,
     session: SessionId,
     /// The conversation with the place of that number.
@@ -61,7 +65,7 @@ struct FollowingConversation {
 
 impl Conversation for FollowingConversation {
     fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
-        let Following { configured, sources, client } = &self.following;
+        let RoutedProvider { configured, sources, client } = &self.following;
         let (number, provider) = match configured.current(sources, client) {
             Ok(Some(current)) => current,
             Ok(None) => {

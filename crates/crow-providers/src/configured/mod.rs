@@ -4,4 +4,4 @@ mod configured_provider;
 mod following;
 mod routing;
 
-pub(crate) use configured_provider::Configured;
+pub(crate) use configured_provider::ConfiguredProvider;

@@ -1,26 +1,26 @@
 //! A provider with what somebody chose for it.
 
-use super::configured_provider::{Configured, without_secret};
+use super::configured_provider::{ConfiguredProvider, without_secret};
 use crate::{
     config::{Address, FoundKey},
     endpoint::{Endpoint, EndpointError, ExtraHeader},
     http::HttpClient,
     provider::HttpProvider,
-    route::{Place, Protocol, RouteAddress, RouteChange, RouteError, RouteSummary, check},
+    route::{Protocol, RouteAddress, RouteChange, RouteError, RouteSummary, RouteTarget, check},
     stored::Sources,
 };
 
-impl Configured {
+impl ConfiguredProvider {
     /// Says where the provider is called; none for one that is called nowhere.
     pub(crate) fn route(&self, sources: &Sources) -> Option<RouteSummary> {
         let own = self.dialect()?;
         let current = match self.route.place() {
-            Place::Configured => {
+            RouteTarget::Configured => {
                 let base_url = self.base_url(sources).ok();
                 base_url.map(|base_url| (Protocol::of(own), base_url))
             }
-            Place::Chosen(chosen) => Some((chosen.protocol, chosen.base_url)),
-            Place::Nowhere => None,
+            RouteTarget::Chosen(chosen) => Some((chosen.protocol, chosen.base_url)),
+            RouteTarget::Nowhere => None,
         };
         let current = current.map(|(protocol, base_url)| RouteAddress {
             protocol,
@@ -72,21 +72,21 @@ impl Configured {
     }
 
     pub(crate) fn is_disabled(&self) -> bool {
-        matches!(self.route.place(), Place::Nowhere)
+        matches!(self.route.place(), RouteTarget::Nowhere)
     }
 
     /// Returns whether there is something to show it that it is asked with: a key, or what somebody chose.
     pub(crate) fn has_credentials(&self, sources: &Sources) -> bool {
         match self.route.place() {
-            Place::Configured => self.key(sources).is_there(),
-            Place::Chosen(_) => true,
-            Place::Nowhere => false,
+            RouteTarget::Configured => self.key(sources).is_there(),
+            RouteTarget::Chosen(_) => true,
+            RouteTarget::Nowhere => false,
         }
     }
 
     /// Returns whether it is called where the configuration says, without any key.
     pub(crate) fn needs_no_key(&self, sources: &Sources) -> bool {
-        matches!(self.route.place(), Place::Configured)
+        matches!(self.route.place(), RouteTarget::Configured)
             && matches!(self.key(sources), FoundKey::NotNeeded)
     }
 
@@ -96,7 +96,7 @@ impl Configured {
             return None;
         }
         match self.route.place() {
-            Place::Configured => {
+            RouteTarget::Configured => {
                 let key = match self.key(sources) {
                     FoundKey::Key(key) | FoundKey::Stored(key) => Some(key),
                     FoundKey::NotNeeded | FoundKey::Missing { .. } | FoundKey::Unusable { .. } => {
@@ -109,11 +109,11 @@ impl Configured {
                 });
                 Some((self.base_url(sources).ok()?, bearer.into_iter().collect()))
             }
-            Place::Chosen(chosen) => match chosen.protocol {
+            RouteTarget::Chosen(chosen) => match chosen.protocol {
                 Protocol::OpenAi => Some((chosen.base_url, chosen.headers)),
                 Protocol::Anthropic | Protocol::Gemini => None,
             },
-            Place::Nowhere => None,
+            RouteTarget::Nowhere => None,
         }
     }
 }

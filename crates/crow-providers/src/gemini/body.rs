@@ -31,7 +31,7 @@ pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedM
 /// Everything but the contents.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Head<'a> {
+struct GeminiRequestHead<'a> {
     generation_config: GenerationConfig,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<Value>,
@@ -62,7 +62,7 @@ struct TextPart<'a> {
     text: &'a str,
 }
 
-fn head<'a>(model: &ModelInfo, frame: Frame<'a>) -> Head<'a> {
+fn head<'a>(model: &ModelInfo, frame: Frame<'a>) -> GeminiRequestHead<'a> {
     let has_tools = !frame.tools.is_empty();
     let calling = match frame.tool_choice {
         ToolChoice::Auto => None,
@@ -71,7 +71,7 @@ fn head<'a>(model: &ModelInfo, frame: Frame<'a>) -> Head<'a> {
         ToolChoice::Tool(name) => Some(json!({"mode": "ANY", "allowedFunctionNames": [name]})),
     };
     let system = SystemInstruction { parts: [TextPart { text: frame.system }] };
-    Head {
+    GeminiRequestHead {
         generation_config: GenerationConfig {
             max_output_tokens: frame.config.max_tokens,
             temperature: frame.config.temperature,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// A chunk.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Chunk {
+pub(super) struct GeminiChunk {
     pub(super) candidates: Option<Vec<Candidate>>,
     pub(super) prompt_feedback: Option<PromptFeedback>,
     pub(super) usage_metadata: Option<Value>,
@@ -19,14 +19,14 @@ pub(super) struct Chunk {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Candidate {
-    pub(super) content: Option<Content>,
+    pub(super) content: Option<GeminiContent>,
     pub(super) finish_reason: Option<String>,
     pub(super) finish_message: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Content {
+pub(super) struct GeminiContent {
     pub(super) parts: Option<Vec<Map<String, Value>>>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct PromptFeedback {
 
 /// What is reported with each chunk, growing.
 #[derive(Debug, Default)]
-pub(super) struct Usage {
+pub(super) struct GeminiUsage {
     prompt: Option<u64>,
     tool_use_prompt: Option<u64>,
     candidates: Option<u64>,
@@ -48,7 +48,7 @@ pub(super) struct Usage {
     cached_content: Option<u64>,
 }
 
-impl Usage {
+impl GeminiUsage {
     /// Takes in a later report. What it leaves out, or misspells, stays.
     pub(super) fn merge(&mut self, later: &Value) {
         for (count, name) in [

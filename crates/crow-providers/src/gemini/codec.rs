@@ -6,16 +6,16 @@ use bytes::Bytes;
 use crow_core::message::Message;
 
 use super::{body, content::ContentEncoder, decoder::GeminiDecoder};
-use crate::codec::{Codec, Decoder, EncodedMessage, Frame, Route};
+use crate::codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame};
 
 /// Speaks `streamGenerateContent`.
 pub(crate) struct GeminiCodec {
     contents: ContentEncoder,
-    route: Route,
+    route: ConversationRoute,
 }
 
 impl GeminiCodec {
-    pub(crate) fn new(route: Route) -> Self {
+    pub(crate) fn new(route: ConversationRoute) -> Self {
         Self { contents: ContentEncoder::new(&route), route }
     }
 }

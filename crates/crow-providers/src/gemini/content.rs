@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::thinking::{NO_SIGNATURE, wants_signatures};
 use crate::{
-    codec::{EncodedMessage, Route},
+    codec::{ConversationRoute, EncodedMessage},
     stand_in::{NO_VISION, NO_WORDS, wire_name},
 };
 
@@ -42,7 +42,7 @@ struct WireCall {
 }
 
 impl ContentEncoder {
-    pub(super) fn new(route: &Route) -> Self {
+    pub(super) fn new(route: &ConversationRoute) -> Self {
         Self {
             origin: route.origin.clone(),
             has_vision: route.model.abilities.vision,

@@ -8,7 +8,7 @@ use crow_core::{
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::chunk::{Candidate, Chunk, PromptFeedback, Usage};
+use super::chunk::{Candidate, GeminiChunk, GeminiUsage, PromptFeedback};
 use crate::{
     classify::{error_event, one_line},
     codec::Decoder,
@@ -20,7 +20,7 @@ pub(super) struct GeminiDecoder {
     blocks: Vec<ReplyBlock>,
     /// Text that may still grow, and of which kind.
     open: Option<(Voice, String)>,
-    usage: Usage,
+    usage: GeminiUsage,
     finish: Option<String>,
     response_id: Option<String>,
 }
@@ -38,7 +38,7 @@ impl GeminiDecoder {
             origin,
             blocks: Vec::new(),
             open: None,
-            usage: Usage::default(),
+            usage: GeminiUsage::default(),
             finish: None,
             response_id: None,
         }
@@ -162,7 +162,7 @@ impl Decoder for GeminiDecoder {
         data: &str,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
-        let chunk: Chunk = match serde_json::from_str(data) {
+        let chunk: GeminiChunk = match serde_json::from_str(data) {
             Ok(chunk) => chunk,
             Err(_) if data == "[DONE]" => return Ok(()),
             Err(error) => {
@@ -170,7 +170,7 @@ impl Decoder for GeminiDecoder {
                 return Err(ProviderError::new(ProviderErrorKind::Decode, message));
             }
         };
-        let Chunk { candidates, prompt_feedback, usage_metadata, response_id, error } = chunk;
+        let GeminiChunk { candidates, prompt_feedback, usage_metadata, response_id, error } = chunk;
         if let Some(error) = error {
             return Err(error_event(&json!({"error": error})));
         }

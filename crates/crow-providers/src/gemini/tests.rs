@@ -15,10 +15,10 @@ use crow_core::{
 use serde_json::{Value, json};
 
 use super::GeminiCodec;
-use crate::codec::{Codec as _, Frame, Route};
+use crate::codec::{Codec as _, ConversationRoute, Frame};
 
-fn route(model: &str) -> Route {
-    Route {
+fn route(model: &str) -> ConversationRoute {
+    ConversationRoute {
         model: ModelInfo {
             reference: ModelRef { provider: "gemini".to_owned(), model: model.to_owned() },
             context_window: None,

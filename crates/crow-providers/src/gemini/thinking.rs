@@ -8,7 +8,7 @@ pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// How a model takes thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Generation {
+enum GeminiThinkingStyle {
     /// Does not think.
     Never,
     /// A budget of tokens (2.5).
@@ -22,47 +22,48 @@ pub(super) fn config(model: &ModelInfo, config: &ModelConfig) -> Option<Value> {
     let name = model.reference.model.as_str();
     let is_pro = name.contains("pro");
     let told = match (generation(name), config.thinking) {
-        (Generation::Never, _) => return None,
-        (Generation::Budget | Generation::Level, None) => {
+        (GeminiThinkingStyle::Never, _) => return None,
+        (GeminiThinkingStyle::Budget | GeminiThinkingStyle::Level, None) => {
             return model.abilities.thinking.then(|| json!({"includeThoughts": true}));
         }
-        (Generation::Level, Some(Thinking::Off | Thinking::Tokens(0))) => {
+        (GeminiThinkingStyle::Level, Some(Thinking::Off | Thinking::Tokens(0))) => {
             // These models always think.
             return Some(json!({"thinkingLevel": if is_pro { "low" } else { "minimal" }}));
         }
-        (Generation::Budget, Some(Thinking::Off | Thinking::Tokens(0))) => {
+        (GeminiThinkingStyle::Budget, Some(Thinking::Off | Thinking::Tokens(0))) => {
             return Some(json!({"thinkingBudget": if is_pro { 128 } else { 0 }}));
         }
-        (Generation::Level, Some(Thinking::Low)) => ("thinkingLevel", json!("low")),
+        (GeminiThinkingStyle::Level, Some(Thinking::Low)) => ("thinkingLevel", json!("low")),
         // The first of them knew but two levels.
-        (Generation::Level, Some(Thinking::Medium)) if name.contains("gemini-3-pro") => {
+        (GeminiThinkingStyle::Level, Some(Thinking::Medium)) if name.contains("gemini-3-pro") => {
             ("thinkingLevel", json!("high"))
         }
-        (Generation::Level, Some(Thinking::Medium)) => ("thinkingLevel", json!("medium")),
-        (Generation::Level, Some(Thinking::High)) => ("thinkingLevel", json!("high")),
-        (Generation::Budget, Some(Thinking::Low)) => ("thinkingBudget", json!(2048)),
-        (Generation::Budget, Some(Thinking::Medium)) => ("thinkingBudget", json!(8192)),
-        (Generation::Budget, Some(Thinking::High)) => ("thinkingBudget", json!(24_576)),
-        (Generation::Budget | Generation::Level, Some(Thinking::Tokens(tokens))) => {
-            ("thinkingBudget", json!(tokens))
-        }
+        (GeminiThinkingStyle::Level, Some(Thinking::Medium)) => ("thinkingLevel", json!("medium")),
+        (GeminiThinkingStyle::Level, Some(Thinking::High)) => ("thinkingLevel", json!("high")),
+        (GeminiThinkingStyle::Budget, Some(Thinking::Low)) => ("thinkingBudget", json!(2048)),
+        (GeminiThinkingStyle::Budget, Some(Thinking::Medium)) => ("thinkingBudget", json!(8192)),
+        (GeminiThinkingStyle::Budget, Some(Thinking::High)) => ("thinkingBudget", json!(24_576)),
+        (
+            GeminiThinkingStyle::Budget | GeminiThinkingStyle::Level,
+            Some(Thinking::Tokens(tokens)),
+        ) => ("thinkingBudget", json!(tokens)),
     };
     Some(json!({"includeThoughts": true, told.0: told.1}))
 }
 
 /// Returns whether the model refuses calls without a signature.
 pub(super) fn wants_signatures(model: &str) -> bool {
-    generation(model) == Generation::Level
+    generation(model) == GeminiThinkingStyle::Level
 }
 
-fn generation(model: &str) -> Generation {
-    let Some((_, name)) = model.split_once("gemini-") else { return Generation::Never };
+fn generation(model: &str) -> GeminiThinkingStyle {
+    let Some((_, name)) = model.split_once("gemini-") else { return GeminiThinkingStyle::Never };
     let version = name.split('-').next().unwrap_or_default();
     match version.parse::<f32>() {
-        Ok(version) if version < 2.5 => Generation::Never,
-        Ok(version) if version < 3.0 => Generation::Budget,
+        Ok(version) if version < 2.5 => GeminiThinkingStyle::Never,
+        Ok(version) if version < 3.0 => GeminiThinkingStyle::Budget,
         // Names such as `gemini-flash-latest` are kept up to date.
-        Ok(_) | Err(_) => Generation::Level,
+        Ok(_) | Err(_) => GeminiThinkingStyle::Level,
     }
 }
 

@@ -22,9 +22,9 @@ const KEPT: Duration = Duration::from_mins(5);
 /// Making one does no work: TLS is set up, and the system's certificates are read, when the first `https` address is
 /// asked. An `http` address needs neither.
 #[derive(Clone)]
-pub struct HttpClient(Arc<Inner>);
+pub struct HttpClient(Arc<HttpClientState>);
 
-struct Inner {
+struct HttpClientState {
     proxies: Proxies,
     connect_timeout: Duration,
     plain: OnceLock<Client>,
@@ -53,7 +53,7 @@ impl HttpClient {
     /// Makes a client that waits this long for a connection.
     pub fn with_connect_timeout(proxies: Proxies, connect_timeout: Duration) -> Self {
         let (plain, secure) = (OnceLock::new(), OnceCell::new());
-        Self(Arc::new(Inner { proxies, connect_timeout, plain, secure }))
+        Self(Arc::new(HttpClientState { proxies, connect_timeout, plain, secure }))
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {

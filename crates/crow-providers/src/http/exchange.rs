@@ -8,21 +8,21 @@ use jiff::Timestamp;
 use reqwest::Response;
 
 use super::{
-    outgoing::Outgoing,
-    patience::{Expired, Patience},
-    reading::{Read, Reading},
+    outgoing::OutgoingRequest,
+    patience::{ExpiredTimeout, Patience},
+    reading::{BodyRead, ReplyReader},
 };
 use crate::{
     classify::wait_in_words,
     codec::Decoder,
-    retry::{Failure, Reach, RetryPolicy, Schedule},
+    retry::{AttemptFailure, AttemptReach, RetryPolicy, Schedule},
 };
 
 /// Sends a request and gives its reply as a stream. Nothing is sent before the stream is polled.
 ///
 /// There is a decoder for each attempt, because the stream outlives the codec's borrow.
 pub(crate) fn exchange(
-    outgoing: Outgoing,
+    outgoing: OutgoingRequest,
     decoders: Vec<Box<dyn Decoder>>,
     policy: RetryPolicy,
 ) -> ModelStream {
@@ -32,7 +32,7 @@ pub(crate) fn exchange(
         decoders,
         policy,
         schedule: None,
-        phase: Phase::Waiting(Duration::ZERO),
+        phase: ExchangePhase::Waiting(Duration::ZERO),
         fresh: Vec::new(),
         ready: VecDeque::new(),
     };
@@ -45,14 +45,14 @@ pub(crate) fn exchange(
 }
 
 struct Exchange {
-    outgoing: Arc<Outgoing>,
+    outgoing: Arc<OutgoingRequest>,
     /// How long the attempt under way has been waited for.
     patience: Patience,
     decoders: Vec<Box<dyn Decoder>>,
     policy: RetryPolicy,
     /// Begins with the first attempt.
     schedule: Option<Schedule>,
-    phase: Phase,
+    phase: ExchangePhase,
     /// What the last read brought.
     fresh: Vec<ModelEvent>,
     /// What was not yet given out.
@@ -60,15 +60,15 @@ struct Exchange {
 }
 
 /// The head of an answer, once it is there.
-type Answer = BoxFuture<'static, Result<Response, Failure>>;
+type ResponseHead = BoxFuture<'static, Result<Response, AttemptFailure>>;
 
-enum Phase {
+enum ExchangePhase {
     /// Sends the request after a wait.
     Waiting(Duration),
     /// Waits for the head of the answer.
-    Sending(Answer, Box<dyn Decoder>),
+    Sending(ResponseHead, Box<dyn Decoder>),
     /// Reads the reply.
-    Reading(Box<Reading>),
+    Reading(Box<ReplyReader>),
     /// Gives out the error.
     Failed(ProviderError),
     /// Has given out everything.
@@ -81,12 +81,12 @@ impl Exchange {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            match std::mem::replace(&mut self.phase, Phase::Over) {
-                Phase::Over => return None,
-                Phase::Failed(error) => return Some(Err(error)),
-                Phase::Waiting(wait) => self.send(wait).await,
-                Phase::Sending(answer, decoder) => self.await_answer(answer, decoder).await,
-                Phase::Reading(reading) => self.read(reading).await,
+            match std::mem::replace(&mut self.phase, ExchangePhase::Over) {
+                ExchangePhase::Over => return None,
+                ExchangePhase::Failed(error) => return Some(Err(error)),
+                ExchangePhase::Waiting(wait) => self.send(wait).await,
+                ExchangePhase::Sending(answer, decoder) => self.await_answer(answer, decoder).await,
+                ExchangePhase::Reading(reading) => self.read(reading).await,
             }
         }
     }
@@ -99,65 +99,65 @@ impl Exchange {
         let Some(decoder) = self.decoders.pop() else { return };
         self.patience = Patience::new(self.outgoing.timeouts);
         let outgoing = Arc::clone(&self.outgoing);
-        self.phase = Phase::Sending(async move { outgoing.send().await }.boxed(), decoder);
+        self.phase = ExchangePhase::Sending(async move { outgoing.send().await }.boxed(), decoder);
     }
 
-    async fn await_answer(&mut self, mut answer: Answer, decoder: Box<dyn Decoder>) {
+    async fn await_answer(&mut self, mut answer: ResponseHead, decoder: Box<dyn Decoder>) {
         match tokio::time::timeout_at(self.patience.next(), &mut answer).await {
             Ok(Ok(response)) => {
                 self.patience.on_bytes();
-                self.phase = Phase::Reading(Box::new(Reading::new(response, decoder)));
+                self.phase = ExchangePhase::Reading(Box::new(ReplyReader::new(response, decoder)));
             }
             Ok(Err(failure)) => self.on_failure(failure),
             Err(_) => match self.patience.expired() {
-                Expired::Notice(wait) => {
+                ExpiredTimeout::Notice(wait) => {
                     self.ready.push_back(ModelEvent::Waiting(wait));
-                    self.phase = Phase::Sending(answer, decoder);
+                    self.phase = ExchangePhase::Sending(answer, decoder);
                 }
-                Expired::Nothing => self.phase = Phase::Sending(answer, decoder),
-                Expired::TimedOut(error) => {
-                    self.on_failure(Failure { error, reach: Reach::Answered });
+                ExpiredTimeout::Nothing => self.phase = ExchangePhase::Sending(answer, decoder),
+                ExpiredTimeout::TimedOut(error) => {
+                    self.on_failure(AttemptFailure { error, reach: AttemptReach::Answered });
                 }
             },
         }
     }
 
-    async fn read(&mut self, mut reading: Box<Reading>) {
+    async fn read(&mut self, mut reading: Box<ReplyReader>) {
         let outcome = reading.read(&mut self.patience, &mut self.fresh).await;
         for event in self.fresh.drain(..) {
             push(&mut self.ready, event);
         }
         match outcome {
-            Ok(Read::More) => self.phase = Phase::Reading(reading),
-            Ok(Read::Silent(wait)) => {
+            Ok(BodyRead::More) => self.phase = ExchangePhase::Reading(reading),
+            Ok(BodyRead::Silent(wait)) => {
                 self.ready.push_back(ModelEvent::Waiting(wait));
-                self.phase = Phase::Reading(reading);
+                self.phase = ExchangePhase::Reading(reading);
             }
-            Ok(Read::Complete(reply)) => {
+            Ok(BodyRead::Complete(reply)) => {
                 let_connection_return().await;
                 self.ready.push_back(ModelEvent::Completed(*reply));
             }
-            Err(error) => self.on_failure(Failure { error, reach: reading.reach() }),
+            Err(error) => self.on_failure(AttemptFailure { error, reach: reading.reach() }),
         }
     }
 
-    fn on_failure(&mut self, failure: Failure) {
+    fn on_failure(&mut self, failure: AttemptFailure) {
         let error = self.outgoing.complete(failure.error);
-        let failure = Failure { error, reach: failure.reach };
+        let failure = AttemptFailure { error, reach: failure.reach };
         // A server that was waited for to the end is not waited for once more.
         let may_retry = !self.decoders.is_empty() && !self.patience.is_used_up();
         let schedule = self.schedule.as_mut().filter(|_| may_retry);
         self.phase = match schedule.and_then(|schedule| schedule.next_retry(&failure)) {
             Some(retry) => self.on_retry(retry),
-            None => Phase::Failed(with_wait(failure.error)),
+            None => ExchangePhase::Failed(with_wait(failure.error)),
         };
     }
 
-    fn on_retry(&mut self, retry: Retry) -> Phase {
+    fn on_retry(&mut self, retry: Retry) -> ExchangePhase {
         tracing::info!(attempt = retry.attempt, error = %retry.error, "retrying a model request");
         let wait = retry.wait;
         self.ready.push_back(ModelEvent::Retrying(retry));
-        Phase::Waiting(wait)
+        ExchangePhase::Waiting(wait)
     }
 }
 

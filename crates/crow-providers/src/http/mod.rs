@@ -16,4 +16,4 @@ pub use proxy::Proxies;
 pub use timeouts::Timeouts;
 
 pub(crate) use exchange::exchange;
-pub(crate) use outgoing::{Outgoing, shown};
+pub(crate) use outgoing::{OutgoingRequest, shown};

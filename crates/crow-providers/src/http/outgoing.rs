@@ -11,8 +11,8 @@ use reqwest::{
 
 use super::{HttpClient, Timeouts};
 use crate::{
-    classify::{Refused, not_sent, refused, request_id, shorten},
-    retry::{Failure, Reach},
+    classify::{ErrorAnswer, not_sent, refused, request_id, shorten},
+    retry::{AttemptFailure, AttemptReach},
     secret::Secrets,
 };
 
@@ -22,7 +22,7 @@ const COMPLAINT_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_COMPLAINT: usize = 64 * 1024;
 
 /// A request that is ready to be sent.
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingRequest {
     pub(crate) client: HttpClient,
     pub(crate) provider: String,
     pub(crate) url: Url,
@@ -32,13 +32,13 @@ pub(crate) struct Outgoing {
     pub(crate) secrets: Secrets,
 }
 
-impl Outgoing {
+impl OutgoingRequest {
     /// Sends the request and returns the answer once its head is there, if it promises an event stream. How long that may
     /// take is for the caller to say.
-    pub(super) async fn send(&self) -> Result<Response, Failure> {
-        let client = self.client.for_url(&self.url).await.map_err(|error| Failure {
+    pub(super) async fn send(&self) -> Result<Response, AttemptFailure> {
+        let client = self.client.for_url(&self.url).await.map_err(|error| AttemptFailure {
             error: ProviderError::new(ProviderErrorKind::Network, error.to_string()),
-            reach: Reach::Wrong,
+            reach: AttemptReach::Wrong,
         })?;
         let request = client
             .post(self.url.clone())
@@ -54,8 +54,8 @@ impl Outgoing {
         let error = self.complaint(response).await;
         // What is no stream at all is none the next time either.
         let is_foreign = error.kind == ProviderErrorKind::Decode;
-        let reach = if is_foreign { Reach::Wrong } else { Reach::Answered };
-        Err(Failure { error, reach })
+        let reach = if is_foreign { AttemptReach::Wrong } else { AttemptReach::Answered };
+        Err(AttemptFailure { error, reach })
     }
 
     /// Adds what the error cannot know and removes what it must not show.
@@ -92,7 +92,7 @@ impl Outgoing {
         // Before anything is cut: half a key is a secret, too.
         let mut body = String::from_utf8_lossy(&body).into_owned();
         self.secrets.redact(&mut body);
-        refused(Refused { status, headers: &headers, body: &body })
+        refused(ErrorAnswer { status, headers: &headers, body: &body })
     }
 
     fn host(&self) -> String {

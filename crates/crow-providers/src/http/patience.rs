@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crow_core::model::{ProviderError, ProviderErrorKind, Wait};
+use crow_core::model::{ProviderError, ProviderErrorKind, RateLimitWait};
 use tokio::time::Instant;
 
 use super::Timeouts;
@@ -25,9 +25,9 @@ pub(super) struct Patience {
 
 /// What a moment is, see [`Patience::next`].
 #[derive(Debug, PartialEq)]
-pub(super) enum Expired {
+pub(super) enum ExpiredTimeout {
     /// It is to be told that nothing comes.
-    Notice(Wait),
+    Notice(RateLimitWait),
     /// The server was waited for long enough.
     TimedOut(ProviderError),
     /// It is not over yet.
@@ -62,19 +62,22 @@ impl Patience {
     }
 
     /// Returns what is to be done by now.
-    pub(super) fn expired(&mut self) -> Expired {
+    pub(super) fn expired(&mut self) -> ExpiredTimeout {
         let now = Instant::now();
         if now >= self.silent_until() {
-            return Expired::TimedOut(timeout(self.silence(self.timeouts.silence)));
+            return ExpiredTimeout::TimedOut(timeout(self.silence(self.timeouts.silence)));
         }
         if now >= self.part_until() {
-            return Expired::TimedOut(timeout(self.silence(self.timeouts.progress)));
+            return ExpiredTimeout::TimedOut(timeout(self.silence(self.timeouts.progress)));
         }
         if self.told || now < self.last_part + self.timeouts.notice {
-            return Expired::Nothing;
+            return ExpiredTimeout::Nothing;
         }
         self.told = true;
-        Expired::Notice(Wait { reason: self.silence(self.timeouts.notice), wait: None })
+        ExpiredTimeout::Notice(RateLimitWait {
+            reason: self.silence(self.timeouts.notice),
+            wait: None,
+        })
     }
 
     /// Returns whether the whole time for a part of the reply is used up.
@@ -123,9 +126,9 @@ mod tests {
         let mut told = Vec::new();
         loop {
             match patience.expired() {
-                Expired::Notice(wait) => told.push(wait.reason),
-                Expired::TimedOut(error) => return (told, error.message, begun.elapsed()),
-                Expired::Nothing => {}
+                ExpiredTimeout::Notice(wait) => told.push(wait.reason),
+                ExpiredTimeout::TimedOut(error) => return (told, error.message, begun.elapsed()),
+                ExpiredTimeout::Nothing => {}
             }
             tokio::time::advance(seconds(1)).await;
             if keep_alives {
@@ -158,8 +161,8 @@ mod tests {
         let mut patience = Patience::new(Timeouts::default());
         for _ in 0..3 {
             tokio::time::advance(seconds(60)).await;
-            assert!(matches!(patience.expired(), Expired::Notice(_)));
-            assert_eq!(patience.expired(), Expired::Nothing);
+            assert!(matches!(patience.expired(), ExpiredTimeout::Notice(_)));
+            assert_eq!(patience.expired(), ExpiredTimeout::Nothing);
             patience.on_bytes();
             patience.on_part();
         }

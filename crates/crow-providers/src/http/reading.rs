@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use crow_core::model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, Wait};
+use crow_core::model::{ModelEvent, ModelReply, ProviderError, ProviderErrorKind, RateLimitWait};
 use reqwest::Response;
 use tokio::time::Instant;
 
 use super::{
-    outgoing::Outgoing,
-    patience::{Expired, Patience},
+    outgoing::OutgoingRequest,
+    patience::{ExpiredTimeout, Patience},
 };
 use crate::{
-    classify::broken_reply, codec::Decoder, retry::Reach, sse::EventReader,
+    classify::broken_reply, codec::Decoder, retry::AttemptReach, sse::EventReader,
     surrogates::without_lone_surrogates,
 };
 
@@ -21,7 +21,7 @@ const AFTER_END: Duration = Duration::from_millis(200);
 const MAX_REPLY: usize = 32 * 1024 * 1024;
 
 /// A reply that is being read.
-pub(super) struct Reading {
+pub(super) struct ReplyReader {
     response: Response,
     decoder: Box<dyn Decoder>,
     reader: EventReader,
@@ -35,26 +35,26 @@ pub(super) struct Reading {
 }
 
 /// What a read brought.
-pub(super) enum Read {
+pub(super) enum BodyRead {
     /// The reply goes on.
     More,
     /// Nothing of the reply has come for a while.
-    Silent(Wait),
+    Silent(RateLimitWait),
     /// The reply is complete.
     Complete(Box<ModelReply>),
 }
 
-impl Reading {
+impl ReplyReader {
     pub(super) fn new(response: Response, decoder: Box<dyn Decoder>) -> Self {
-        let request_id = Outgoing::request_id(&response);
+        let request_id = OutgoingRequest::request_id(&response);
         let (reader, deadline, size, has_begun) = (EventReader::new(), None, 0, false);
         let last_event = String::new();
         Self { response, decoder, reader, request_id, deadline, size, has_begun, last_event }
     }
 
     /// Returns how far the attempt came, if it fails now. A reply that is too long will be so again.
-    pub(super) fn reach(&self) -> Reach {
-        if self.size > MAX_REPLY { Reach::Wrong } else { Reach::Answered }
+    pub(super) fn reach(&self) -> AttemptReach {
+        if self.size > MAX_REPLY { AttemptReach::Wrong } else { AttemptReach::Answered }
     }
 
     /// Waits for the next bytes and pushes what they mean.
@@ -62,7 +62,7 @@ impl Reading {
         &mut self,
         patience: &mut Patience,
         out: &mut Vec<ModelEvent>,
-    ) -> Result<Read, ProviderError> {
+    ) -> Result<BodyRead, ProviderError> {
         let before = out.len();
         let outcome = self.read_chunk(patience, out).await;
         self.has_begun |= out.len() > before;
@@ -77,7 +77,7 @@ impl Reading {
         &mut self,
         patience: &mut Patience,
         out: &mut Vec<ModelEvent>,
-    ) -> Result<Read, ProviderError> {
+    ) -> Result<BodyRead, ProviderError> {
         let limit = self.deadline.unwrap_or_else(|| patience.next());
         let chunk = tokio::time::timeout_at(limit, self.response.chunk()).await;
         // After the end mark nothing can spoil the reply.
@@ -93,15 +93,15 @@ impl Reading {
                 if self.deadline.is_none() && self.decoder.is_complete() {
                     self.deadline = Some(Instant::now() + AFTER_END);
                 }
-                Ok(Read::More)
+                Ok(BodyRead::More)
             }
             Ok(Ok(None)) => self.end(out),
             Ok(Err(_)) | Err(_) if is_complete => self.finish(),
             Ok(Err(error)) => Err(broken_reply(&error)),
             Err(_) => match patience.expired() {
-                Expired::Notice(wait) => Ok(Read::Silent(wait)),
-                Expired::Nothing => Ok(Read::More),
-                Expired::TimedOut(error) => Err(error),
+                ExpiredTimeout::Notice(wait) => Ok(BodyRead::Silent(wait)),
+                ExpiredTimeout::Nothing => Ok(BodyRead::More),
+                ExpiredTimeout::TimedOut(error) => Err(error),
             },
         }
     }
@@ -129,11 +129,11 @@ impl Reading {
         })
     }
 
-    fn finish(&mut self) -> Result<Read, ProviderError> {
-        Ok(Read::Complete(Box::new(self.decoder.finish()?)))
+    fn finish(&mut self) -> Result<BodyRead, ProviderError> {
+        Ok(BodyRead::Complete(Box::new(self.decoder.finish()?)))
     }
 
-    fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<Read, ProviderError> {
+    fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<BodyRead, ProviderError> {
         let was_complete = self.decoder.is_complete();
         let decoder = &mut self.decoder;
         let last = self

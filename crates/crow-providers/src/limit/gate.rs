@@ -24,28 +24,28 @@ pub(super) enum Obstacle {
 
 /// What a request needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Need {
+pub(super) struct RequestNeed {
     pub(super) requests: u64,
     pub(super) tokens: u64,
 }
 
 /// Buckets, the provider's pause, and what those who queue need together.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct RateGate {
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
     pause: Option<(Instant, Duration)>,
-    pub(super) queued: Need,
+    pub(super) queued: RequestNeed,
 }
 
-impl Gate {
+impl RateGate {
     pub(super) fn new(limits: &RateLimits, now: Instant) -> Self {
         let requests = limits.requests_per_minute.map(NonZeroU64::from);
         Self {
             requests: requests.map(|rate| Bucket::full(rate, now)),
             tokens: limits.tokens_per_minute.map(|rate| Bucket::full(rate, now)),
             pause: None,
-            queued: Need::default(),
+            queued: RequestNeed::default(),
         }
     }
 
@@ -53,7 +53,7 @@ impl Gate {
     pub(super) fn obstacle(
         &self,
         now: Instant,
-        ahead: Need,
+        ahead: RequestNeed,
         tokens: u64,
     ) -> Option<(Obstacle, Duration)> {
         let pause = self.pause.map(|(until, asked)| {
@@ -71,7 +71,7 @@ impl Gate {
 
     /// Lets a request out, or says what is in its way and for how long.
     pub(super) fn pass(&mut self, now: Instant, tokens: u64) -> Result<(), (Obstacle, Duration)> {
-        if let Some(obstacle) = self.obstacle(now, Need::default(), tokens) {
+        if let Some(obstacle) = self.obstacle(now, RequestNeed::default(), tokens) {
             return Err(obstacle);
         }
         self.pause = None;
@@ -118,14 +118,14 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn gate(requests: u32, tokens: u64) -> (Gate, Instant) {
+    fn gate(requests: u32, tokens: u64) -> (RateGate, Instant) {
         let limits = RateLimits {
             concurrency: None,
             requests_per_minute: NonZeroU32::new(requests),
             tokens_per_minute: NonZeroU64::new(tokens),
         };
         let now = Instant::now();
-        (Gate::new(&limits, now), now)
+        (RateGate::new(&limits, now), now)
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
             gate.pass(now, used).unwrap();
             gate.pause(now, seconds(pause));
             let row = (requests, tokens, pause, used);
-            assert_eq!(gate.obstacle(now, Need::default(), 10), expected, "{row:?}");
+            assert_eq!(gate.obstacle(now, RequestNeed::default(), 10), expected, "{row:?}");
         }
     }
 
@@ -171,8 +171,9 @@ mod tests {
             let (mut gate, now) = gate(0, 60);
             gate.pass(now, reserved).unwrap();
             gate.correct(now, reserved, used);
-            let wait =
-                gate.obstacle(now, Need::default(), 10).map_or(Duration::ZERO, |(_, wait)| wait);
+            let wait = gate
+                .obstacle(now, RequestNeed::default(), 10)
+                .map_or(Duration::ZERO, |(_, wait)| wait);
             assert_eq!(wait, seconds(expected), "{reserved} reserved, {used} used");
         }
     }

@@ -12,12 +12,12 @@ use crow_core::{
     ids::SessionId,
     model::{
         Conversation, ModelEvent, ModelInfo, ModelRequest, ModelStream, Provider, ProviderError,
-        ProviderErrorKind, Retry, Wait,
+        ProviderErrorKind, RateLimitWait, Retry,
     },
 };
 use futures_util::{Stream, future::BoxFuture};
 
-use super::{RateLimiter, Slot};
+use super::{RateLimiter, RequestSlot};
 
 /// The longest pause that one request's failure means for the others. Who is asked to wait longer gives up at once
 /// instead of waiting, and so should each of them.
@@ -42,19 +42,19 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// }
 /// ```
 #[derive(Debug, Clone)]
-pub struct Limited {
+pub struct RateLimitedProvider {
     provider: Arc<dyn Provider>,
     limiter: RateLimiter,
 }
 
-impl Limited {
+impl RateLimitedProvider {
     /// Puts a provider within the limits of a limiter, which may serve others too.
     pub fn new(provider: Arc<dyn Provider>, limiter: RateLimiter) -> Self {
         Self { provider, limiter }
     }
 }
 
-impl Provider for Limited {
+impl Provider for RateLimitedProvider {
     fn name(&self) -> &str {
         self.provider.name()
     }
@@ -89,7 +89,7 @@ impl InTurn {
 impl Conversation for InTurn {
     fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
         let tokens = self.estimate(request);
-        let (limiter, told) = (self.limiter.clone(), Told::default());
+        let (limiter, told) = (self.limiter.clone(), PendingNotice::default());
         let tell = Arc::clone(&told);
         let turn = async move {
             let tell =
@@ -99,26 +99,26 @@ impl Conversation for InTurn {
         Box::pin(TurnStream {
             limiter: self.limiter.clone(),
             told,
-            phase: Phase::Queued(Box::pin(turn)),
+            phase: LimitedStreamPhase::Queued(Box::pin(turn)),
             reply: self.conversation.stream(request),
         })
     }
 }
 
 /// What the waiting future said and the stream did not give out yet.
-type Told = Arc<Mutex<Option<Wait>>>;
+type PendingNotice = Arc<Mutex<Option<RateLimitWait>>>;
 
 /// Waits for its turn, then is the provider's own stream.
 struct TurnStream {
     limiter: RateLimiter,
-    told: Told,
-    phase: Phase,
+    told: PendingNotice,
+    phase: LimitedStreamPhase,
     reply: ModelStream,
 }
 
-enum Phase {
-    Queued(BoxFuture<'static, Slot>),
-    Open(Slot),
+enum LimitedStreamPhase {
+    Queued(BoxFuture<'static, RequestSlot>),
+    Open(RequestSlot),
     /// The slot is free, even while the stream is still held.
     Over,
 }
@@ -127,14 +127,14 @@ impl Stream for TurnStream {
     type Item = Result<ModelEvent, ProviderError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Phase::Queued(turn) = &mut self.phase {
+        if let LimitedStreamPhase::Queued(turn) = &mut self.phase {
             let Poll::Ready(slot) = turn.as_mut().poll(cx) else {
                 let wait = self.told.lock().unwrap_or_else(PoisonError::into_inner).take();
                 return wait.map_or(Poll::Pending, |wait| {
                     Poll::Ready(Some(Ok(ModelEvent::Waiting(wait))))
                 });
             };
-            self.phase = Phase::Open(slot);
+            self.phase = LimitedStreamPhase::Open(slot);
         }
         let item = ready!(self.reply.as_mut().poll_next(cx));
         self.on_item(item.as_ref());
@@ -144,7 +144,7 @@ impl Stream for TurnStream {
 
 impl TurnStream {
     fn on_item(&mut self, item: Option<&Result<ModelEvent, ProviderError>>) {
-        let Phase::Open(slot) = &mut self.phase else { return };
+        let LimitedStreamPhase::Open(slot) = &mut self.phase else { return };
         match item {
             Some(Ok(ModelEvent::Retrying(retry))) => {
                 slot.sent_again();
@@ -154,15 +154,15 @@ impl TurnStream {
             }
             Some(Ok(ModelEvent::Completed(reply))) => {
                 slot.used(reply.usage.total());
-                self.phase = Phase::Over;
+                self.phase = LimitedStreamPhase::Over;
             }
             Some(Err(error)) => {
                 if let Some(wait) = error.retry_after.filter(|wait| *wait <= LONGEST_PAUSE) {
                     self.limiter.pause(wait);
                 }
-                self.phase = Phase::Over;
+                self.phase = LimitedStreamPhase::Over;
             }
-            None => self.phase = Phase::Over,
+            None => self.phase = LimitedStreamPhase::Over,
             Some(Ok(
                 ModelEvent::TextDelta(_)
                 | ModelEvent::ThinkingDelta(_)

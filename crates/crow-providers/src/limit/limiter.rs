@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use crow_core::model::Wait;
+use crow_core::model::RateLimitWait;
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     RateLimits,
-    gate::{Gate, Need, Obstacle},
+    gate::{Obstacle, RateGate, RequestNeed},
 };
 
 /// A wait shorter than this is not worth a word.
@@ -46,15 +46,15 @@ const UNNOTICED: Duration = Duration::from_millis(10);
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct RateLimiter(Arc<Shared>);
+pub struct RateLimiter(Arc<LimiterState>);
 
-struct Shared {
+struct LimiterState {
     provider: String,
     limits: RateLimits,
     /// Who holds its one permit is the next to go out.
     turn: Semaphore,
     in_flight: Option<Arc<Semaphore>>,
-    gate: Mutex<Gate>,
+    gate: Mutex<RateGate>,
     /// Wakes who has the turn: tokens were given back.
     given_back: Notify,
 }
@@ -66,12 +66,12 @@ impl RateLimiter {
             let most = usize::try_from(most.get()).unwrap_or(usize::MAX);
             Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))
         });
-        Self(Arc::new(Shared {
+        Self(Arc::new(LimiterState {
             provider: provider.into(),
             limits,
             turn: Semaphore::new(1),
             in_flight,
-            gate: Mutex::new(Gate::new(&limits, Instant::now())),
+            gate: Mutex::new(RateGate::new(&limits, Instant::now())),
             given_back: Notify::new(),
         }))
     }
@@ -82,16 +82,20 @@ impl RateLimiter {
     }
 
     /// Waits until a request of about so many tokens may go out.
-    pub async fn acquire(&self, tokens: u64) -> Slot {
+    pub async fn acquire(&self, tokens: u64) -> RequestSlot {
         self.acquire_with(tokens, |_| {}).await
     }
 
     /// Waits like [`acquire`](Self::acquire) and tells what for: once for each reason, and not at all if there is
     /// nothing to wait for.
-    pub async fn acquire_with(&self, tokens: u64, on_wait: impl FnMut(Wait) + Send) -> Slot {
+    pub async fn acquire_with(
+        &self,
+        tokens: u64,
+        on_wait: impl FnMut(RateLimitWait) + Send,
+    ) -> RequestSlot {
         let shared = &*self.0;
-        let mut said = Said { shared, last: None, on_wait };
-        let place = Place::join(shared, tokens);
+        let mut said = WaitNotice { shared, last: None, on_wait };
+        let place = QueuePlace::join(shared, tokens);
         // Neither semaphore is ever closed, so there is no error to act on.
         let mut turn = pin!(shared.turn.acquire());
         let at_once = poll_fn(|cx| Poll::Ready(turn.as_mut().poll(cx))).await;
@@ -110,7 +114,7 @@ impl RateLimiter {
             // Woken early or not: what is in the way is looked at again.
             drop(timeout(wait, shared.given_back.notified()).await);
         }
-        Slot { limiter: self.clone(), reserved: tokens, _in_flight: in_flight }
+        RequestSlot { limiter: self.clone(), reserved: tokens, _in_flight: in_flight }
     }
 
     /// Lets no further request out for this long: the provider asked for it.
@@ -125,13 +129,13 @@ impl fmt::Debug for RateLimiter {
     }
 }
 
-impl Shared {
-    fn gate(&self) -> MutexGuard<'_, Gate> {
+impl LimiterState {
+    fn gate(&self) -> MutexGuard<'_, RateGate> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a request that has others before it waits for, as far as that can be said now.
-    fn outlook(&self, place: &Place<'_>) -> Option<(Obstacle, Option<Duration>)> {
+    fn outlook(&self, place: &QueuePlace<'_>) -> Option<(Obstacle, Option<Duration>)> {
         let full = self.in_flight.as_ref().is_some_and(|places| places.available_permits() == 0);
         let known = self.gate().obstacle(Instant::now(), place.ahead, place.tokens);
         match known {
@@ -143,7 +147,7 @@ impl Shared {
 
     async fn place_in_flight(
         &self,
-        said: &mut Said<'_, impl FnMut(Wait)>,
+        said: &mut WaitNotice<'_, impl FnMut(RateLimitWait)>,
     ) -> Option<OwnedSemaphorePermit> {
         let places = self.in_flight.as_ref()?;
         if places.available_permits() == 0 {
@@ -184,32 +188,32 @@ fn shown(wait: Duration) -> String {
 }
 
 /// What a waiter was told.
-struct Said<'a, F> {
-    shared: &'a Shared,
+struct WaitNotice<'a, F> {
+    shared: &'a LimiterState,
     last: Option<Obstacle>,
     on_wait: F,
 }
 
-impl<F: FnMut(Wait)> Said<'_, F> {
+impl<F: FnMut(RateLimitWait)> WaitNotice<'_, F> {
     fn say(&mut self, obstacle: Option<(Obstacle, Option<Duration>)>) {
         let Some((obstacle, wait)) = obstacle else { return };
         if self.last == Some(obstacle) || wait.is_some_and(|wait| wait < UNNOTICED) {
             return;
         }
         self.last = Some(obstacle);
-        (self.on_wait)(Wait { reason: self.shared.reason(obstacle), wait });
+        (self.on_wait)(RateLimitWait { reason: self.shared.reason(obstacle), wait });
     }
 }
 
 /// A place in the queue. Only serves to tell those who come later how much is before them.
-struct Place<'a> {
-    shared: &'a Shared,
-    ahead: Need,
+struct QueuePlace<'a> {
+    shared: &'a LimiterState,
+    ahead: RequestNeed,
     tokens: u64,
 }
 
-impl<'a> Place<'a> {
-    fn join(shared: &'a Shared, tokens: u64) -> Self {
+impl<'a> QueuePlace<'a> {
+    fn join(shared: &'a LimiterState, tokens: u64) -> Self {
         let mut gate = shared.gate();
         let ahead = gate.queued;
         gate.queued.requests = ahead.requests.saturating_add(1);
@@ -219,7 +223,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         let mut gate = self.shared.gate();
         gate.queued.requests = gate.queued.requests.saturating_sub(1);
@@ -228,13 +232,13 @@ impl Drop for Place<'_> {
 }
 
 /// A request that may go out. It counts as in flight until this is dropped.
-pub struct Slot {
+pub struct RequestSlot {
     limiter: RateLimiter,
     reserved: u64,
     _in_flight: Option<OwnedSemaphorePermit>,
 }
 
-impl Slot {
+impl RequestSlot {
     /// Puts the tokens that were really used in place of the estimate. Without it the estimate stands.
     pub fn used(&mut self, tokens: u64) {
         let shared = &self.limiter.0;
@@ -251,7 +255,7 @@ impl Slot {
     }
 }
 
-impl fmt::Debug for Slot {
+impl fmt::Debug for RequestSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Slot({}, {} tokens)", self.limiter.0.provider, self.reserved)
     }

@@ -24,7 +24,10 @@ fn limiter(concurrency: u32, requests: u32, tokens: u64) -> RateLimiter {
 }
 
 /// Takes a slot and returns what it was told before.
-async fn told(limiter: &RateLimiter, tokens: u64) -> (Slot, Vec<(String, Option<Duration>)>) {
+async fn told(
+    limiter: &RateLimiter,
+    tokens: u64,
+) -> (RequestSlot, Vec<(String, Option<Duration>)>) {
     let mut told = Vec::new();
     let slot = limiter.acquire_with(tokens, |wait| told.push((wait.reason, wait.wait))).await;
     (slot, told)
@@ -150,7 +153,7 @@ async fn who_leaves_the_queue_leaves_no_hole() {
         }
         // Ten tokens come in each second: what the one that left wanted was not taken.
         assert_eq!(began.elapsed(), seconds(2), "number {leaving} left");
-        assert_eq!(limiter.0.gate().queued, Need::default());
+        assert_eq!(limiter.0.gate().queued, RequestNeed::default());
     }
 }
 

@@ -8,6 +8,6 @@ mod limited;
 mod limiter;
 mod limits;
 
-pub use limited::Limited;
-pub use limiter::{RateLimiter, Slot};
+pub use limited::RateLimitedProvider;
+pub use limiter::{RateLimiter, RequestSlot};
 pub use limits::RateLimits;

@@ -7,53 +7,53 @@ const NO_WORDS: &str = "(empty message)";
 
 /// A block as these formats send it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part<'a> {
+pub(super) enum ContentPart<'a> {
     Text(&'a str),
     /// The address of a picture: a data URL.
     Image(String),
 }
 
 /// Returns what of `blocks` is sent: no blank texts, and a note in place of a picture for models that see none.
-pub(super) fn parts(blocks: &[Block], sees_pictures: bool) -> Vec<Part<'_>> {
+pub(super) fn parts(blocks: &[Block], sees_pictures: bool) -> Vec<ContentPart<'_>> {
     blocks
         .iter()
         .filter_map(|block| match block {
             Block::Text { text } if text.trim().is_empty() => None,
-            Block::Text { text } => Some(Part::Text(text)),
-            Block::Image(image) if sees_pictures => Some(Part::Image(data_url(image))),
-            Block::Image(_) => Some(Part::Text("[a picture, which this model cannot see]")),
+            Block::Text { text } => Some(ContentPart::Text(text)),
+            Block::Image(image) if sees_pictures => Some(ContentPart::Image(data_url(image))),
+            Block::Image(_) => Some(ContentPart::Text("[a picture, which this model cannot see]")),
         })
         .collect()
 }
 
 /// Returns what of a user message is sent, which is never nothing.
-pub(super) fn user_parts(blocks: &[Block], sees_pictures: bool) -> Vec<Part<'_>> {
+pub(super) fn user_parts(blocks: &[Block], sees_pictures: bool) -> Vec<ContentPart<'_>> {
     let parts = parts(blocks, sees_pictures);
-    if parts.is_empty() { vec![Part::Text(NO_WORDS)] } else { parts }
+    if parts.is_empty() { vec![ContentPart::Text(NO_WORDS)] } else { parts }
 }
 
 /// Joins the texts of `parts`, a blank line between them.
-pub(super) fn joined_text(parts: &[Part<'_>]) -> String {
+pub(super) fn joined_text(parts: &[ContentPart<'_>]) -> String {
     let texts: Vec<&str> = parts
         .iter()
         .filter_map(|part| match part {
-            Part::Text(text) => Some(*text),
-            Part::Image(_) => None,
+            ContentPart::Text(text) => Some(*text),
+            ContentPart::Image(_) => None,
         })
         .collect();
     texts.join("\n\n")
 }
 
 /// Returns the addresses of the pictures among `parts`.
-pub(super) fn pictures<'a>(parts: &'a [Part<'_>]) -> impl Iterator<Item = &'a str> {
+pub(super) fn pictures<'a>(parts: &'a [ContentPart<'_>]) -> impl Iterator<Item = &'a str> {
     parts.iter().filter_map(|part| match part {
-        Part::Text(_) => None,
-        Part::Image(url) => Some(url.as_str()),
+        ContentPart::Text(_) => None,
+        ContentPart::Image(url) => Some(url.as_str()),
     })
 }
 
 /// Returns the text of a result. Neither format has a field for failure, so that a failed call says it in words.
-pub(super) fn result_text(result: &ResultMessage, parts: &[Part<'_>]) -> String {
+pub(super) fn result_text(result: &ResultMessage, parts: &[ContentPart<'_>]) -> String {
     let text = joined_text(parts);
     let says_so =
         text.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
@@ -126,11 +126,17 @@ mod tests {
         let blocks = [Block::text("look"), Block::Image(image), Block::text("  ")];
         assert_eq!(
             parts(&blocks, false),
-            [Part::Text("look"), Part::Text("[a picture, which this model cannot see]")]
+            [
+                ContentPart::Text("look"),
+                ContentPart::Text("[a picture, which this model cannot see]")
+            ]
         );
         assert_eq!(
             parts(&blocks, true),
-            [Part::Text("look"), Part::Image("data:image/png;base64,AAAA".to_owned())]
+            [
+                ContentPart::Text("look"),
+                ContentPart::Image("data:image/png;base64,AAAA".to_owned())
+            ]
         );
     }
 }

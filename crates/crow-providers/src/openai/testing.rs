@@ -17,15 +17,15 @@ use crow_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    codec::{Codec, Decoder, EncodedMessage, Frame, Route},
+    codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame},
     sse::EventReader,
 };
 
 pub(super) const PLAIN: Abilities = Abilities { tools: true, vision: false, thinking: false };
 pub(super) const THINKS: Abilities = Abilities { tools: true, vision: true, thinking: true };
 
-pub(super) fn route(model: &str, abilities: Abilities) -> Route {
-    Route {
+pub(super) fn route(model: &str, abilities: Abilities) -> ConversationRoute {
+    ConversationRoute {
         model: ModelInfo {
             reference: ModelRef { provider: "test".to_owned(), model: model.to_owned() },
             context_window: None,

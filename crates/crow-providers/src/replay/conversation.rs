@@ -11,14 +11,14 @@ use crow_core::{
 };
 use futures_util::stream;
 
-use super::recording::{RecordedReply, Recording};
+use super::recording::{RecordedConversation, RecordedReply};
 
-type Item = Result<ModelEvent, ProviderError>;
+type ReplayItem = Result<ModelEvent, ProviderError>;
 
 /// The recording in one session.
 #[derive(Debug)]
 pub(super) struct ReplayConversation {
-    recording: Arc<Recording>,
+    recording: Arc<RecordedConversation>,
     pace: Duration,
     origin: Origin,
     /// The reply that comes next; not known before the first request, since the session may be a resumed one.
@@ -26,11 +26,15 @@ pub(super) struct ReplayConversation {
 }
 
 impl ReplayConversation {
-    pub(super) fn new(recording: Arc<Recording>, pace: Duration, origin: Origin) -> Self {
+    pub(super) fn new(
+        recording: Arc<RecordedConversation>,
+        pace: Duration,
+        origin: Origin,
+    ) -> Self {
         Self { recording, pace, origin, next: None }
     }
 
-    fn answer(&self, number: usize, messages: &[Arc<Message>]) -> Result<Vec<Item>, String> {
+    fn answer(&self, number: usize, messages: &[Arc<Message>]) -> Result<Vec<ReplayItem>, String> {
         let replies = &self.recording.replies;
         let reply = replies.get(number).ok_or_else(|| {
             format!("it has {} replies and was asked for reply {}", replies.len(), number + 1)
@@ -38,7 +42,7 @@ impl ReplayConversation {
         if let Some(expect) = &reply.expect {
             check(expect, number, messages)?;
         }
-        let mut items: Vec<Item> = reply.blocks.iter().flat_map(deltas).map(Ok).collect();
+        let mut items: Vec<ReplayItem> = reply.blocks.iter().flat_map(deltas).map(Ok).collect();
         items.push(Ok(ModelEvent::Completed(self.complete(reply))));
         Ok(items)
     }
@@ -116,7 +120,7 @@ fn deltas(block: &ReplyBlock) -> Vec<ModelEvent> {
     }
 }
 
-fn play(items: VecDeque<Item>, pace: Duration) -> ModelStream {
+fn play(items: VecDeque<ReplayItem>, pace: Duration) -> ModelStream {
     Box::pin(stream::unfold(items, move |mut items| async move {
         let item = items.pop_front()?;
         if !pace.is_zero() {

@@ -57,7 +57,7 @@ fn results(text: &str) -> Arc<Message> {
     Arc::new(Message::Results(ResultsMessage { id: MessageId::new("2"), results: vec![result] }))
 }
 
-async fn ask(conversation: &mut dyn Conversation, messages: &[Arc<Message>]) -> Vec<Item> {
+async fn ask(conversation: &mut dyn Conversation, messages: &[Arc<Message>]) -> Vec<ReplayItem> {
     let config = ModelConfig::default();
     let request = ModelRequest {
         system: "",
@@ -69,7 +69,7 @@ async fn ask(conversation: &mut dyn Conversation, messages: &[Arc<Message>]) -> 
     conversation.stream(request).collect().await
 }
 
-fn refusal(items: &[Item]) -> &str {
+fn refusal(items: &[ReplayItem]) -> &str {
     match items {
         [Err(error)] => &error.message,
         other => panic!("not one error: {other:?}"),

@@ -14,7 +14,7 @@ use crow_core::{
 
 use super::{
     conversation::ReplayConversation,
-    recording::{Recording, RecordingError},
+    recording::{RecordedConversation, RecordingError},
 };
 
 /// The name of the provider.
@@ -23,14 +23,14 @@ const NAME: &str = "replay";
 /// Plays a recorded conversation, the same one in every session.
 #[derive(Debug, Clone)]
 pub struct ReplayProvider {
-    recording: Arc<Recording>,
+    recording: Arc<RecordedConversation>,
     pace: Duration,
 }
 
 impl ReplayProvider {
     /// Reads a recording from its text.
     pub fn from_json(text: &str) -> Result<Self, RecordingError> {
-        let recording = Recording::parse(text)?;
+        let recording = RecordedConversation::parse(text)?;
         Ok(Self { pace: recording.pace, recording: Arc::new(recording) })
     }
 

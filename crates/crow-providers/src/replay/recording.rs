@@ -48,7 +48,7 @@ pub enum RecordingError {
 
 /// A recorded conversation.
 #[derive(Debug)]
-pub(super) struct Recording {
+pub(super) struct RecordedConversation {
     pub(super) model: String,
     pub(super) pace: Duration,
     pub(super) replies: Vec<RecordedReply>,
@@ -111,7 +111,7 @@ struct RawCall {
     arguments: Map<String, Value>,
 }
 
-impl Recording {
+impl RecordedConversation {
     pub(super) fn parse(text: &str) -> Result<Self, RecordingError> {
         let head: RawHead = serde_json::from_str(text)?;
         if head.format != FORMAT {

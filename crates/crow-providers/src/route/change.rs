@@ -11,7 +11,7 @@ use reqwest::{
     },
 };
 
-use super::{Chosen, Protocol};
+use super::{ClientRoute, Protocol};
 use crate::{config, endpoint::ExtraHeader};
 
 /// The most headers.
@@ -85,7 +85,7 @@ pub enum RouteError {
 }
 
 /// Checks an address and headers.
-pub(crate) fn check(change: RouteChange) -> Result<Chosen, RouteError> {
+pub(crate) fn check(change: RouteChange) -> Result<ClientRoute, RouteError> {
     let RouteChange { protocol, base_url, headers, .. } = change;
     let base_url = address(&base_url).map_err(|reason| RouteError::Address { reason })?;
     let bytes: usize = headers.iter().map(|header| header.name.len() + header.value.len()).sum();
@@ -108,7 +108,7 @@ pub(crate) fn check(change: RouteChange) -> Result<Chosen, RouteError> {
         }
         names.push(name);
     }
-    Ok(Chosen { protocol, base_url, headers })
+    Ok(ClientRoute { protocol, base_url, headers })
 }
 
 /// Returns an address without a slash at its end. The error says nothing of what stands in it.

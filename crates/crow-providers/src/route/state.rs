@@ -35,13 +35,13 @@ pub(crate) type Asker = (u64, Arc<dyn Provider>);
 
 /// Where a provider is called at the moment.
 #[derive(Default)]
-pub(crate) struct Route(Mutex<Now>);
+pub(crate) struct ProviderRouteState(Mutex<CurrentRoute>);
 
 #[derive(Default)]
-struct Now {
+struct CurrentRoute {
     /// Another one whenever it is called elsewhere.
     number: u64,
-    place: Place,
+    place: RouteTarget,
     /// What asks it there, once it was made.
     provider: Option<Arc<dyn Provider>>,
     /// The key that it sends, if that is one which is kept for it.
@@ -50,26 +50,26 @@ struct Now {
 
 /// Who says where a provider is called.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum Place {
+pub(crate) enum RouteTarget {
     /// The configuration.
     #[default]
     Configured,
     /// Somebody who chose it for this process.
-    Chosen(Chosen),
+    Chosen(ClientRoute),
     /// It is disabled.
     Nowhere,
 }
 
 /// A place that somebody chose.
 #[derive(Clone)]
-pub(crate) struct Chosen {
+pub(crate) struct ClientRoute {
     pub(crate) protocol: Protocol,
     pub(crate) base_url: String,
     pub(crate) headers: Vec<ExtraHeader>,
 }
 
-impl Route {
-    pub(crate) fn place(&self) -> Place {
+impl ProviderRouteState {
+    pub(crate) fn place(&self) -> RouteTarget {
         self.now().place.clone()
     }
 
@@ -83,7 +83,7 @@ impl Route {
     /// there and nothing is kept yet.
     pub(crate) fn keep(&self, provider: Arc<dyn Provider>, stored_key: Option<ApiKey>) {
         let mut now = self.now();
-        if matches!(now.place, Place::Configured) && now.provider.is_none() {
+        if matches!(now.place, RouteTarget::Configured) && now.provider.is_none() {
             now.provider = Some(provider);
             now.stored_key = stored_key;
         }
@@ -97,43 +97,43 @@ impl Route {
     /// Drops what asks the provider where the configuration says: it is made again when it is needed.
     pub(crate) fn make_again(&self) {
         let mut now = self.now();
-        if matches!(now.place, Place::Configured) {
-            *now = Now { number: now.number + 1, ..Now::default() };
+        if matches!(now.place, RouteTarget::Configured) {
+            *now = CurrentRoute { number: now.number + 1, ..CurrentRoute::default() };
         }
     }
 
     /// Returns whether it is known already what asks the provider, or that nothing does.
     pub(crate) fn is_settled(&self) -> bool {
         let now = self.now();
-        now.provider.is_some() || !matches!(now.place, Place::Configured)
+        now.provider.is_some() || !matches!(now.place, RouteTarget::Configured)
     }
 
-    pub(crate) fn choose(&self, chosen: Chosen, provider: Arc<dyn Provider>) {
-        self.go(Place::Chosen(chosen), Some(provider));
+    pub(crate) fn choose(&self, chosen: ClientRoute, provider: Arc<dyn Provider>) {
+        self.go(RouteTarget::Chosen(chosen), Some(provider));
     }
 
     pub(crate) fn disable(&self) {
-        self.go(Place::Nowhere, None);
+        self.go(RouteTarget::Nowhere, None);
     }
 
-    fn go(&self, place: Place, provider: Option<Arc<dyn Provider>>) {
+    fn go(&self, place: RouteTarget, provider: Option<Arc<dyn Provider>>) {
         let mut now = self.now();
         let number = now.number + 1;
-        *now = Now { number, place, provider, stored_key: None };
+        *now = CurrentRoute { number, place, provider, stored_key: None };
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
+    fn now(&self) -> MutexGuard<'_, CurrentRoute> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Route {
+impl fmt::Debug for ProviderRouteState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Route").field(&self.now().place).finish()
     }
 }
 
-impl fmt::Debug for Chosen {
+impl fmt::Debug for ClientRoute {
     /// Leaves the address out: it may hold a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chosen")

@@ -1,7 +1,7 @@
 //! What goes over the wire beside the body.
 
 use crow_providers::{ApiKey, Endpoint, ExtraHeader, HttpClient, HttpProvider};
-use crow_testkit::{Chunk, ModelServer, Reply, Script, Step, VendorError};
+use crow_testkit::{BodyChunk, ModelServer, Script, ScriptStep, ScriptedReply, VendorError};
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::support::{DIALECTS, KEY, Talk, model, user};
 #[tokio::test]
 async fn three_hundred_requests_share_one_connection() {
     for (dialect, count) in DIALECTS.into_iter().zip([300, 20, 20, 20]) {
-        let server = ModelServer::start(Script::repeating(Reply::new().text("Hi"))).await;
+        let server = ModelServer::start(Script::repeating(ScriptedReply::new().text("Hi"))).await;
         let mut talk = Talk::with(&server, dialect);
         for _ in 0..count {
             assert!(talk.ask().await.reply.is_ok());
@@ -22,7 +22,10 @@ async fn three_hundred_requests_share_one_connection() {
 
 #[tokio::test]
 async fn a_refused_request_leaves_the_connection_open() {
-    let script = vec![Step::Error(VendorError::Overloaded), Step::from(Reply::new().text("Hi"))];
+    let script = vec![
+        ScriptStep::Error(VendorError::Overloaded),
+        ScriptStep::from(ScriptedReply::new().text("Hi")),
+    ];
     let server = ModelServer::start(script).await;
     Talk::with(&server, DIALECTS[0]).step().await;
     assert_eq!(server.connections(), 1);
@@ -32,8 +35,14 @@ async fn a_refused_request_leaves_the_connection_open() {
 #[tokio::test]
 async fn a_history_that_was_rewritten_is_encoded_anew() {
     for dialect in DIALECTS {
-        let call = |n: usize| Reply::new().call("same_id", "read_file", &json!({"path": n}));
-        let script = vec![call(1), call(2), Reply::new().text("Hi"), Reply::new().text("Hi")];
+        let call =
+            |n: usize| ScriptedReply::new().call("same_id", "read_file", &json!({"path": n}));
+        let script = vec![
+            call(1),
+            call(2),
+            ScriptedReply::new().text("Hi"),
+            ScriptedReply::new().text("Hi"),
+        ];
         let server = ModelServer::start(script).await;
         let mut talk = Talk::with(&server, dialect);
         for _ in 0..3 {
@@ -45,7 +54,7 @@ async fn a_history_that_was_rewritten_is_encoded_anew() {
         server.allow_prefix_break();
         let mut fresh = Talk::with(&server, dialect);
         fresh.messages.clone_from(&talk.messages);
-        server.push(Reply::new().text("Hi"));
+        server.push(ScriptedReply::new().text("Hi"));
         let (_, _) = (talk.ask().await.reply.unwrap(), fresh.ask().await.reply.unwrap());
         let requests = server.finish().await.unwrap();
         assert_eq!(whole.len(), 7);
@@ -56,7 +65,7 @@ async fn a_history_that_was_rewritten_is_encoded_anew() {
 #[tokio::test]
 async fn the_body_has_a_length_and_the_key_its_header() {
     for (dialect, header) in [(DIALECTS[0], "x-api-key"), (DIALECTS[1], "x-goog-api-key")] {
-        let server = ModelServer::start([Reply::new().text("Hi")]).await;
+        let server = ModelServer::start([ScriptedReply::new().text("Hi")]).await;
         Talk::with(&server, dialect).step().await;
         let requests = server.finish().await.unwrap();
         let request = &requests[0];
@@ -74,7 +83,7 @@ async fn the_body_has_a_length_and_the_key_its_header() {
 
 #[tokio::test]
 async fn headers_of_the_user_win() {
-    let server = ModelServer::start([Reply::new().text("Hi")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("Hi")]).await;
     let header =
         |name: &str, value: &str| ExtraHeader { name: name.to_owned(), value: value.to_owned() };
     let endpoint = Endpoint {
@@ -104,7 +113,7 @@ async fn a_stream_without_a_beginning_is_read() {
         "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":2}}\n\n",
         "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
     );
-    let server = ModelServer::start([Step::Raw(vec![Chunk::data(stream)])]).await;
+    let server = ModelServer::start([ScriptStep::Raw(vec![BodyChunk::data(stream)])]).await;
     let outcome = Talk::with(&server, DIALECTS[0]).ask().await;
     assert_eq!(outcome.streamed_text(), "Hi");
     assert_eq!(outcome.reply.unwrap().usage.output_tokens, 2);

@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use crow_core::model::{ProviderError, ProviderErrorKind};
 use crow_providers::{RetryPolicy, Timeouts};
-use crow_testkit::{Chunk, ModelServer, Step, VendorError};
+use crow_testkit::{BodyChunk, ModelServer, ScriptStep, VendorError};
 use serde_json::json;
 
 use crate::support::{DIALECTS, KEY, Talk};
 
-async fn error_of(step: impl Into<Step>, dialect: usize) -> ProviderError {
+async fn error_of(step: impl Into<ScriptStep>, dialect: usize) -> ProviderError {
     let server = ModelServer::start([step.into()]).await;
     let (dialect, theirs) = DIALECTS[dialect];
     let base_url = server.base_url(theirs);
@@ -18,9 +18,9 @@ async fn error_of(step: impl Into<Step>, dialect: usize) -> ProviderError {
     error
 }
 
-fn http(status: u16, body: &str, header: (&str, &str)) -> Step {
+fn http(status: u16, body: &str, header: (&str, &str)) -> ScriptStep {
     let headers = vec![(header.0.to_owned(), header.1.to_owned())];
-    Step::Http { status, headers, body: Bytes::from(body.to_owned()) }
+    ScriptStep::Http { status, headers, body: Bytes::from(body.to_owned()) }
 }
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn what_cannot_pass_is_reported_at_once_with_all_that_is_known() {
         (VendorError::Quota, ProviderErrorKind::Quota),
     ] {
         for dialect in 0..DIALECTS.len() {
-            let error = error_of(Step::Error(error.clone()), dialect).await;
+            let error = error_of(ScriptStep::Error(error.clone()), dialect).await;
             assert_eq!(error.kind, kind, "{error}");
             assert_eq!(error.provider, "tested");
             assert!(error.url.starts_with("http://127.0.0.1:"), "{error}");
@@ -42,7 +42,7 @@ async fn what_cannot_pass_is_reported_at_once_with_all_that_is_known() {
             assert!(!error.message.contains('\n') && !error.message.is_empty());
         }
     }
-    let error = error_of(Step::Error(VendorError::Authentication), 0).await;
+    let error = error_of(ScriptStep::Error(VendorError::Authentication), 0).await;
     assert_eq!(error.request_id.as_deref(), Some("req_crow00000000"));
 }
 
@@ -63,11 +63,11 @@ async fn the_key_never_shows_even_where_the_provider_echoes_it() {
         http(400, &format!("<html><title>{KEY}</title>"), ("content-type", "text/html")),
         http(400, &format!("{}{KEY}", "x".repeat(595)), ("content-type", "text/plain")),
         http(302, "", ("location", &format!("https://a.test/{KEY}"))),
-        Step::Raw(vec![Chunk::data(format!(
+        ScriptStep::Raw(vec![BodyChunk::data(format!(
             "event: error\ndata: {}\n\n",
             json!({"type": "error", "error": body["error"], "request_id": KEY})
         ))]),
-        Step::Raw(vec![Chunk::data(format!("data: {KEY}\n\n"))]),
+        ScriptStep::Raw(vec![BodyChunk::data(format!("data: {KEY}\n\n"))]),
     ] {
         let error = error_of(step, 0).await;
         let shown = format!("{error} {error:?} {}", serde_json::to_string(&error).unwrap());
@@ -93,7 +93,8 @@ async fn an_error_body_in_an_answer_that_claims_success_is_an_error() {
 #[tokio::test]
 async fn an_event_that_is_not_json_is_a_decode_error() {
     for dialect in 0..DIALECTS.len() {
-        let error = error_of(Step::Raw(vec![Chunk::data("data: {nonsense\n\n")]), dialect).await;
+        let error =
+            error_of(ScriptStep::Raw(vec![BodyChunk::data("data: {nonsense\n\n")]), dialect).await;
         assert_eq!(error.kind, ProviderErrorKind::Decode, "{error}");
     }
 }

@@ -5,7 +5,8 @@ use std::{convert::Infallible, time::Duration};
 use crow_core::model::{ModelEvent, ModelRequest, ProviderErrorKind, Retry};
 use crow_providers::{RetryPolicy, Timeouts};
 use crow_testkit::{
-    AnswerState, Ending, Fault, Gate, LineEnd, ModelServer, Reply, Step, VendorError,
+    AnswerState, BodyEnd, Fault, ModelServer, ScriptStep, ScriptedReply, SseLineEnd, StreamGate,
+    VendorError,
 };
 use futures_util::StreamExt as _;
 use serde_json::json;
@@ -16,8 +17,8 @@ use tokio::{
 
 use crate::support::{DIALECTS, Talk};
 
-fn reply() -> Reply {
-    Reply::new().thinking("Hm, 🤔.", "signature").text("Grüße, 🐦!").call(
+fn reply() -> ScriptedReply {
+    ScriptedReply::new().thinking("Hm, 🤔.", "signature").text("Grüße, 🐦!").call(
         "call_1",
         "read_file",
         &json!({"path": "ä"}),
@@ -25,8 +26,8 @@ fn reply() -> Reply {
 }
 
 /// Says something within the first dozen events of every dialect.
-fn long_reply() -> Reply {
-    Reply::new().text("Grüße, 🐦! ".repeat(50))
+fn long_reply() -> ScriptedReply {
+    ScriptedReply::new().text("Grüße, 🐦! ".repeat(50))
 }
 
 #[tokio::test]
@@ -38,12 +39,13 @@ async fn a_stream_may_be_shaped_in_any_legal_way() {
             vec![Fault::every_byte()],
             vec![Fault::UnknownEvents],
             vec![Fault::Comments, Fault::ByteOrderMark],
-            vec![Fault::LineEnds(LineEnd::CrLf), Fault::every_byte()],
-            vec![Fault::LineEnds(LineEnd::Cr), Fault::UnknownEvents],
-            vec![Fault::LineEnds(LineEnd::Lf), Fault::SplitEach(vec![1, 7, 20])],
+            vec![Fault::LineEnds(SseLineEnd::CrLf), Fault::every_byte()],
+            vec![Fault::LineEnds(SseLineEnd::Cr), Fault::UnknownEvents],
+            vec![Fault::LineEnds(SseLineEnd::Lf), Fault::SplitEach(vec![1, 7, 20])],
         ] {
             let server =
-                ModelServer::start([Step::Faulty { reply: reply(), faults: faults.clone() }]).await;
+                ModelServer::start([ScriptStep::Faulty { reply: reply(), faults: faults.clone() }])
+                    .await;
             let outcome = Talk::with(&server, dialect).ask().await;
             assert_eq!(outcome.retries().len(), 0);
             assert_eq!(outcome.streamed_text(), "Grüße, 🐦!");
@@ -62,8 +64,8 @@ async fn a_stream_may_be_shaped_in_any_legal_way() {
 async fn a_stream_that_ends_anywhere_too_early_is_truncated() {
     for dialect in DIALECTS {
         for bytes in (0..900).step_by(29) {
-            let cut = reply().with(Fault::CutAt { bytes, ending: Ending::Clean });
-            let server = ModelServer::start([cut, Step::from(reply())]).await;
+            let cut = reply().with(Fault::CutAt { bytes, ending: BodyEnd::Clean });
+            let server = ModelServer::start([cut, ScriptStep::from(reply())]).await;
             let mut talk = Talk::with(&server, dialect);
             let outcome = talk.ask().await;
             if outcome.retries().is_empty() {
@@ -83,7 +85,7 @@ async fn a_stream_that_ends_anywhere_too_early_is_truncated() {
 #[tokio::test]
 async fn the_end_mark_is_what_counts() {
     for dialect in DIALECTS {
-        let endless = Reply::new().text("Hi").with(Fault::WithoutTerminal(Ending::Clean));
+        let endless = ScriptedReply::new().text("Hi").with(Fault::WithoutTerminal(BodyEnd::Clean));
         let script = [endless.clone(), endless.clone(), endless];
         let server = ModelServer::start(script).await;
         let outcome = Talk::with(&server, dialect).ask().await;
@@ -99,9 +101,9 @@ async fn the_end_mark_is_what_counts() {
 #[tokio::test]
 async fn a_broken_connection_is_retried_and_what_came_is_void() {
     for dialect in DIALECTS {
-        for ending in [Ending::Close, Ending::Reset] {
+        for ending in [BodyEnd::Close, BodyEnd::Reset] {
             let broken = reply().with(Fault::EndAfter { events: 4, ending });
-            let server = ModelServer::start([broken, Step::from(reply())]).await;
+            let server = ModelServer::start([broken, ScriptStep::from(reply())]).await;
             let outcome = Talk::with(&server, dialect).ask().await;
             assert_eq!(outcome.retries()[0].error.kind, ProviderErrorKind::Network);
             assert_eq!(outcome.streamed_text(), "Grüße, 🐦!");
@@ -121,7 +123,7 @@ async fn an_error_in_the_stream_is_sorted_like_any_other() {
             (VendorError::Quota, ProviderErrorKind::Quota, 0),
         ] {
             let broken = long_reply().with(Fault::ErrorAfter { events: 12, error });
-            let server = ModelServer::start([broken, Step::from(reply())]).await;
+            let server = ModelServer::start([broken, ScriptStep::from(reply())]).await;
             let outcome = Talk::with(&server, dialect).ask().await;
             assert_eq!(outcome.retries().len(), retries, "{dialect:?} {kind:?}");
             if retries == 0 {
@@ -137,7 +139,7 @@ async fn an_error_in_the_stream_is_sorted_like_any_other() {
 #[tokio::test]
 async fn a_stalled_stream_times_out() {
     for dialect in DIALECTS {
-        let gate = Gate::new();
+        let gate = StreamGate::new();
         let stalled = long_reply().with(Fault::StallAfter { events: 12, gate: gate.clone() });
         let server = ModelServer::start([stalled]).await;
         let timeouts = Timeouts { silence: Duration::from_millis(500), ..Timeouts::default() };
@@ -152,7 +154,7 @@ async fn a_stalled_stream_times_out() {
 
 #[tokio::test]
 async fn a_silent_server_times_out() {
-    let silence = Step::Silence { gate: Some(Gate::new()), ending: Ending::Close };
+    let silence = ScriptStep::Silence { gate: Some(StreamGate::new()), ending: BodyEnd::Close };
     let server = ModelServer::start([silence]).await;
     let timeouts = Timeouts { silence: Duration::from_millis(50), ..Timeouts::default() };
     let base_url = server.base_url(DIALECTS[0].1);
@@ -166,7 +168,7 @@ async fn a_silent_server_times_out() {
 
 #[tokio::test]
 async fn a_silent_server_is_told_of_and_asked_once() {
-    let silence = || Step::Silence { gate: Some(Gate::new()), ending: Ending::Close };
+    let silence = || ScriptStep::Silence { gate: Some(StreamGate::new()), ending: BodyEnd::Close };
     let server = ModelServer::start([silence(), silence(), silence()]).await;
     let timeouts = Timeouts {
         silence: Duration::from_millis(50),
@@ -231,7 +233,7 @@ async fn what_is_no_character_becomes_a_replacement_character() {
 async fn a_reply_with_an_unreadable_event_is_asked_for_once_more() {
     let broken = || reply().with(replaced("🐦", "\""));
     for dialect in DIALECTS {
-        let server = ModelServer::start([broken(), Step::from(reply())]).await;
+        let server = ModelServer::start([broken(), ScriptStep::from(reply())]).await;
         let outcome = Talk::with(&server, dialect).ask().await;
         assert_eq!(outcome.retries()[0].error.kind, ProviderErrorKind::Decode, "{dialect:?}");
         assert_eq!(outcome.streamed_text(), "Grüße, 🐦!");
@@ -292,7 +294,7 @@ async fn send_only(ping: &'static str, listener: &TcpListener) -> Infallible {
 
 #[tokio::test]
 async fn dropping_the_stream_ends_the_request() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     let stalled = long_reply().with(Fault::StallAfter { events: 12, gate: gate.clone() });
     let server = ModelServer::start([stalled]).await;
     let mut talk = Talk::with(&server, DIALECTS[0]);
@@ -311,8 +313,9 @@ async fn dropping_the_stream_ends_the_request() {
 
 #[tokio::test]
 async fn a_server_that_never_closes_the_body_does_not_hold_up_the_reply() {
-    let gate = Gate::new();
-    let open = Reply::new().text("Hi").with(Fault::StallAfter { events: 100, gate: gate.clone() });
+    let gate = StreamGate::new();
+    let open =
+        ScriptedReply::new().text("Hi").with(Fault::StallAfter { events: 100, gate: gate.clone() });
     let server = ModelServer::start([open]).await;
     let reply = Talk::with(&server, DIALECTS[0]).ask().await.reply;
     assert!(reply.is_ok());

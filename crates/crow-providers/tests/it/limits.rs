@@ -13,17 +13,17 @@ use crow_core::{
     message::Block,
     model::{
         ModelEvent, ModelRef, ModelRequest, ModelStream, Models as _, Provider, ProviderError,
-        ProviderErrorKind, ResolvedModel, Wait,
+        ProviderErrorKind, RateLimitWait, ResolvedModel,
     },
     tool::ToolRegistry,
 };
 use crow_providers::{
-    ApiKey, Endpoint, HttpClient, HttpProvider, Limited, ProviderConfig, ProviderModels,
-    RateLimiter, RateLimits, RetryPolicy, Timeouts,
+    ApiKey, Endpoint, HttpClient, HttpProvider, ProviderConfig, ProviderModels,
+    RateLimitedProvider, RateLimiter, RateLimits, RetryPolicy, Timeouts,
 };
 use crow_runtime::{AgentRuntime, AgentSession, RuntimeConfig, SessionSpec};
 use crow_testkit::{
-    Dialect, ModelServer, Reply, Step, VendorError,
+    ModelServer, ScriptStep, ScriptedReply, VendorError, WireDialect,
     scripted::{Play, ScriptedModel, reply, text},
 };
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -33,7 +33,7 @@ use crate::support::{KEY, Talk, model};
 
 /// Returns the models of a provider as a file describes it.
 fn configured(server: &ModelServer, limits: &str) -> ProviderModels {
-    let base_url = server.base_url(Dialect::AnthropicMessages);
+    let base_url = server.base_url(WireDialect::AnthropicMessages);
     let file = format!(
         "[provider]\nname = 'work'\ntype = 'anthropic'\nbase_url = '{base_url}'\n\
          [auth]\napi_key = 'sk-test'\n[limits]\n{limits}"
@@ -64,24 +64,27 @@ async fn finish(stream: ModelStream) {
 }
 
 fn waiting(reason: &str, wait: Option<Duration>) -> ModelEvent {
-    ModelEvent::Waiting(Wait { reason: reason.to_owned(), wait })
+    ModelEvent::Waiting(RateLimitWait { reason: reason.to_owned(), wait })
 }
 
 /// A scripted model behind a limiter.
 fn scripted(
     plays: impl IntoIterator<Item = Play>,
     limiter: &RateLimiter,
-) -> (ScriptedModel, Limited) {
+) -> (ScriptedModel, RateLimitedProvider) {
     let script = ScriptedModel::new(plays);
     let provider: Arc<dyn Provider> = Arc::new(script.clone());
-    (script, Limited::new(provider, limiter.clone()))
+    (script, RateLimitedProvider::new(provider, limiter.clone()))
 }
 
 #[tokio::test]
 async fn what_one_request_is_asked_to_wait_holds_the_others_back() {
     let limited = VendorError::RateLimited { retry_after: Some(Duration::from_secs(1)) };
-    let script =
-        [Step::Error(limited), Reply::new().text("Hi").into(), Reply::new().text("Hi").into()];
+    let script = [
+        ScriptStep::Error(limited),
+        ScriptedReply::new().text("Hi").into(),
+        ScriptedReply::new().text("Hi").into(),
+    ];
     let server = ModelServer::start(script).await;
     let provider = provider(&configured(&server, "")).await;
     let mut first = Talk::of(&*provider, &model("claude-x"));
@@ -100,7 +103,7 @@ async fn what_one_request_is_asked_to_wait_holds_the_others_back() {
 
 #[tokio::test]
 async fn a_configured_provider_is_asked_by_as_many_at_once_as_its_file_says() {
-    let hi = || Step::from(Reply::new().text("Hi"));
+    let hi = || ScriptStep::from(ScriptedReply::new().text("Hi"));
     let server = ModelServer::start([hi(), hi(), hi()]).await;
     let provider = provider(&configured(&server, "concurrency = 1")).await;
     let mut talks = [0, 1, 2].map(|_| Talk::of(&*provider, &model("claude-x")));
@@ -120,12 +123,15 @@ async fn a_configured_provider_is_asked_by_as_many_at_once_as_its_file_says() {
 
 #[tokio::test]
 async fn a_retry_counts_as_a_request() {
-    let script = [Step::Error(VendorError::Overloaded), Step::from(Reply::new().text("Hi"))];
+    let script = [
+        ScriptStep::Error(VendorError::Overloaded),
+        ScriptStep::from(ScriptedReply::new().text("Hi")),
+    ];
     let server = ModelServer::start(script).await;
     let endpoint = Endpoint {
         provider: "tested".to_owned(),
         dialect: crow_providers::Dialect::AnthropicMessages,
-        base_url: server.base_url(Dialect::AnthropicMessages),
+        base_url: server.base_url(WireDialect::AnthropicMessages),
         key: ApiKey::new(KEY),
         headers: Vec::new(),
     };
@@ -133,14 +139,14 @@ async fn a_retry_counts_as_a_request() {
     let provider = HttpProvider::with_patience(endpoint, client, retry, Timeouts::default());
     let two = RateLimits { requests_per_minute: NonZeroU32::new(2), ..RateLimits::default() };
     let limiter = RateLimiter::new("tested", two);
-    let provider = Limited::new(Arc::new(provider.unwrap()), limiter.clone());
+    let provider = RateLimitedProvider::new(Arc::new(provider.unwrap()), limiter.clone());
     assert!(Talk::of(&provider, &model("test-model")).ask().await.reply.is_ok());
     assert!(limiter.acquire(0).now_or_never().is_none(), "both requests of the minute are gone");
 }
 
 #[tokio::test]
 async fn an_own_loop_shares_the_limits_of_a_configured_provider() {
-    let server = ModelServer::start([Step::from(Reply::new().text("Hi"))]).await;
+    let server = ModelServer::start([ScriptStep::from(ScriptedReply::new().text("Hi"))]).await;
     let models = configured(&server, "concurrency = 1");
     let own = models.limiter("work").unwrap().acquire(0).await;
     let provider = provider(&models).await;

@@ -11,7 +11,8 @@ use crow_providers::{
     ChatVariant, Dialect, HttpClient, ProviderConfig, ProviderModels, RetryPolicy, Timeouts,
 };
 use crow_testkit::{
-    ChatFlavour, ModelServer, RecordedRequest, Reply, ReplyUsage, ServerOptions, Step, Stop,
+    ChatFlavour, ModelServer, RecordedRequest, ReplyUsage, ScriptStep, ScriptedReply, ScriptedStop,
+    ServerOptions,
 };
 use serde_json::{Value, json};
 
@@ -130,13 +131,13 @@ fn check_chat(request: &RecordedRequest) {
     }
 }
 
-async fn server(script: Vec<Reply>, chat: ChatFlavour) -> ModelServer {
-    let script = script.into_iter().map(Step::from).collect::<Vec<_>>();
+async fn server(script: Vec<ScriptedReply>, chat: ChatFlavour) -> ModelServer {
+    let script = script.into_iter().map(ScriptStep::from).collect::<Vec<_>>();
     ModelServer::start_with(script, ServerOptions { chat, ..ServerOptions::default() }).await
 }
 
 fn talk(server: &ModelServer, variant: ChatVariant) -> Talk {
-    let base_url = server.base_url(crow_testkit::Dialect::OpenAiChat);
+    let base_url = server.base_url(crow_testkit::WireDialect::OpenAiChat);
     let dialect = Dialect::OpenAiChat(variant);
     Talk::at(&base_url, dialect, RetryPolicy::never(), Timeouts::default())
 }
@@ -153,7 +154,7 @@ fn thoughts(reply: &ModelReply) -> String {
 async fn every_speaker_of_chat_gets_its_reasoning_back_over_many_steps() {
     for (variant, flavour) in SPEAKERS {
         let call = |n: usize| {
-            Reply::new()
+            ScriptedReply::new()
                 .thinking(format!("First {n}."), format!("signature-a-{n}"))
                 .text("Now.")
                 .thinking(format!("Second {n}."), format!("signature-b-{n}"))
@@ -162,9 +163,9 @@ async fn every_speaker_of_chat_gets_its_reasoning_back_over_many_steps() {
         let script = vec![
             call(1),
             call(2).redacted("only-for-the-vendor").call("call_2b", "write_file", &json!({})),
-            Reply::new().thinking("Last.", "signature-c").text("Done."),
+            ScriptedReply::new().thinking("Last.", "signature-c").text("Done."),
             call(3),
-            Reply::new().text("Bye."),
+            ScriptedReply::new().text("Bye."),
         ];
         let server = server(script, flavour).await;
         let mut talk = talk(&server, variant);
@@ -198,11 +199,11 @@ async fn usage_names_what_was_cached_and_what_was_reasoning() {
         cache_write_1h_tokens: 0,
     };
     for (variant, flavour) in SPEAKERS {
-        let server = server(vec![Reply::new().text("Hi").with_usage(usage)], flavour).await;
+        let server = server(vec![ScriptedReply::new().text("Hi").with_usage(usage)], flavour).await;
         let reply = talk(&server, variant).step().await;
         assert_eq!(reply.usage, expected, "{flavour:?}");
     }
-    let server = ModelServer::start([Reply::new().text("Hi").with_usage(usage)]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("Hi").with_usage(usage)]).await;
     let reply = Talk::with(&server, DIALECTS[RESPONSES]).step().await;
     assert_eq!(reply.usage, expected);
 }
@@ -210,7 +211,7 @@ async fn usage_names_what_was_cached_and_what_was_reasoning() {
 #[tokio::test]
 async fn tools_stay_in_the_request_when_they_may_not_be_called() {
     for dialect in [DIALECTS[RESPONSES], DIALECTS[CHAT]] {
-        let server = ModelServer::start([Reply::new().text("Hi")]).await;
+        let server = ModelServer::start([ScriptedReply::new().text("Hi")]).await;
         let mut talk = Talk::with(&server, dialect);
         talk.tool_choice = ToolChoice::None;
         talk.step().await;
@@ -223,8 +224,8 @@ async fn tools_stay_in_the_request_when_they_may_not_be_called() {
 #[tokio::test]
 async fn a_response_that_fails_is_sent_again() {
     for dialect in [DIALECTS[RESPONSES], DIALECTS[CHAT]] {
-        let failing = Reply::new().text("Hal").with_stop(Stop::Failed);
-        let server = ModelServer::start([failing, Reply::new().text("Hello")]).await;
+        let failing = ScriptedReply::new().text("Hal").with_stop(ScriptedStop::Failed);
+        let server = ModelServer::start([failing, ScriptedReply::new().text("Hello")]).await;
         let outcome = Talk::with(&server, dialect).ask().await;
         assert_eq!(outcome.retries()[0].error.kind, ProviderErrorKind::Server);
         assert_eq!(outcome.streamed_text(), "Hello");
@@ -235,7 +236,7 @@ async fn a_response_that_fails_is_sent_again() {
 
 #[tokio::test]
 async fn the_session_is_the_key_of_the_providers_cache() {
-    let server = ModelServer::start([Reply::new(), Reply::new()]).await;
+    let server = ModelServer::start([ScriptedReply::new(), ScriptedReply::new()]).await;
     let mut chat = talk(&server, ChatVariant::OPENAI);
     chat.config.thinking = Some(Thinking::Low);
     chat.step().await;
@@ -247,8 +248,8 @@ async fn the_session_is_the_key_of_the_providers_cache() {
 
 #[tokio::test]
 async fn a_file_says_where_a_provider_is_asked_and_how() {
-    let server = ModelServer::start([Reply::new(), Reply::new()]).await;
-    let base_url = server.base_url(crow_testkit::Dialect::OpenAiChat);
+    let server = ModelServer::start([ScriptedReply::new(), ScriptedReply::new()]).await;
+    let base_url = server.base_url(crow_testkit::WireDialect::OpenAiChat);
     let file = format!(
         "[provider]\nname = 'work'\ntype = 'openai-chat'\nbase_url = '{base_url}/'\n\
          [auth]\napi_key = {{ env = 'WORK_KEY' }}\n[defaults]\nmodel = 'm'\nmax_tokens = 4096\n\

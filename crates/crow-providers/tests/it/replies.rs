@@ -6,7 +6,7 @@ use crow_core::{
     usage::TokenUsage,
 };
 use crow_providers::Dialect;
-use crow_testkit::{ModelServer, Reply, ReplyUsage, Stop};
+use crow_testkit::{ModelServer, ReplyUsage, ScriptedReply, ScriptedStop};
 use serde_json::json;
 
 use crate::support::{DIALECTS, Talk};
@@ -31,7 +31,7 @@ fn thoughts(reply: &ModelReply) -> String {
 async fn a_text_arrives_in_deltas_and_complete() {
     for dialect in DIALECTS {
         let said = "Grüße, 🐦! ".repeat(20);
-        let server = ModelServer::start([Reply::new().text(&said)]).await;
+        let server = ModelServer::start([ScriptedReply::new().text(&said)]).await;
         let outcome = Talk::with(&server, dialect).ask().await;
         assert_eq!(outcome.streamed_text(), said);
         let reply = outcome.reply.unwrap();
@@ -45,7 +45,7 @@ async fn a_text_arrives_in_deltas_and_complete() {
 #[tokio::test]
 async fn parallel_calls_keep_order_ids_and_arguments() {
     for dialect in DIALECTS {
-        let reply = Reply::new()
+        let reply = ScriptedReply::new()
             .text("I look.")
             .call("call_1", "read_file", &json!({"path": "ä", "n": [1, 2.5, null]}))
             .call("call_2", "write_file", &json!({}));
@@ -68,7 +68,7 @@ async fn parallel_calls_keep_order_ids_and_arguments() {
 
 #[tokio::test]
 async fn malformed_arguments_are_kept_as_they_came() {
-    let reply = Reply::new().raw_call("call_1", "read_file", "{\"path\": ");
+    let reply = ScriptedReply::new().raw_call("call_1", "read_file", "{\"path\": ");
     let server = ModelServer::start([reply]).await;
     let mut talk = Talk::with(&server, DIALECTS[0]);
     let reply = talk.ask().await.reply.unwrap();
@@ -81,9 +81,12 @@ async fn malformed_arguments_are_kept_as_they_came() {
 async fn a_call_without_an_id_gets_one() {
     for dialect in DIALECTS {
         let arguments = json!({"path": "a"});
-        let reply =
-            Reply::new().call("", "read_file", &arguments).call("", "read_file", &arguments);
-        let server = ModelServer::start([reply, Reply::new().text("Fine.")]).await;
+        let reply = ScriptedReply::new().call("", "read_file", &arguments).call(
+            "",
+            "read_file",
+            &arguments,
+        );
+        let server = ModelServer::start([reply, ScriptedReply::new().text("Fine.")]).await;
         let mut talk = Talk::with(&server, dialect);
         let reply = talk.step().await;
         let ids: Vec<_> = reply.calls().map(|call| call.id.as_str()).collect();
@@ -97,7 +100,7 @@ async fn a_call_without_an_id_gets_one() {
 async fn reasoning_comes_back_on_its_place_over_many_steps() {
     for dialect in DIALECTS {
         let call = |n: usize| {
-            Reply::new()
+            ScriptedReply::new()
                 .thinking(format!("First {n}."), format!("signature-a-{n}"))
                 .text("Now.")
                 .thinking(format!("Second {n}."), format!("signature-b-{n}"))
@@ -106,9 +109,9 @@ async fn reasoning_comes_back_on_its_place_over_many_steps() {
         let script = vec![
             call(1),
             call(2).redacted("only-for-the-vendor").call("call_2b", "write_file", &json!({})),
-            Reply::new().thinking("Last.", "signature-c").text("Done."),
+            ScriptedReply::new().thinking("Last.", "signature-c").text("Done."),
             call(3),
-            Reply::new().text("Bye."),
+            ScriptedReply::new().text("Bye."),
         ];
         let server = ModelServer::start(script).await;
         let mut talk = Talk::with(&server, dialect);
@@ -126,7 +129,7 @@ async fn reasoning_comes_back_on_its_place_over_many_steps() {
 async fn usage_counts_all_input_and_names_its_parts() {
     let usage =
         ReplyUsage { input: 10, output: 50, reasoning: 0, cache_read: 100, cache_write: 20 };
-    let server = ModelServer::start([Reply::new().text("Hi").with_usage(usage)]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("Hi").with_usage(usage)]).await;
     let reply = Talk::with(&server, DIALECTS[0]).ask().await.reply.unwrap();
     let expected = TokenUsage {
         input_tokens: 130,
@@ -140,7 +143,7 @@ async fn usage_counts_all_input_and_names_its_parts() {
 
     let usage =
         ReplyUsage { input: 10, output: 50, reasoning: 30, cache_read: 100, cache_write: 0 };
-    let server = ModelServer::start([Reply::new().text("Hi").with_usage(usage)]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("Hi").with_usage(usage)]).await;
     let reply = Talk::with(&server, DIALECTS[1]).ask().await.reply.unwrap();
     let expected = TokenUsage {
         input_tokens: 110,
@@ -157,12 +160,13 @@ async fn usage_counts_all_input_and_names_its_parts() {
 async fn the_reason_for_stopping_is_told() {
     for dialect in DIALECTS {
         for (stop, expected) in [
-            (Stop::EndTurn, StopReason::EndTurn),
-            (Stop::MaxTokens, StopReason::MaxTokens),
-            (Stop::Refusal, StopReason::Refusal),
-            (Stop::ContentFilter, StopReason::Refusal),
+            (ScriptedStop::EndTurn, StopReason::EndTurn),
+            (ScriptedStop::MaxTokens, StopReason::MaxTokens),
+            (ScriptedStop::Refusal, StopReason::Refusal),
+            (ScriptedStop::ContentFilter, StopReason::Refusal),
         ] {
-            let server = ModelServer::start([Reply::new().text("Hm").with_stop(stop)]).await;
+            let server =
+                ModelServer::start([ScriptedReply::new().text("Hm").with_stop(stop)]).await;
             let reply = Talk::with(&server, dialect).ask().await.reply.unwrap();
             assert_eq!(reply.stop, expected, "{dialect:?}");
         }
@@ -172,7 +176,8 @@ async fn the_reason_for_stopping_is_told() {
 #[tokio::test]
 async fn an_empty_reply_is_complete() {
     for dialect in DIALECTS {
-        let server = ModelServer::start([Reply::new(), Reply::new().text("Hi")]).await;
+        let server =
+            ModelServer::start([ScriptedReply::new(), ScriptedReply::new().text("Hi")]).await;
         let mut talk = Talk::with(&server, dialect);
         assert!(talk.step().await.blocks.is_empty());
         talk.step().await;
@@ -186,7 +191,7 @@ async fn tools_stay_in_the_request_when_they_may_not_be_called() {
         (DIALECTS[0], "/tool_choice/type", "none"),
         (DIALECTS[1], "/toolConfig/functionCallingConfig/mode", "NONE"),
     ] {
-        let server = ModelServer::start([Reply::new().text("Hi")]).await;
+        let server = ModelServer::start([ScriptedReply::new().text("Hi")]).await;
         let mut talk = Talk::with(&server, dialect);
         talk.tool_choice = ToolChoice::None;
         talk.step().await;
@@ -214,7 +219,7 @@ async fn a_call_of_any_tool_or_of_one_can_be_asked_for_in_every_format() {
     ];
     for (dialect, (pointer, any, one)) in DIALECTS.into_iter().zip(forms) {
         for (choice, expected) in [(ToolChoice::Any, any), (ToolChoice::Tool("read_file"), one)] {
-            let server = ModelServer::start([Reply::new().text("Hi")]).await;
+            let server = ModelServer::start([ScriptedReply::new().text("Hi")]).await;
             let mut talk = Talk::with(&server, dialect);
             talk.tool_choice = choice;
             talk.config.thinking = Some(Thinking::High);

@@ -3,7 +3,7 @@
 use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
 use crow_core::message::{Message, Origin, ToolCall};
-use crow_testkit::{ModelServer, RecordedRequest, Reply, Script};
+use crow_testkit::{ModelServer, RecordedRequest, Script, ScriptedReply};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
@@ -34,8 +34,9 @@ pub(crate) fn check_histories(
 ) {
     let dialect = DIALECTS[dialect];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let server = runtime
-        .block_on(ModelServer::start(Script::repeating(Reply::new().text("noted by the server"))));
+    let server = runtime.block_on(ModelServer::start(Script::repeating(
+        ScriptedReply::new().text("noted by the server"),
+    )));
     let origin = Origin {
         dialect: dialect.0.name().to_owned(),
         provider: "tested".to_owned(),

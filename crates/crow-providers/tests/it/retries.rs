@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crow_core::model::{ModelEvent, ModelRequest, ProviderErrorKind};
 use crow_providers::{RetryPolicy, Timeouts};
-use crow_testkit::{ModelServer, Reply, Step, VendorError, refused_base_url};
+use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, VendorError, refused_base_url};
 use futures_util::{StreamExt as _, future::join_all};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -17,7 +17,8 @@ use crate::support::{DIALECTS, Talk};
 async fn the_same_bytes_are_sent_again() {
     for dialect in DIALECTS {
         for error in [VendorError::Server, VendorError::Overloaded] {
-            let script = vec![Step::Error(error), Step::from(Reply::new().text("Hi"))];
+            let script =
+                vec![ScriptStep::Error(error), ScriptStep::from(ScriptedReply::new().text("Hi"))];
             let server = ModelServer::start(script).await;
             let outcome = Talk::with(&server, dialect).ask().await;
             assert!(outcome.reply.is_ok());
@@ -33,7 +34,8 @@ async fn the_provider_is_waited_for_as_long_as_it_asks() {
     let wait = Duration::from_secs(1);
     let waits = DIALECTS.map(async |dialect| {
         let limited = VendorError::RateLimited { retry_after: Some(wait) };
-        let script = vec![Step::Error(limited), Step::from(Reply::new().text("Hi"))];
+        let script =
+            vec![ScriptStep::Error(limited), ScriptStep::from(ScriptedReply::new().text("Hi"))];
         let server = ModelServer::start(script).await;
         let began = Instant::now();
         let outcome = Talk::with(&server, dialect).ask().await;
@@ -49,7 +51,7 @@ async fn the_provider_is_waited_for_as_long_as_it_asks() {
 async fn a_wait_that_is_too_long_is_reported_in_place_of_waited_for() {
     let wait = Duration::from_mins(10);
     let limited = VendorError::RateLimited { retry_after: Some(wait) };
-    let server = ModelServer::start([Step::Error(limited)]).await;
+    let server = ModelServer::start([ScriptStep::Error(limited)]).await;
     let error = Talk::with(&server, DIALECTS[0]).ask().await.error();
     assert_eq!((error.kind, error.retry_after), (ProviderErrorKind::RateLimited, Some(wait)));
     assert!(error.message.contains("it asks for a wait of 10 min, until 2"), "{error}");
@@ -58,7 +60,7 @@ async fn a_wait_that_is_too_long_is_reported_in_place_of_waited_for() {
 
 #[tokio::test]
 async fn attempts_are_bounded() {
-    let script: Vec<_> = (0..3).map(|_| Step::Error(VendorError::Overloaded)).collect();
+    let script: Vec<_> = (0..3).map(|_| ScriptStep::Error(VendorError::Overloaded)).collect();
     let server = ModelServer::start(script).await;
     let outcome = Talk::with(&server, DIALECTS[0]).ask().await;
     assert_eq!(outcome.retries().len(), 2);

@@ -10,7 +10,9 @@ use crow_providers::{
     ApiKey, ExtraHeader, HttpClient, KeyStore, Protocol, ProviderConfig, ProviderModels,
     RouteAddress, RouteChange, RouteError, RouteSummary, StoredKey,
 };
-use crow_testkit::{Dialect, ModelServer, RecordedRequest, Reply, Step, VendorError};
+use crow_testkit::{
+    ModelServer, RecordedRequest, ScriptStep, ScriptedReply, VendorError, WireDialect,
+};
 
 use crate::support::Talk;
 
@@ -19,7 +21,7 @@ const TOKEN: &str = "gateway-0123456789";
 
 /// The models of a provider whose file has a key and a header.
 fn models(server: &ModelServer) -> ProviderModels {
-    let base_url = server.base_url(Dialect::AnthropicMessages);
+    let base_url = server.base_url(WireDialect::AnthropicMessages);
     let file = format!(
         "[provider]\nname = 'work'\ntype = 'anthropic'\nbase_url = '{base_url}'\n\
          [auth]\napi_key = '{KEY}'\n[headers]\nx-file = 'of-the-file'\n\
@@ -53,7 +55,7 @@ fn change(protocol: Protocol, base_url: String) -> RouteChange {
 }
 
 fn to(server: &ModelServer) -> RouteChange {
-    change(Protocol::Anthropic, server.base_url(Dialect::AnthropicMessages))
+    change(Protocol::Anthropic, server.base_url(WireDialect::AnthropicMessages))
 }
 
 fn route(models: &ProviderModels) -> RouteSummary {
@@ -66,15 +68,19 @@ fn sent(request: &Arc<RecordedRequest>) -> String {
 
 #[tokio::test]
 async fn a_conversation_goes_on_where_its_provider_is_called_by_then() {
-    let first = ModelServer::start([Reply::new().text("One.")]).await;
-    let second = ModelServer::start([Reply::new().text("Two."), Reply::new().text("Three.")]).await;
+    let first = ModelServer::start([ScriptedReply::new().text("One.")]).await;
+    let second = ModelServer::start([
+        ScriptedReply::new().text("Two."),
+        ScriptedReply::new().text("Three."),
+    ])
+    .await;
     let models = models(&first);
     let mut talk = talk(&models).await;
     talk.step().await;
     models.set_route(to(&second)).unwrap();
     let reply = talk.step().await;
     talk.step().await;
-    assert_eq!(reply.origin.base_url, second.base_url(Dialect::AnthropicMessages));
+    assert_eq!(reply.origin.base_url, second.base_url(WireDialect::AnthropicMessages));
     let (first, second) = (first.finish().await.unwrap(), second.finish().await.unwrap());
     assert_eq!((first.len(), second.len()), (1, 2));
     assert!(second[0].body.to_string().contains("One."), "it is told what was said elsewhere");
@@ -82,8 +88,8 @@ async fn a_conversation_goes_on_where_its_provider_is_called_by_then() {
 
 #[tokio::test]
 async fn what_is_configured_is_not_sent_to_a_place_that_was_chosen() {
-    let first = ModelServer::start([Reply::new().text("One.")]).await;
-    let second = ModelServer::start([Reply::new().text("Two.")]).await;
+    let first = ModelServer::start([ScriptedReply::new().text("One.")]).await;
+    let second = ModelServer::start([ScriptedReply::new().text("Two.")]).await;
     let models = models(&first);
     let mut talk = talk(&models).await;
     talk.step().await;
@@ -101,7 +107,7 @@ async fn what_is_configured_is_not_sent_to_a_place_that_was_chosen() {
 
 #[tokio::test]
 async fn the_own_address_chosen_again_gets_no_key_either() {
-    let server = ModelServer::start([Reply::new().text("One.")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let models = models(&server);
     models.set_route(RouteChange { headers: Vec::new(), ..to(&server) }).unwrap();
     talk(&models).await.step().await;
@@ -111,7 +117,7 @@ async fn the_own_address_chosen_again_gets_no_key_either() {
 
 #[tokio::test]
 async fn a_choice_replaces_the_one_before_it() {
-    let server = ModelServer::start([Reply::new().text("One.")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let models = models(&server);
     models.set_route(to(&server)).unwrap();
     models.set_route(RouteChange { headers: Vec::new(), ..to(&server) }).unwrap();
@@ -124,25 +130,26 @@ async fn a_choice_replaces_the_one_before_it() {
 async fn another_protocol_is_spoken_in_the_middle_of_a_conversation() {
     let call = serde_json::json!({ "path": "a" });
     let first =
-        ModelServer::start([Reply::new().text("One.").call("c1", "read_file", &call)]).await;
-    let second = ModelServer::start([Reply::new().text("Two.")]).await;
+        ModelServer::start([ScriptedReply::new().text("One.").call("c1", "read_file", &call)])
+            .await;
+    let second = ModelServer::start([ScriptedReply::new().text("Two.")]).await;
     let models = models(&first);
     let mut talk = talk(&models).await;
     talk.step().await;
-    let base_url = second.base_url(Dialect::OpenAiChat);
+    let base_url = second.base_url(WireDialect::OpenAiChat);
     models.set_route(change(Protocol::OpenAi, base_url.clone())).unwrap();
     let reply = talk.step().await;
     assert_eq!(reply.origin.dialect, "openai-chat");
     let current = RouteAddress { protocol: Protocol::OpenAi, base_url };
     assert_eq!(route(&models).current, Some(current));
     let requests = second.finish().await.unwrap();
-    assert_eq!(requests[0].dialect, Dialect::OpenAiChat);
+    assert_eq!(requests[0].dialect, WireDialect::OpenAiChat);
     first.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn nothing_is_asked_of_a_disabled_provider_until_it_is_set_again() {
-    let server = ModelServer::start([Reply::new().text("One.")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let models = models(&server);
     let mut talk = talk(&models).await;
     models.disable("work");
@@ -160,7 +167,7 @@ async fn nothing_is_asked_of_a_disabled_provider_until_it_is_set_again() {
 #[tokio::test]
 async fn a_server_that_says_a_header_again_is_not_quoted() {
     let fault = VendorError::InvalidRequest(format!("{TOKEN} of tenant-seven"));
-    let server = ModelServer::start([Step::Error(fault)]).await;
+    let server = ModelServer::start([ScriptStep::Error(fault)]).await;
     let models = models(&server);
     models.set_route(to(&server)).unwrap();
     let error = talk(&models).await.ask().await.error();
@@ -196,7 +203,7 @@ async fn the_default_is_a_model_that_can_be_asked() {
 
 #[tokio::test]
 async fn what_cannot_be_chosen_changes_nothing() {
-    let server = ModelServer::start([] as [Reply; 0]).await;
+    let server = ModelServer::start([] as [ScriptedReply; 0]).await;
     let models = models(&server);
     let before = models.routes();
     assert!(before.iter().all(|route| route.provider != "replay"), "a recording is nowhere");
@@ -217,7 +224,7 @@ async fn what_cannot_be_chosen_changes_nothing() {
 
 #[tokio::test]
 async fn a_place_is_shown_without_what_is_secret_in_it() {
-    let server = ModelServer::start([] as [Reply; 0]).await;
+    let server = ModelServer::start([] as [ScriptedReply; 0]).await;
     let models = models(&server);
     let url = "https://ann:pass-word@gateway.test/v1?key=query-secret".to_owned();
     models.set_route(change(Protocol::Anthropic, url)).unwrap();
@@ -237,7 +244,7 @@ struct OneKey(Mutex<Option<StoredKey>>);
 
 impl OneKey {
     fn put(&self, key: &str, server: &ModelServer) {
-        let base_url = server.base_url(Dialect::AnthropicMessages);
+        let base_url = server.base_url(WireDialect::AnthropicMessages);
         let origin = base_url.trim_end_matches('/').to_owned();
         *self.0.lock().unwrap() = Some(StoredKey { key: ApiKey::new(key).unwrap(), origin });
     }
@@ -251,7 +258,7 @@ impl KeyStore for OneKey {
 
 /// The models of a provider that needs a key which is kept.
 fn models_with(server: &ModelServer, keys: &Arc<OneKey>) -> ProviderModels {
-    let base_url = server.base_url(Dialect::AnthropicMessages);
+    let base_url = server.base_url(WireDialect::AnthropicMessages);
     let file = format!(
         "[provider]\nname = 'work'\ntype = 'anthropic'\nbase_url = '{base_url}'\n\
          [auth.api_key]\nenv = 'WORK_KEY'\n\
@@ -264,7 +271,9 @@ fn models_with(server: &ModelServer, keys: &Arc<OneKey>) -> ProviderModels {
 
 #[tokio::test]
 async fn a_key_that_is_kept_no_more_is_sent_no_more_by_an_open_conversation() {
-    let server = ModelServer::start([Reply::new().text("One."), Reply::new().text("Two.")]).await;
+    let server =
+        ModelServer::start([ScriptedReply::new().text("One."), ScriptedReply::new().text("Two.")])
+            .await;
     let keys = Arc::<OneKey>::default();
     keys.put("sk-first-0123456789", &server);
     let models = models_with(&server, &keys);

@@ -20,11 +20,11 @@ use futures_util::StreamExt as _;
 use serde_json::json;
 
 /// The dialects of this crate beside what the test kit calls them.
-pub(crate) const DIALECTS: [(Dialect, crow_testkit::Dialect); 4] = [
-    (Dialect::AnthropicMessages, crow_testkit::Dialect::AnthropicMessages),
-    (Dialect::Gemini, crow_testkit::Dialect::Gemini),
-    (Dialect::OpenAiResponses, crow_testkit::Dialect::OpenAiResponses),
-    (Dialect::OpenAiChat(ChatVariant::COMPATIBLE), crow_testkit::Dialect::OpenAiChat),
+pub(crate) const DIALECTS: [(Dialect, crow_testkit::WireDialect); 4] = [
+    (Dialect::AnthropicMessages, crow_testkit::WireDialect::AnthropicMessages),
+    (Dialect::Gemini, crow_testkit::WireDialect::Gemini),
+    (Dialect::OpenAiResponses, crow_testkit::WireDialect::OpenAiResponses),
+    (Dialect::OpenAiChat(ChatVariant::COMPATIBLE), crow_testkit::WireDialect::OpenAiChat),
 ];
 
 pub(crate) const KEY: &str = "sk-test-very-secret-key";
@@ -49,7 +49,10 @@ pub(crate) struct Outcome {
 
 impl Talk {
     /// Retries without waiting, and waits for a server for two seconds.
-    pub(crate) fn with(server: &ModelServer, dialect: (Dialect, crow_testkit::Dialect)) -> Self {
+    pub(crate) fn with(
+        server: &ModelServer,
+        dialect: (Dialect, crow_testkit::WireDialect),
+    ) -> Self {
         let patience = Duration::from_secs(2);
         let timeouts = Timeouts { silence: patience, ..Timeouts::default() };
         Self::at(&server.base_url(dialect.1), dialect.0, RetryPolicy::without_waits(3), timeouts)

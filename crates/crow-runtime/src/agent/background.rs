@@ -27,17 +27,17 @@ pub(super) struct Background {
     /// The number of the last one of earlier processes.
     earlier: u64,
     clock: Arc<dyn Clock>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<BackgroundChildren>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct BackgroundChildren {
     last: u64,
-    children: Vec<Entry>,
+    children: Vec<BackgroundEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct BackgroundEntry {
     child: watch::Sender<BackgroundChild>,
     token: CancellationToken,
     since: Duration,
@@ -46,7 +46,7 @@ struct Entry {
 
 /// Says how one ended, whatever way that is.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct BackgroundEndGuard {
     background: Background,
     id: TaskId,
     is_told: bool,
@@ -55,7 +55,7 @@ pub(super) struct Ending {
 impl Background {
     /// Starts to count after the number of the last one that the history knows.
     pub(super) fn new(session: &CancellationToken, clock: Arc<dyn Clock>, last: u64) -> Self {
-        let known = Known { last, children: Vec::new() };
+        let known = BackgroundChildren { last, children: Vec::new() };
         Self {
             token: session.child_token(),
             earlier: last,
@@ -73,7 +73,7 @@ impl Background {
         task_number(id).is_some_and(|number| number <= self.earlier)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, BackgroundChildren> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,7 +84,7 @@ impl Background {
         token: CancellationToken,
     ) -> Result<TaskId, ChildError> {
         let mut known = self.known();
-        let is_open = |entry: &&Entry| entry.child.borrow().is_running();
+        let is_open = |entry: &&BackgroundEntry| entry.child.borrow().is_running();
         if known.children.iter().filter(is_open).count() >= MOST_OPEN {
             let reason = format!("{MOST_OPEN} tasks are not through yet");
             return Err(ChildError::Refused { reason });
@@ -100,13 +100,13 @@ impl Background {
         };
         let child = watch::Sender::new(child);
         let since = self.clock.monotonic();
-        known.children.push(Entry { child, token, since, is_read: false });
+        known.children.push(BackgroundEntry { child, token, since, is_read: false });
         Ok(id)
     }
 
     /// Returns what says how one ended.
-    pub(super) fn ending(&self, id: TaskId) -> Ending {
-        Ending { background: self.clone(), id, is_told: false }
+    pub(super) fn ending(&self, id: TaskId) -> BackgroundEndGuard {
+        BackgroundEndGuard { background: self.clone(), id, is_told: false }
     }
 
     fn set(&self, id: &TaskId, state: BackgroundState) {
@@ -119,7 +119,7 @@ impl Background {
             });
         }
         // Those that were read go first: the model is told of the others yet.
-        let has_ended = |entry: &Entry| !entry.child.borrow().is_running();
+        let has_ended = |entry: &BackgroundEntry| !entry.child.borrow().is_running();
         if known.children.iter().filter(|entry| has_ended(entry)).count() > REMEMBERED {
             let read = known.children.iter().position(|entry| entry.is_read && has_ended(entry));
             let oldest = read.or_else(|| known.children.iter().position(has_ended));
@@ -191,7 +191,7 @@ impl Background {
     }
 }
 
-impl Ending {
+impl BackgroundEndGuard {
     /// Says how it ended.
     pub(super) fn with(mut self, end: Result<ChildOutcome, ChildError>) {
         self.is_told = true;
@@ -200,7 +200,7 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
+impl Drop for BackgroundEndGuard {
     fn drop(&mut self) {
         if !self.is_told {
             let reason = "it broke down".to_owned();

@@ -19,17 +19,17 @@ use crow_core::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    AgentEnd, AgentError, AgentHandle, AgentInternals, ChildSpec, Reach,
+    AgentAccess, AgentEnd, AgentError, AgentHandle, AgentInternals, ChildSpec,
     background::Background,
-    children::{Parent, end_of},
-    internals::Parts,
-    launch::{Launch, Place},
-    runtime::Inner,
-    shared::Shared,
+    children::{ParentLink, end_of},
+    internals::InternalsParts,
+    launch::{AgentLaunch, AgentPlacement},
+    runtime::RuntimeInner,
+    shared::AgentShared,
     subagents::last_task,
-    waits::{Waiting, Waits},
+    waits::{SubagentWaiter, SubagentWaits},
 };
-use crate::{AgentSession, RuntimeConfig, SessionSpec, tree::Seat};
+use crate::{AgentSession, RuntimeConfig, SessionSpec, tree::AgentSlot};
 
 /// A child gets one of so many parts of what is left of its parent's budget.
 const PARTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);
@@ -45,7 +45,7 @@ pub struct ChildRun {
     /// The model that it asks.
     pub model: ResolvedModel,
     /// Whether it may change anything.
-    pub reach: Reach,
+    pub reach: AgentAccess,
     /// What it does. It knows its task.
     pub agent: AgentFn,
 }
@@ -68,18 +68,18 @@ pub trait ChildFactory: Send + Sync + fmt::Debug {
 /// Starts agents below another one. Holds nothing that keeps that one's session open.
 #[derive(Debug, Clone)]
 pub(super) struct ChildAgents {
-    runtime: Weak<Inner>,
+    runtime: Weak<RuntimeInner>,
     config: Arc<RuntimeConfig>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<AgentShared>,
     tasks: TaskTracker,
     factory: Arc<Mutex<Option<Arc<dyn ChildFactory>>>>,
-    waits: Waits,
+    waits: SubagentWaits,
     pub(super) background: Background,
 }
 
 impl ChildAgents {
-    pub(super) fn new(parent: &Parts) -> Self {
-        let Parts { runtime, config, shared, tasks, history, .. } = parent;
+    pub(super) fn new(parent: &InternalsParts) -> Self {
+        let InternalsParts { runtime, config, shared, tasks, history, .. } = parent;
         let clock = Arc::clone(&config.clock);
         let background = Background::new(&shared.session_token, clock, last_task(history));
         Self {
@@ -88,7 +88,7 @@ impl ChildAgents {
             shared: Arc::clone(shared),
             tasks: tasks.clone(),
             factory: Arc::default(),
-            waits: Waits::default(),
+            waits: SubagentWaits::default(),
             background,
         }
     }
@@ -119,7 +119,7 @@ impl ChildAgents {
         &self,
         spec: ChildSpec,
         owner: &CancellationToken,
-        seat: Seat,
+        seat: AgentSlot,
         agent: F,
     ) -> Result<AgentHandle, AgentError>
     where
@@ -128,7 +128,7 @@ impl ChildAgents {
     {
         let (inner, session) = self.session(&spec).await?;
         let parent_agent = self.shared.metadata().agent_type.clone();
-        let parent = Parent {
+        let parent = ParentLink {
             recorder: self.shared.recorder.clone(),
             agent: parent_agent.clone(),
             child: spec.agent.clone(),
@@ -136,7 +136,8 @@ impl ChildAgents {
             session_token: self.shared.session_token.clone(),
         };
         let child_id = session.id().clone();
-        let (launch, handle) = Launch::new(&inner, session, self.place(None, owner, spec.reach));
+        let (launch, handle) =
+            AgentLaunch::new(&inner, session, self.place(None, owner, spec.reach));
         let started = AgentEvent::SubagentStart {
             parent: parent_agent,
             subagent: spec.agent,
@@ -154,7 +155,7 @@ impl ChildAgents {
     pub(super) async fn session(
         &self,
         spec: &ChildSpec,
-    ) -> Result<(Arc<Inner>, AgentSession), AgentError> {
+    ) -> Result<(Arc<RuntimeInner>, AgentSession), AgentError> {
         let inner = self.runtime.upgrade().ok_or(AgentError::RuntimeGone)?;
         let info = &spec.model.info;
         let id = SessionId::new(self.config.ids.next_id());
@@ -202,7 +203,7 @@ impl ChildAgents {
         &self,
         spec: &ChildSpec,
         earlier: &[SessionId],
-    ) -> Result<Option<(Arc<Inner>, AgentSession)>, AgentError> {
+    ) -> Result<Option<(Arc<RuntimeInner>, AgentSession)>, AgentError> {
         let inner = self.runtime.upgrade().ok_or(AgentError::RuntimeGone)?;
         if earlier.is_empty() {
             return Ok(None);
@@ -252,17 +253,17 @@ impl ChildAgents {
     /// Returns where a child stands.
     pub(super) fn place(
         &self,
-        driver: Option<Arc<Shared>>,
+        driver: Option<Arc<AgentShared>>,
         owner: &CancellationToken,
-        reach: Reach,
-    ) -> Place {
+        reach: AgentAccess,
+    ) -> AgentPlacement {
         let shared = &self.shared;
         let (spawned, budget) = if driver.is_some() {
             (shared.spawned, None)
         } else {
             (shared.spawned + 1, Some(shared.budget().share(PARTS, self.now())))
         };
-        Place {
+        AgentPlacement {
             tree: Arc::clone(&shared.tree),
             depth: shared.depth + 1,
             spawned,
@@ -291,7 +292,7 @@ impl ChildAgents {
     }
 
     /// Waits for a place. Only agents that were not spawned themselves wait: what they wait for ends without them.
-    async fn seat(&self, task: &ChildTask) -> Result<Seat, ChildError> {
+    async fn seat(&self, task: &ChildTask) -> Result<AgentSlot, ChildError> {
         if let Some(seat) = self.shared.tree.begin_child() {
             return Ok(seat);
         }
@@ -310,7 +311,7 @@ impl ChildAgents {
         task: ChildTask,
         run: ChildRun,
         cancel: &CancellationToken,
-        waiting: Waiting,
+        waiting: SubagentWaiter,
     ) -> Result<ChildOutcome, ChildError> {
         let seat = cancel.run_until_cancelled(self.seat(&task)).await;
         let seat = seat.unwrap_or(Err(ChildError::Cancelled))?;
@@ -326,8 +327,8 @@ impl ChildAgents {
         let spawned = self.spawn(spec, cancel, seat, agent).await;
         let child = spawned.map_err(|error| ChildError::Failed { reason: error.to_string() })?;
         let end = match waiting {
-            Waiting::Call => self.waits.wait(self, &child, end_of(&child, cancel)).await,
-            Waiting::Nobody => end_of(&child, cancel).await,
+            SubagentWaiter::Call => self.waits.wait(self, &child, end_of(&child, cancel)).await,
+            SubagentWaiter::Nobody => end_of(&child, cancel).await,
         };
         Ok(outcome(end.as_ref(), cancel))
     }
@@ -342,7 +343,7 @@ impl Children for ChildAgents {
     ) -> Result<ChildOutcome, ChildError> {
         let made = cancellation.run_until_cancelled(self.make(&task)).await;
         let run = made.unwrap_or(Err(ChildError::Cancelled))?;
-        self.run_made(task, run, &cancellation, Waiting::Call).await
+        self.run_made(task, run, &cancellation, SubagentWaiter::Call).await
     }
 
     async fn start(&self, task: ChildTask) -> Result<TaskId, ChildError> {
@@ -354,7 +355,7 @@ impl Children for ChildAgents {
         let end = id.clone();
         self.tasks.spawn(async move {
             let ending = own.background.ending(end);
-            ending.with(own.run_made(task, run, &token, Waiting::Nobody).await);
+            ending.with(own.run_made(task, run, &token, SubagentWaiter::Nobody).await);
         });
         Ok(id)
     }

@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     AgentEnd, AgentError, AgentHandle, AgentInternals,
-    launch::Launch,
-    runtime::{ABORT_GRACE, Inner},
-    shared::Shared,
+    launch::AgentLaunch,
+    runtime::{ABORT_GRACE, RuntimeInner},
+    shared::AgentShared,
 };
-use crate::{AgentSession, events::Recorder, tree::Seat};
+use crate::{AgentSession, events::Recorder, tree::AgentSlot};
 
 /// How long a child may take to end by itself once it was cancelled.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);
@@ -39,12 +39,12 @@ pub struct ChildSpec {
     /// The call that asks for it, if a call does.
     pub call_id: Option<CallId>,
     /// Whether it may change anything.
-    pub reach: Reach,
+    pub reach: AgentAccess,
 }
 
 /// How far an agent may go. A child never goes further than its parent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Reach {
+pub enum AgentAccess {
     /// As far as the policy permits.
     #[default]
     Policy,
@@ -53,17 +53,17 @@ pub enum Reach {
 }
 
 /// Where the end of a child is told.
-pub(super) struct Parent {
+pub(super) struct ParentLink {
     pub(super) recorder: Weak<Recorder>,
     pub(super) agent: String,
     pub(super) child: String,
-    pub(super) seat: Seat,
+    pub(super) seat: AgentSlot,
     /// Cancelled when the parent is shut down: its children are too, whatever owns them.
     pub(super) session_token: CancellationToken,
 }
 
-impl Parent {
-    pub(super) async fn on_child_end(self, child: &Shared, end: &AgentEnd) {
+impl ParentLink {
+    pub(super) async fn on_child_end(self, child: &AgentShared, end: &AgentEnd) {
         let Some(recorder) = self.recorder.upgrade() else { return };
         let result = match &end.result {
             Ok(()) => end.answer().to_owned(),
@@ -104,10 +104,10 @@ impl AgentInternals {
         Ok(Some(child))
     }
 
-    fn drive(&self, inner: &Arc<Inner>, session: AgentSession, reach: Reach) -> Self {
+    fn drive(&self, inner: &Arc<RuntimeInner>, session: AgentSession, reach: AgentAccess) -> Self {
         let driver = Some(Arc::clone(&self.shared));
         let place = self.children.place(driver, &self.shared.session_token, reach);
-        let (launch, _) = Launch::new(inner, session, place);
+        let (launch, _) = AgentLaunch::new(inner, session, place);
         if let Some(factory) = self.children.factory() {
             launch.internals.offer_children(factory);
         }
@@ -150,7 +150,7 @@ impl AgentInternals {
     }
 }
 
-impl Reach {
+impl AgentAccess {
     /// Returns the shorter of both.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -161,7 +161,7 @@ impl Reach {
 }
 
 /// Ends the children of an agent whose function is over.
-pub(super) async fn end_children(shared: &Shared) {
+pub(super) async fn end_children(shared: &AgentShared) {
     // They stay known meanwhile: a shutdown whose deadline passes says which of them it aborts.
     let children = shared.children().clone();
     join_all(children.iter().map(end_in_time)).await;

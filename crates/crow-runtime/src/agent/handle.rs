@@ -17,7 +17,7 @@ use crow_core::{
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::{HandleError, InputMessage, shared::Shared};
+use super::{HandleError, InputMessage, shared::AgentShared};
 use crate::{
     AnswerError, Damage, EventStream, Observer, OpenedWith, RuntimeConfig, Sandbox, SessionError,
     SessionMetadata, SnapshotStore, SnapshotStoreError, UndoError, UndoJournal,
@@ -59,7 +59,7 @@ impl AgentEnd {
 /// Drives an agent. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct AgentHandle {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<AgentShared>,
     pub(super) input: mpsc::Sender<InputMessage>,
     pub(super) config: Arc<RuntimeConfig>,
     pub(super) leases: Arc<Leases>,
@@ -399,7 +399,7 @@ impl AgentHandle {
 /// A handle that keeps nothing alive: an agent that nobody can reach any more ends.
 #[derive(Debug)]
 pub(super) struct WeakHandle {
-    shared: Arc<Shared>,
+    shared: Arc<AgentShared>,
     input: mpsc::WeakSender<InputMessage>,
     config: Arc<RuntimeConfig>,
     leases: Arc<Leases>,
@@ -415,7 +415,7 @@ impl WeakHandle {
         }
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<AgentShared> {
         &self.shared
     }
 

@@ -28,8 +28,8 @@ use super::{
     child_agents::ChildAgents,
     jobs::last_job,
     questions::{AgentQuestions, ToRecord},
-    runtime::Inner,
-    shared::Shared,
+    runtime::RuntimeInner,
+    shared::AgentShared,
     user_processes::UserProcesses,
 };
 use crate::{
@@ -43,7 +43,7 @@ use crow_sandbox::AgentJobs;
 /// What an agent function works with: its inbox, its history, its event stream, models and tools.
 pub struct AgentInternals {
     pub(crate) config: Arc<RuntimeConfig>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<AgentShared>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) context: Arc<AgentContext>,
     /// Runs the processes of its calls, too.
@@ -71,10 +71,10 @@ pub struct AgentInternals {
 }
 
 /// What internals are made of.
-pub(super) struct Parts {
-    pub runtime: Weak<Inner>,
+pub(super) struct InternalsParts {
+    pub runtime: Weak<RuntimeInner>,
     pub config: Arc<RuntimeConfig>,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<AgentShared>,
     pub recorder: Arc<Recorder>,
     pub history: History,
     pub abilities: Abilities,
@@ -94,7 +94,7 @@ pub struct RunGuard {
 }
 
 /// Adds the temporary folder of the session's commands to the places that its tools may use, and returns all of them.
-fn with_temp(shared: &Shared, temp: Option<&Path>) -> Arc<SandboxPlaces> {
+fn with_temp(shared: &AgentShared, temp: Option<&Path>) -> Arc<SandboxPlaces> {
     shared.tree.change_policy(|policy| {
         let writable = temp.map(Path::to_path_buf).into_iter().collect();
         policy.add_places(SandboxPlaces { writable, ..SandboxPlaces::default() });
@@ -102,7 +102,7 @@ fn with_temp(shared: &Shared, temp: Option<&Path>) -> Arc<SandboxPlaces> {
     })
 }
 
-fn process_runner(parts: &Parts) -> ProcessRunner {
+fn process_runner(parts: &InternalsParts) -> ProcessRunner {
     let runner = ProcessRunner::new(parts.config.child_env.clone());
     match &parts.shared.tree.sandbox {
         Some(sandbox) => runner.in_sandbox(Arc::clone(sandbox)),
@@ -111,7 +111,7 @@ fn process_runner(parts: &Parts) -> ProcessRunner {
 }
 
 impl AgentInternals {
-    pub(super) fn new(parts: Parts) -> Self {
+    pub(super) fn new(parts: InternalsParts) -> Self {
         let metadata = parts.shared.metadata().clone();
         let crow = metadata.crow();
         let scratch = parts.config.store.scratch(&metadata.session_id);

@@ -14,7 +14,7 @@ use crow_core::{
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
-use super::{AgentError, AgentInternals, shared::Shared};
+use super::{AgentError, AgentInternals, shared::AgentShared};
 use crate::{
     ChangedCall, SnapshotStoreError, SnapshotStores, UndoError, UndoJournal,
     changes::{Leases, WatchedJob},
@@ -53,7 +53,7 @@ impl JobLook {
     }
 
     /// Looks once more when the jobs of an agent have ended with it, and forgets them.
-    pub(super) async fn last(self, shared: &Shared, recorder: &Recorder) {
+    pub(super) async fn last(self, shared: &AgentShared, recorder: &Recorder) {
         let watch = self.stores.watch_of(&self.workspace);
         let looked = self.look().await;
         watch.forget(&shared.id);
@@ -70,7 +70,7 @@ impl JobLook {
 }
 
 /// Tells the user what was found when the jobs of an agent ended with it.
-pub(super) async fn tell_last_moved_files(shared: &Shared, recorder: &Recorder) {
+pub(super) async fn tell_last_moved_files(shared: &AgentShared, recorder: &Recorder) {
     let Some(sandbox) = &shared.tree.sandbox else { return };
     for moved in sandbox.take_untold() {
         let text = describe_moved(&while_ran(&moved.during), &moved);

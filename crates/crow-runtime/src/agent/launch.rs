@@ -15,58 +15,66 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AgentEnd, AgentError, AgentHandle, AgentInternals, Reach,
-    children::{Parent, end_children},
+    AgentAccess, AgentEnd, AgentError, AgentHandle, AgentInternals,
+    children::{ParentLink, end_children},
     handle::{INPUT_QUEUE, WeakHandle},
-    internals::Parts,
+    internals::InternalsParts,
     jobs::tell_last_moved_files,
     panic::panic_message,
-    runtime::Inner,
-    shared::{self, Outcome, Shared},
+    runtime::RuntimeInner,
+    shared::{self, AgentOutcome, AgentShared},
 };
-use crate::{AgentSession, events::Recorder, tree::Tree};
+use crate::{AgentSession, events::Recorder, tree::AgentTree};
 
 /// Where an agent stands among the others.
-pub(super) struct Place {
-    pub tree: Arc<Tree>,
+pub(super) struct AgentPlacement {
+    pub tree: Arc<AgentTree>,
     /// How many agents stand above it.
     pub depth: usize,
     /// How many of them, itself included, were spawned by another one.
     pub spawned: usize,
     /// How far it may go.
-    pub reach: Reach,
+    pub reach: AgentAccess,
     /// What it may use, if that is not its driver's.
     pub budget: Option<Budget>,
     /// The agent whose function drives it, if it gets no task of its own.
-    pub driver: Option<Arc<Shared>>,
+    pub driver: Option<Arc<AgentShared>>,
     pub session_token: CancellationToken,
     pub abort_token: CancellationToken,
 }
 
 /// An agent that is about to run.
-pub(super) struct Launch {
-    runtime: Weak<Inner>,
+pub(super) struct AgentLaunch {
+    runtime: Weak<RuntimeInner>,
     tasks: tokio_util::task::TaskTracker,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<AgentShared>,
     recorder: Arc<Recorder>,
     pub(super) internals: AgentInternals,
 }
 
-impl Launch {
+impl AgentLaunch {
     /// Puts an agent and its handle together. Nobody knows of it yet.
     pub(super) fn new(
-        inner: &Arc<Inner>,
+        inner: &Arc<RuntimeInner>,
         session: AgentSession,
-        place: Place,
+        place: AgentPlacement,
     ) -> (Self, AgentHandle) {
-        let Place { tree, depth, spawned, reach, budget, driver, session_token, abort_token } =
-            place;
+        let AgentPlacement {
+            tree,
+            depth,
+            spawned,
+            reach,
+            budget,
+            driver,
+            session_token,
+            abort_token,
+        } = place;
         let config = &inner.config;
         let (torn_bytes, damage) = (session.torn_bytes(), session.damage().clone());
         let (input, input_rx) = mpsc::channel(INPUT_QUEUE);
         let recorder =
             Arc::new(Recorder::new(&session.metadata, Arc::clone(&tree), config, session.log));
-        let shared = Arc::new(Shared::new(shared::Parts {
+        let shared = Arc::new(AgentShared::new(shared::SharedParts {
             metadata: session.metadata,
             torn_bytes,
             damage,
@@ -87,7 +95,7 @@ impl Launch {
             config: Arc::clone(config),
             leases: Arc::clone(&inner.leases),
         };
-        let internals = AgentInternals::new(Parts {
+        let internals = AgentInternals::new(InternalsParts {
             runtime: Arc::downgrade(inner),
             config: Arc::clone(config),
             shared: Arc::clone(&shared),
@@ -104,7 +112,7 @@ impl Launch {
     }
 
     /// Makes the agent known and starts its task, which owns all that the agent is.
-    pub(super) fn start<F, Fut>(self, handle: &AgentHandle, parent: Option<Parent>, agent: F)
+    pub(super) fn start<F, Fut>(self, handle: &AgentHandle, parent: Option<ParentLink>, agent: F)
     where
         F: FnOnce(AgentInternals) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), AgentError>> + Send + 'static,
@@ -117,7 +125,7 @@ impl Launch {
             inner.agents().insert(shared.id.clone(), WeakHandle::new(handle));
         }
         let is_child = parent.is_some();
-        let ending = Ending { runtime, shared: Arc::clone(&shared), is_child, end: None };
+        let ending = AgentEndGuard { runtime, shared: Arc::clone(&shared), is_child, end: None };
         tasks.spawn(async move {
             // Dropped last, whatever happens to the rest: the session is free before its end is told.
             let (mut ending, recorder) = (ending, recorder);
@@ -155,14 +163,14 @@ impl Launch {
 
 /// Lets go of an agent when its task is over, in whatever way: it is not known any more, and whoever waits for its end
 /// learns of it.
-struct Ending {
-    runtime: Weak<Inner>,
-    shared: Arc<Shared>,
+struct AgentEndGuard {
+    runtime: Weak<RuntimeInner>,
+    shared: Arc<AgentShared>,
     is_child: bool,
     end: Option<Arc<AgentEnd>>,
 }
 
-impl Drop for Ending {
+impl Drop for AgentEndGuard {
     fn drop(&mut self) {
         let Self { runtime, shared, is_child, end } = self;
         let end = end.take();
@@ -190,7 +198,7 @@ impl Drop for Ending {
 
 /// Runs the agent function until it returns or is aborted; a panic in it becomes an error, also one in what an abort drops.
 async fn run_caught(
-    shared: &Shared,
+    shared: &AgentShared,
     agent: impl Future<Output = Result<(), AgentError>>,
 ) -> Result<(), AgentError> {
     let work = async { shared.abort_token.run_until_cancelled(agent).await };
@@ -202,7 +210,7 @@ async fn run_caught(
 
 /// Lets a child work, and shuts it down with its parent, whatever owns it.
 async fn with_parent(
-    shared: &Shared,
+    shared: &AgentShared,
     parent: &CancellationToken,
     work: impl Future<Output = Result<(), AgentError>>,
 ) -> Result<(), AgentError> {
@@ -217,7 +225,7 @@ async fn with_parent(
 
 /// Says how it ended: in the log, in the stream and in the state. The session is free afterwards.
 async fn seal(
-    shared: &Shared,
+    shared: &AgentShared,
     recorder: Arc<Recorder>,
     result: Result<(), AgentError>,
 ) -> AgentEnd {
@@ -243,12 +251,12 @@ async fn seal(
 }
 
 impl AgentEnd {
-    fn new(shared: &Shared, result: Result<(), String>) -> Self {
-        let Outcome { text, files_modified, usage, run, .. } = shared.outcome().clone();
+    fn new(shared: &AgentShared, result: Result<(), String>) -> Self {
+        let AgentOutcome { text, files_modified, usage, run, .. } = shared.outcome().clone();
         Self { session_id: shared.id.clone(), result, run, text, files_modified, usage }
     }
 
-    fn failed(shared: &Shared, error: impl Into<String>) -> Self {
+    fn failed(shared: &AgentShared, error: impl Into<String>) -> Self {
         Self::new(shared, Err(error.into()))
     }
 }

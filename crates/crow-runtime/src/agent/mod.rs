@@ -22,7 +22,7 @@ mod user_processes;
 mod waits;
 
 pub use child_agents::{AgentFn, ChildFactory, ChildRun};
-pub use children::{ChildSpec, Reach};
+pub use children::{AgentAccess, ChildSpec};
 pub use error::{AgentError, HandleError};
 pub use handle::{AgentEnd, AgentHandle};
 pub use input::InputMessage;

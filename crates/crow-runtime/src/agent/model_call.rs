@@ -37,7 +37,7 @@ pub struct ModelCall<'a> {
 
 /// What came of the open reply so far.
 #[derive(Debug)]
-struct OpenReply {
+struct StreamedReply {
     id: ReplyId,
     /// Something of it came.
     has_begun: bool,
@@ -49,19 +49,19 @@ struct OpenReply {
 
 /// A call under way, and what its tokens cost where money is bounded.
 #[derive(Debug, Clone, Copy)]
-struct Asked<'a> {
+struct PricedModelCall<'a> {
     call: ModelCall<'a>,
     price: Option<Price>,
 }
 
 /// What a delta is a part of.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum DeltaKind {
     Text,
     Thinking,
 }
 
-impl OpenReply {
+impl StreamedReply {
     fn new(id: ReplyId, redactor: &Redactor) -> Self {
         Self {
             id,
@@ -74,10 +74,10 @@ impl OpenReply {
     }
 
     /// Takes a delta, or none at the end, and returns the event that shows what can be shown by now.
-    fn take(&mut self, part: Part, delta: Option<String>) -> Option<AgentEvent> {
+    fn take(&mut self, part: DeltaKind, delta: Option<String>) -> Option<AgentEvent> {
         let (known, stream) = match part {
-            Part::Text => (&mut self.text, &mut self.text_stream),
-            Part::Thinking => (&mut self.thinking, &mut self.thinking_stream),
+            DeltaKind::Text => (&mut self.text, &mut self.text_stream),
+            DeltaKind::Thinking => (&mut self.thinking, &mut self.thinking_stream),
         };
         let is_end = delta.is_none();
         self.has_begun |= !is_end;
@@ -91,8 +91,8 @@ impl OpenReply {
         let (reply_id, offset) = (self.id.clone(), known.len() as u64);
         known.push_str(&delta);
         Some(match part {
-            Part::Text => AgentEvent::TextDelta { reply_id, offset, delta },
-            Part::Thinking => AgentEvent::ThinkingDelta { reply_id, offset, delta },
+            DeltaKind::Text => AgentEvent::TextDelta { reply_id, offset, delta },
+            DeltaKind::Thinking => AgentEvent::ThinkingDelta { reply_id, offset, delta },
         })
     }
 }
@@ -115,8 +115,8 @@ impl AgentInternals {
         let stream = self.open_stream(call)?;
         self.sync_beside().await?;
         let id = ReplyId::new(self.config.ids.next_id());
-        let mut open = OpenReply::new(id.clone(), &self.config.redactor);
-        let asked = Asked { call, price };
+        let mut open = StreamedReply::new(id.clone(), &self.config.redactor);
+        let asked = PricedModelCall { call, price };
         let read = cancel.run_until_cancelled(self.read(stream, &mut open, asked)).await;
         let mut reply = match read.unwrap_or(Err(AgentError::Cancelled)) {
             Ok(reply) => reply,
@@ -167,13 +167,13 @@ impl AgentInternals {
     /// was most likely never begun.
     async fn record_attempt(
         &mut self,
-        open: &OpenReply,
-        asked: Asked<'_>,
+        open: &StreamedReply,
+        asked: PricedModelCall<'_>,
     ) -> Result<(), AgentError> {
         if !open.has_begun {
             return Ok(());
         }
-        let Asked { call, price } = asked;
+        let PricedModelCall { call, price } = asked;
         let input_tokens = self.estimated_input(call)?;
         let estimator = self.estimator(call);
         let output_tokens = estimator.text(&open.text) + estimator.text(&open.thinking);
@@ -208,16 +208,16 @@ impl AgentInternals {
     async fn read(
         &mut self,
         mut stream: ModelStream,
-        open: &mut OpenReply,
-        asked: Asked<'_>,
+        open: &mut StreamedReply,
+        asked: PricedModelCall<'_>,
     ) -> Result<ModelReply, AgentError> {
         while let Some(event) = stream.next().await {
             match event? {
                 ModelEvent::TextDelta(delta) => {
-                    self.pass_delta_on(open, Part::Text, Some(delta)).await?;
+                    self.pass_delta_on(open, DeltaKind::Text, Some(delta)).await?;
                 }
                 ModelEvent::ThinkingDelta(delta) => {
-                    self.pass_delta_on(open, Part::Thinking, Some(delta)).await?;
+                    self.pass_delta_on(open, DeltaKind::Thinking, Some(delta)).await?;
                 }
                 ModelEvent::CallStarted { .. } => open.has_begun = true,
                 ModelEvent::Waiting(wait) => {
@@ -230,8 +230,8 @@ impl AgentInternals {
                     self.reset(open, retry).await?;
                 }
                 ModelEvent::Completed(reply) => {
-                    self.pass_delta_on(open, Part::Thinking, None).await?;
-                    self.pass_delta_on(open, Part::Text, None).await?;
+                    self.pass_delta_on(open, DeltaKind::Thinking, None).await?;
+                    self.pass_delta_on(open, DeltaKind::Text, None).await?;
                     return Ok(reply);
                 }
             }
@@ -245,8 +245,8 @@ impl AgentInternals {
 
     async fn pass_delta_on(
         &mut self,
-        open: &mut OpenReply,
-        part: Part,
+        open: &mut StreamedReply,
+        part: DeltaKind,
         delta: Option<String>,
     ) -> Result<(), AgentError> {
         match open.take(part, delta) {
@@ -255,8 +255,8 @@ impl AgentInternals {
         }
     }
 
-    async fn reset(&mut self, open: &mut OpenReply, retry: Retry) -> Result<(), AgentError> {
-        *open = OpenReply::new(open.id.clone(), &self.config.redactor);
+    async fn reset(&mut self, open: &mut StreamedReply, retry: Retry) -> Result<(), AgentError> {
+        *open = StreamedReply::new(open.id.clone(), &self.config.redactor);
         let wait_ms = whole_millis(retry.wait);
         let event = AgentEvent::ReplyReset {
             reply_id: open.id.clone(),
@@ -269,11 +269,11 @@ impl AgentInternals {
 
     async fn record_reply(
         &mut self,
-        open: OpenReply,
+        open: StreamedReply,
         reply: &ModelReply,
         estimated: bool,
     ) -> Result<(), AgentError> {
-        let OpenReply { id, text, thinking, .. } = open;
+        let StreamedReply { id, text, thinking, .. } = open;
         self.emit(AgentEvent::Reply {
             reply_id: id.clone(),
             blocks: reply.blocks.clone(),

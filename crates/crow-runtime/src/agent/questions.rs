@@ -18,7 +18,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{AgentError, AgentInternals, panic::panic_message, shared::Shared};
+use super::{AgentError, AgentInternals, panic::panic_message, shared::AgentShared};
 use crate::RuntimeConfig;
 
 /// How many events of questions may wait until the agent records them. Whoever asks waits for that.
@@ -35,7 +35,7 @@ pub(crate) struct ToRecord {
 #[derive(Debug)]
 pub(super) struct AgentQuestions {
     config: Arc<RuntimeConfig>,
-    shared: Arc<Shared>,
+    shared: Arc<AgentShared>,
     record: mpsc::Sender<ToRecord>,
 }
 
@@ -43,7 +43,7 @@ impl AgentQuestions {
     /// Makes one, and the place where its events come out.
     pub(super) fn new(
         config: Arc<RuntimeConfig>,
-        shared: Arc<Shared>,
+        shared: Arc<AgentShared>,
     ) -> (Self, mpsc::Receiver<ToRecord>) {
         let (record, events) = mpsc::channel(QUEUE);
         (Self { config, shared, record }, events)

@@ -11,12 +11,12 @@ use crow_core::{ids::SessionId, turn::Budget};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    AgentError, AgentHandle, AgentInternals, Reach,
+    AgentAccess, AgentError, AgentHandle, AgentInternals,
     handle::WeakHandle,
-    launch::{Launch, Place},
-    shared::Shared,
+    launch::{AgentLaunch, AgentPlacement},
+    shared::AgentShared,
 };
-use crate::{AgentSession, RuntimeConfig, Sandbox, changes::Leases, tree::Tree};
+use crate::{AgentSession, RuntimeConfig, Sandbox, changes::Leases, tree::AgentTree};
 
 /// How long an aborted agent may take to reach a point where it waits.
 pub(super) const ABORT_GRACE: Duration = Duration::from_millis(500);
@@ -24,11 +24,11 @@ pub(super) const ABORT_GRACE: Duration = Duration::from_millis(500);
 /// Spawns agents and owns their tasks.
 #[derive(Debug, Clone)]
 pub struct AgentRuntime {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<RuntimeInner>,
 }
 
 #[derive(Debug)]
-pub(super) struct Inner {
+pub(super) struct RuntimeInner {
     pub(super) config: Arc<RuntimeConfig>,
     agents: Mutex<HashMap<SessionId, WeakHandle>>,
     pub(super) tasks: TaskTracker,
@@ -48,7 +48,7 @@ pub struct ShutdownReport {
 impl AgentRuntime {
     /// Makes a runtime.
     pub fn new(config: RuntimeConfig) -> Self {
-        let inner = Inner {
+        let inner = RuntimeInner {
             config: Arc::new(config),
             agents: Mutex::new(HashMap::new()),
             tasks: TaskTracker::new(),
@@ -81,7 +81,7 @@ impl AgentRuntime {
         });
         let seats = config.children.running;
         let (root, policy) = (session.root.clone(), session.policy.clone());
-        let tree = Tree::new(root, policy, sandbox, seats, &session.family);
+        let tree = AgentTree::new(root, policy, sandbox, seats, &session.family);
         tree.add_session(session.id());
         session.family.descendants.iter().for_each(|id| tree.add_ended_session(id));
         let mode = session.metadata.crow().permissions;
@@ -91,17 +91,17 @@ impl AgentRuntime {
             }
             policy.grant(session.root.id(), &session.family.grants);
         });
-        let place = Place {
+        let place = AgentPlacement {
             tree: Arc::new(tree),
             depth: 0,
             spawned: 0,
             driver: None,
-            reach: Reach::Policy,
+            reach: AgentAccess::Policy,
             budget: Some(Budget::default()),
             session_token: self.inner.token.child_token(),
             abort_token: CancellationToken::new(),
         };
-        let (launch, handle) = Launch::new(&self.inner, session, place);
+        let (launch, handle) = AgentLaunch::new(&self.inner, session, place);
         launch.start(&handle, None, agent);
         handle
     }
@@ -137,7 +137,8 @@ impl AgentRuntime {
         drop(tokio::time::timeout(ABORT_GRACE, end.wait_for(Option::is_some)).await);
         let (stuck, aborted): (Vec<_>, Vec<_>) =
             late.iter().partition(|agent| agent.end.borrow().is_none());
-        let ids = |agents: Vec<&Arc<Shared>>| agents.iter().map(|agent| agent.id.clone()).collect();
+        let ids =
+            |agents: Vec<&Arc<AgentShared>>| agents.iter().map(|agent| agent.id.clone()).collect();
         ShutdownReport { aborted: ids(aborted), stuck: ids(stuck) }
     }
 
@@ -160,14 +161,14 @@ impl AgentRuntime {
     }
 }
 
-impl Inner {
+impl RuntimeInner {
     /// Whether all agents were asked to end: none is started any more.
     pub(super) fn is_over(&self) -> bool {
         self.token.is_cancelled()
     }
 
     /// Forgets an agent that has ended, and not one that goes on with its session.
-    pub(super) fn forget(&self, ended: &Arc<Shared>) {
+    pub(super) fn forget(&self, ended: &Arc<AgentShared>) {
         let mut agents = self.agents();
         if agents.get(&ended.id).is_some_and(|known| Arc::ptr_eq(known.shared(), ended)) {
             agents.remove(&ended.id);

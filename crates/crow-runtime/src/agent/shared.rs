@@ -17,12 +17,12 @@ use crow_core::{
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{AgentEnd, AgentHandle, Reach, handle::INPUT_QUEUE};
-use crate::{Damage, SessionMetadata, events::Recorder, outside::CallDesk, tree::Tree};
+use super::{AgentAccess, AgentEnd, AgentHandle, handle::INPUT_QUEUE};
+use crate::{Damage, SessionMetadata, events::Recorder, outside::CallDesk, tree::AgentTree};
 
 /// What handle and agent share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct AgentShared {
     pub(super) id: SessionId,
     pub(super) parent: Option<ParentCall>,
     pub(super) torn_bytes: usize,
@@ -32,8 +32,8 @@ pub(crate) struct Shared {
     /// How many of those, and of it and them, were spawned by another one.
     pub(super) spawned: usize,
     /// How far it may go.
-    pub(crate) reach: Reach,
-    pub(crate) tree: Arc<Tree>,
+    pub(crate) reach: AgentAccess,
+    pub(crate) tree: Arc<AgentTree>,
     /// The agent whose function drives this one, if it has no task of its own.
     pub(super) driver: Option<Arc<Self>>,
     /// Gone when the agent has ended: the session is free then.
@@ -46,18 +46,18 @@ pub(crate) struct Shared {
     pub(super) session_token: CancellationToken,
     /// Cancelled when the agent did not end by itself. Cancels those of the agents below.
     pub(super) abort_token: CancellationToken,
-    runs: Mutex<Runs>,
+    runs: Mutex<RunTracker>,
     /// Woken when words come that may start a run.
     steered: Notify,
     /// The agents that this one started; those of a driven one are with its driver, whose task ends them.
     children: Mutex<Vec<AgentHandle>>,
-    pub(super) outcome: Mutex<Outcome>,
-    budget: Mutex<Budgets>,
+    pub(super) outcome: Mutex<AgentOutcome>,
+    budget: Mutex<AgentBudgets>,
 }
 
 /// What an agent may use.
 #[derive(Debug)]
-struct Budgets {
+struct AgentBudgets {
     /// What it was given; none for one that is driven: it uses its driver's.
     given: Option<Budget>,
     /// What the run under way may use of it, if that was bounded.
@@ -66,7 +66,7 @@ struct Budgets {
 
 /// The tokens of runs: the one under way, and those that wait to begin. An interrupt cancels them all.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub(super) struct RunTracker {
     /// Absent for an agent that is driven and began no run of its own: it takes part in its driver's.
     current: Option<CancellationToken>,
     /// The run whose token that is.
@@ -86,7 +86,7 @@ pub(super) struct Runs {
 #[derive(Debug)]
 pub(super) struct SteeringFull;
 
-impl Runs {
+impl RunTracker {
     /// Makes the token of a run that is asked for.
     pub(super) fn ask_for(&mut self, id: RunId, token: CancellationToken) {
         if self.waiting.len() == 2 * INPUT_QUEUE {
@@ -136,7 +136,7 @@ impl Runs {
 
 /// What came of the agent so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Outcome {
+pub(super) struct AgentOutcome {
     pub(super) text: String,
     pub(super) files_modified: Vec<PathBuf>,
     pub(super) usage: TokenUsage,
@@ -147,25 +147,25 @@ pub(super) struct Outcome {
 }
 
 /// What is known of an agent before it runs.
-pub(super) struct Parts {
+pub(super) struct SharedParts {
     pub metadata: SessionMetadata,
     pub torn_bytes: usize,
     pub damage: Damage,
     pub context_tokens: u64,
     pub depth: usize,
     pub spawned: usize,
-    pub reach: Reach,
+    pub reach: AgentAccess,
     pub budget: Option<Budget>,
-    pub tree: Arc<Tree>,
-    pub driver: Option<Arc<Shared>>,
+    pub tree: Arc<AgentTree>,
+    pub driver: Option<Arc<AgentShared>>,
     pub recorder: Weak<Recorder>,
     pub session_token: CancellationToken,
     pub abort_token: CancellationToken,
 }
 
-impl Shared {
-    pub(super) fn new(parts: Parts) -> Self {
-        let Parts {
+impl AgentShared {
+    pub(super) fn new(parts: SharedParts) -> Self {
+        let SharedParts {
             metadata,
             torn_bytes,
             damage,
@@ -180,7 +180,7 @@ impl Shared {
             session_token,
             abort_token,
         } = parts;
-        let budget = Budgets { given: budget, current: None };
+        let budget = AgentBudgets { given: budget, current: None };
         let current = driver.is_none().then(|| session_token.child_token());
         Self {
             id: metadata.session_id.clone(),
@@ -199,7 +199,7 @@ impl Shared {
             metadata: Mutex::new(metadata),
             session_token,
             abort_token,
-            runs: Mutex::new(Runs {
+            runs: Mutex::new(RunTracker {
                 current,
                 current_id: None,
                 is_under_way: false,
@@ -209,7 +209,7 @@ impl Shared {
             }),
             steered: Notify::new(),
             children: Mutex::default(),
-            outcome: Mutex::new(Outcome { context_tokens, ..Outcome::default() }),
+            outcome: Mutex::new(AgentOutcome { context_tokens, ..AgentOutcome::default() }),
             budget: Mutex::new(budget),
         }
     }
@@ -223,7 +223,7 @@ impl Shared {
         family
     }
 
-    pub(super) fn runs(&self) -> MutexGuard<'_, Runs> {
+    pub(super) fn runs(&self) -> MutexGuard<'_, RunTracker> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -315,11 +315,11 @@ impl Shared {
         })
     }
 
-    fn budgets(&self) -> MutexGuard<'_, Budgets> {
+    fn budgets(&self) -> MutexGuard<'_, AgentBudgets> {
         self.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn outcome(&self) -> MutexGuard<'_, Outcome> {
+    pub(super) fn outcome(&self) -> MutexGuard<'_, AgentOutcome> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

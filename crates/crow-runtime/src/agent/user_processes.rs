@@ -9,7 +9,7 @@ use crow_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{ProcessRunner, tree::Tree};
+use crate::{ProcessRunner, tree::AgentTree};
 
 /// Runs commands that the user configured. They are held as the run is: an agent that only reads has the checks run that
 /// its whole run is measured by.
@@ -17,7 +17,7 @@ use crate::{ProcessRunner, tree::Tree};
 pub(super) struct UserProcesses {
     /// Not the one of the agent's calls: that one goes only as far as the agent.
     pub(super) runner: ProcessRunner,
-    pub(super) tree: Arc<Tree>,
+    pub(super) tree: Arc<AgentTree>,
 }
 
 #[async_trait]

@@ -14,7 +14,7 @@ use super::{AgentHandle, child_agents::ChildAgents};
 
 /// Who waits for a subagent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waiting {
+pub(super) enum SubagentWaiter {
     /// The call that started it.
     Call,
     /// It works in the background.
@@ -23,16 +23,16 @@ pub(super) enum Waiting {
 
 /// The subagents that calls of one agent wait for, the last one that began at the end.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Waits(Arc<Mutex<Known>>);
+pub(super) struct SubagentWaits(Arc<Mutex<WaitTable>>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct WaitTable {
     children: Vec<SessionId>,
     /// What the agent did when the first of them began.
     before: Option<AgentState>,
 }
 
-impl Waits {
+impl SubagentWaits {
     /// Waits for the end of a subagent. Meanwhile the agent is in the state
     /// [`WaitingForSubagent`](AgentState::WaitingForSubagent), and afterwards in the one that it was in.
     pub(super) async fn wait<T>(
@@ -53,27 +53,27 @@ impl Waits {
         end
     }
 
-    fn begin(&self, now: &AgentState, child: SessionId) -> Wait<'_> {
+    fn begin(&self, now: &AgentState, child: SessionId) -> SubagentWait<'_> {
         let mut known = self.known();
         if known.children.is_empty() {
             known.before = Some(now.clone());
         }
         known.children.push(child.clone());
-        Wait { waits: self, child }
+        SubagentWait { waits: self, child }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, WaitTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A call that waits for a subagent. Dropped, it waits no longer.
-struct Wait<'a> {
-    waits: &'a Waits,
+struct SubagentWait<'a> {
+    waits: &'a SubagentWaits,
     child: SessionId,
 }
 
-impl Wait<'_> {
+impl SubagentWait<'_> {
     /// Returns the state after the end of the subagent.
     fn next_state(&self) -> Option<AgentState> {
         let mut known = self.waits.known();
@@ -85,7 +85,7 @@ impl Wait<'_> {
     }
 }
 
-impl Drop for Wait<'_> {
+impl Drop for SubagentWait<'_> {
     fn drop(&mut self) {
         let mut known = self.waits.known();
         known.children.retain(|id| *id != self.child);

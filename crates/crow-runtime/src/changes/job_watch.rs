@@ -14,30 +14,31 @@ use crow_core::{
     ids::{CallId, JobId, SessionId, SnapshotId},
 };
 
-use super::{Described, describe};
+use super::{ChangeDescription, describe};
 use crate::{
-    Activity, Change, Content, Entry, JobActivity, Scan, SnapshotStore, SnapshotStoreError,
+    Activity, ContentRef, JobActivity, PathChange, Scan, SnapshotEntry, SnapshotStore,
+    SnapshotStoreError,
 };
 use crow_sandbox::AgentJobs;
 use crow_snapshot::{JobMark, is_of_project};
 
 /// The jobs of all agents of this process that may change files of one workspace.
 #[derive(Debug, Default)]
-pub(crate) struct JobWatch(Mutex<State>);
+pub(crate) struct JobWatch(Mutex<JobWatchState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct JobWatchState {
     jobs: Vec<WatchedJob>,
     /// The roots as they were last seen. Nothing if nobody saw it since the first job began.
     known: Option<SnapshotId>,
     /// What calls that declare their paths have made of them since.
-    touched: BTreeMap<PathBuf, Entry>,
+    touched: BTreeMap<PathBuf, SnapshotEntry>,
     /// How many activities should have begun by now: those of this process are known.
     begun: u64,
     /// Others were at work since.
     mixed: bool,
     /// What was found and not yet told.
-    found: Vec<Found>,
+    found: Vec<JobChangeEvent>,
 }
 
 /// A job, and the call that started it.
@@ -57,7 +58,7 @@ pub(crate) struct WatchedJob {
 }
 
 #[derive(Debug)]
-struct Found {
+struct JobChangeEvent {
     agent: SessionId,
     event: AgentEvent,
 }
@@ -67,7 +68,10 @@ impl JobWatch {
     pub(crate) fn add(&self, store: &SnapshotStore, job: WatchedJob, seen: Option<SnapshotId>) {
         let mut state = self.state();
         if state.jobs.is_empty() {
-            *state = State { found: std::mem::take(&mut state.found), ..State::default() };
+            *state = JobWatchState {
+                found: std::mem::take(&mut state.found),
+                ..JobWatchState::default()
+            };
             state.sees(store, seen);
         }
         state.jobs.push(job);
@@ -88,17 +92,17 @@ impl JobWatch {
     pub(crate) fn touch(
         &self,
         store: &SnapshotStore,
-        changes: Vec<Change>,
+        changes: Vec<PathChange>,
     ) -> Result<(), SnapshotStoreError> {
         let mut state = self.state();
         if state.jobs.is_empty() {
             return Ok(());
         }
         let mut by_job = Vec::new();
-        for Change { path, before: after, .. } in &changes {
+        for PathChange { path, before: after, .. } in &changes {
             let before = state.last_seen(store, path)?.filter(|_| is_known(after));
             if let Some(before) = before.filter(|before| before != after) {
-                by_job.push(Change { path: path.clone(), before, after: after.clone() });
+                by_job.push(PathChange { path: path.clone(), before, after: after.clone() });
             }
         }
         let found = state.describe(store, &by_job)?;
@@ -148,7 +152,7 @@ impl JobWatch {
     /// Takes what was found of the jobs of an agent.
     pub(crate) fn take(&self, agent: &SessionId) -> Vec<AgentEvent> {
         let mut state = self.state();
-        let (own, others): (Vec<Found>, Vec<Found>) =
+        let (own, others): (Vec<JobChangeEvent>, Vec<JobChangeEvent>) =
             std::mem::take(&mut state.found).into_iter().partition(|found| found.agent == *agent);
         state.found = others;
         own.into_iter().map(|found| found.event).collect()
@@ -159,12 +163,12 @@ impl JobWatch {
         self.state().jobs.retain(|job| job.agent != *agent);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, JobWatchState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl JobWatchState {
     fn sees(&mut self, store: &SnapshotStore, now: Option<SnapshotId>) {
         self.known = now.filter(is_of_project);
         self.touched.clear();
@@ -177,14 +181,14 @@ impl State {
         &self,
         store: &SnapshotStore,
         now: &SnapshotId,
-    ) -> Result<Option<Found>, SnapshotStoreError> {
+    ) -> Result<Option<JobChangeEvent>, SnapshotStoreError> {
         let Some(known) = &self.known else { return Ok(None) };
         let mut changes = store.changes(known, now)?;
         changes.retain(|change| !self.touched.contains_key(&change.path));
         for (path, before) in &self.touched {
             let after = store.entry(now, path)?.filter(is_known);
             if let Some(after) = after.filter(|after| after != before) {
-                changes.push(Change { path: path.clone(), before: before.clone(), after });
+                changes.push(PathChange { path: path.clone(), before: before.clone(), after });
             }
         }
         self.describe(store, &changes)
@@ -195,7 +199,7 @@ impl State {
         &self,
         store: &SnapshotStore,
         path: &Path,
-    ) -> Result<Option<Entry>, SnapshotStoreError> {
+    ) -> Result<Option<SnapshotEntry>, SnapshotStoreError> {
         match (self.touched.get(path), &self.known) {
             (Some(entry), _) => Ok(Some(entry.clone())),
             (None, Some(known)) => Ok(store.entry(known, path)?.filter(is_known)),
@@ -207,11 +211,11 @@ impl State {
     fn describe(
         &self,
         store: &SnapshotStore,
-        changes: &[Change],
-    ) -> Result<Option<Found>, SnapshotStoreError> {
+        changes: &[PathChange],
+    ) -> Result<Option<JobChangeEvent>, SnapshotStoreError> {
         let Some(job) = self.jobs.last().filter(|_| !changes.is_empty()) else { return Ok(None) };
         let (before, after) = store.record(&job.root, changes)?;
-        let Described { files, counts, .. } = describe(store, changes);
+        let ChangeDescription { files, counts, .. } = describe(store, changes);
         let is_mixed = self.mixed
             || self.jobs.iter().any(|other| other.root != job.root)
             || !store.begun().is_ok_and(|begun| begun == self.begun)
@@ -226,11 +230,15 @@ impl State {
             shared: is_mixed,
             cut_off: false,
         };
-        Ok(Some(Found { agent: job.agent.clone(), event }))
+        Ok(Some(JobChangeEvent { agent: job.agent.clone(), event }))
     }
 }
 
 /// Single paths are captured further than scans go: what a scan leaves out says nothing.
-pub(crate) fn is_known(entry: &Entry) -> bool {
-    !matches!(entry, Entry::LeftOut { .. } | Entry::File { content: Content::NotStored { .. }, .. })
+pub(crate) fn is_known(entry: &SnapshotEntry) -> bool {
+    !matches!(
+        entry,
+        SnapshotEntry::LeftOut { .. }
+            | SnapshotEntry::File { content: ContentRef::NotStored { .. }, .. }
+    )
 }

@@ -26,7 +26,7 @@ pub(crate) struct Lease {
 
 /// How a folder is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Hold {
+enum LeaseMode {
     Together,
     Alone,
 }
@@ -37,8 +37,8 @@ impl Leases {
         let (mut alone, mut together) = (Vec::new(), Vec::new());
         for (turn, hold) in self.turns(roots) {
             match hold {
-                Hold::Alone => alone.push(turn.try_write_owned().ok()?),
-                Hold::Together => together.push(turn.try_read_owned().ok()?),
+                LeaseMode::Alone => alone.push(turn.try_write_owned().ok()?),
+                LeaseMode::Together => together.push(turn.try_read_owned().ok()?),
             }
         }
         Some(Lease { _alone: alone, _together: together })
@@ -49,8 +49,8 @@ impl Leases {
         let (mut alone, mut together) = (Vec::new(), Vec::new());
         for (turn, hold) in self.turns(roots) {
             match hold {
-                Hold::Alone => alone.push(turn.write_owned().await),
-                Hold::Together => together.push(turn.read_owned().await),
+                LeaseMode::Alone => alone.push(turn.write_owned().await),
+                LeaseMode::Together => together.push(turn.read_owned().await),
             }
         }
         Lease { _alone: alone, _together: together }
@@ -71,22 +71,22 @@ impl Leases {
     }
 
     /// Returns the turns of folders in one order for all, so that nobody waits in a circle.
-    fn turns(&self, roots: &[PathBuf]) -> Vec<(Arc<Turn<()>>, Hold)> {
-        let mut holds: BTreeMap<&Path, Hold> = BTreeMap::new();
+    fn turns(&self, roots: &[PathBuf]) -> Vec<(Arc<Turn<()>>, LeaseMode)> {
+        let mut holds: BTreeMap<&Path, LeaseMode> = BTreeMap::new();
         for root in roots {
             let mut above = root.ancestors().skip(1);
             // What lies in another one of them is held with it.
             if above.clone().any(|above| roots.iter().any(|other| other == above)) {
                 continue;
             }
-            holds.insert(root, Hold::Alone);
+            holds.insert(root, LeaseMode::Alone);
             above.by_ref().for_each(|above| {
-                holds.entry(above).or_insert(Hold::Together);
+                holds.entry(above).or_insert(LeaseMode::Together);
             });
         }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, turn| turn.strong_count() > 0);
-        let turn_of = |(folder, hold): (&Path, Hold)| {
+        let turn_of = |(folder, hold): (&Path, LeaseMode)| {
             let turn = known.get(folder).and_then(Weak::upgrade);
             let turn = turn.unwrap_or_else(|| {
                 let turn = Arc::new(Turn::new(()));

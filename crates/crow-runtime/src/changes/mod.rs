@@ -9,7 +9,7 @@ mod tool_snapshots;
 
 pub(crate) use job_watch::{JobWatch, WatchedJob, is_known};
 pub(crate) use leases::{Lease, Leases};
-pub(crate) use patch::{Described, describe, describe_all};
-pub(crate) use recording::{Recording, Scope};
+pub(crate) use patch::{ChangeDescription, describe, describe_all};
+pub(crate) use recording::{ChangeRecording, ChangeScope};
 pub use stores::SnapshotStores;
 pub(crate) use tool_snapshots::ToolSnapshots;

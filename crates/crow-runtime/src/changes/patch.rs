@@ -7,7 +7,7 @@ use std::{
 
 use crow_core::tool::{ChangeCounts, FileChange, FileContents, FileDiff, NotRestorable, Patch};
 
-use crate::{Change, Content, Entry, SnapshotStore, WhyNotCovered};
+use crate::{ContentRef, PathChange, SnapshotEntry, SnapshotStore, WhyNotCovered};
 
 /// How many files are compared line by line.
 const COMPARED_FILES: usize = 50;
@@ -24,7 +24,7 @@ const NAMED_LOST: usize = 20;
 
 /// Changes as a result tells them.
 #[derive(Debug, Default)]
-pub(crate) struct Described {
+pub(crate) struct ChangeDescription {
     pub(crate) files: Vec<std::path::PathBuf>,
     pub(crate) patch: Patch,
     pub(crate) counts: ChangeCounts,
@@ -33,16 +33,16 @@ pub(crate) struct Described {
 
 /// How much is compared.
 #[derive(Debug, Clone, Copy)]
-struct Bounds {
+struct DiffBounds {
     files: usize,
     hunks: usize,
     until: Instant,
 }
 
 /// Describes changes within bounds. Folders are not named: what is in them is.
-pub(crate) fn describe(store: &SnapshotStore, changes: &[Change]) -> Described {
-    let mut described = Described::default();
-    let mut left = Bounds { files: COMPARED_FILES, hunks: HUNKS, until: Instant::now() + TIME };
+pub(crate) fn describe(store: &SnapshotStore, changes: &[PathChange]) -> ChangeDescription {
+    let mut described = ChangeDescription::default();
+    let mut left = DiffBounds { files: COMPARED_FILES, hunks: HUNKS, until: Instant::now() + TIME };
     for change in changes {
         if let Some(reason) = lost(change)
             && described.not_restorable.len() < NAMED_LOST
@@ -74,7 +74,7 @@ pub(crate) fn describe(store: &SnapshotStore, changes: &[Change]) -> Described {
 }
 
 /// Describes changes whole, whatever that takes.
-pub(crate) fn describe_all(store: &SnapshotStore, changes: &[Change]) -> Patch {
+pub(crate) fn describe_all(store: &SnapshotStore, changes: &[PathChange]) -> Patch {
     let whole = |change| file_diffs(store, change, FileDiff::of_whole_text);
     let mut files = Vec::new();
     for change in changes {
@@ -90,12 +90,13 @@ pub(crate) fn describe_all(store: &SnapshotStore, changes: &[Change]) -> Patch {
 
 /// Returns what was at a path and what is there now, if both are known. A file that became a link is one that is no more and
 /// one that is new.
-fn contents(store: &SnapshotStore, change: &Change, kind: FileChange) -> Option<FileContents> {
-    let read = |entry: &Entry| match entry {
-        Entry::File { content: Content::Stored(_), .. } => store.read(entry).ok(),
-        Entry::Link { target } => Some(target.as_bytes().to_vec()),
-        Entry::Absent | Entry::Folder { .. } => Some(Vec::new()),
-        Entry::File { content: Content::NotStored { .. }, .. } | Entry::LeftOut { .. } => None,
+fn contents(store: &SnapshotStore, change: &PathChange, kind: FileChange) -> Option<FileContents> {
+    let read = |entry: &SnapshotEntry| match entry {
+        SnapshotEntry::File { content: ContentRef::Stored(_), .. } => store.read(entry).ok(),
+        SnapshotEntry::Link { target } => Some(target.as_bytes().to_vec()),
+        SnapshotEntry::Absent | SnapshotEntry::Folder { .. } => Some(Vec::new()),
+        SnapshotEntry::File { content: ContentRef::NotStored { .. }, .. }
+        | SnapshotEntry::LeftOut { .. } => None,
     };
     let before = if kind == FileChange::Created { Vec::new() } else { read(&change.before)? };
     let after = if kind == FileChange::Deleted { Vec::new() } else { read(&change.after)? };
@@ -108,25 +109,28 @@ fn as_text(path: &std::path::Path) -> std::path::PathBuf {
 }
 
 /// Says why a change cannot be undone.
-fn lost(change: &Change) -> Option<String> {
+fn lost(change: &PathChange) -> Option<String> {
     match (&change.before, &change.after) {
         // It stays, so nothing of it is lost.
-        (Entry::Absent, Entry::LeftOut { why: WhyNotCovered::Repository }) => None,
+        (SnapshotEntry::Absent, SnapshotEntry::LeftOut { why: WhyNotCovered::Repository }) => None,
         (
-            Entry::File { content: Content::NotStored { why, .. }, .. } | Entry::LeftOut { why },
+            SnapshotEntry::File { content: ContentRef::NotStored { why, .. }, .. }
+            | SnapshotEntry::LeftOut { why },
             _,
         )
-        | (_, Entry::LeftOut { why }) => Some(why.to_string()),
+        | (_, SnapshotEntry::LeftOut { why }) => Some(why.to_string()),
         _ => None,
     }
 }
 
 /// Tells what became of a file or link; nothing for folders.
-fn kind(change: &Change) -> Option<FileChange> {
-    let is_file = |entry: &Entry| matches!(entry, Entry::File { .. } | Entry::Link { .. });
-    let is_left_out = |entry: &Entry| matches!(entry, Entry::LeftOut { .. });
+fn kind(change: &PathChange) -> Option<FileChange> {
+    let is_file = |entry: &SnapshotEntry| {
+        matches!(entry, SnapshotEntry::File { .. } | SnapshotEntry::Link { .. })
+    };
+    let is_left_out = |entry: &SnapshotEntry| matches!(entry, SnapshotEntry::LeftOut { .. });
     match (&change.before, &change.after) {
-        (Entry::Absent, Entry::LeftOut { why: WhyNotCovered::Repository }) => None,
+        (SnapshotEntry::Absent, SnapshotEntry::LeftOut { why: WhyNotCovered::Repository }) => None,
         (before, after) if is_file(before) && is_file(after) => Some(FileChange::Modified),
         (before, _) if is_file(before) || is_left_out(before) => Some(FileChange::Deleted),
         (_, after) if is_file(after) || is_left_out(after) => Some(FileChange::Created),
@@ -135,17 +139,17 @@ fn kind(change: &Change) -> Option<FileChange> {
 }
 
 /// How two texts are compared.
-type Compare = fn(&std::path::Path, &str, &str) -> FileDiff;
+type DiffFunction = fn(&std::path::Path, &str, &str) -> FileDiff;
 
 /// Describes a change. As git tells it, a file that became a link is no more, and the link is new.
-fn file_diffs(store: &SnapshotStore, change: &Change, compare: Compare) -> Vec<FileDiff> {
+fn file_diffs(store: &SnapshotStore, change: &PathChange, compare: DiffFunction) -> Vec<FileDiff> {
     let parts = match (&change.before, &change.after) {
-        (before @ Entry::File { .. }, after @ Entry::Link { .. })
-        | (before @ Entry::Link { .. }, after @ Entry::File { .. }) => {
+        (before @ SnapshotEntry::File { .. }, after @ SnapshotEntry::Link { .. })
+        | (before @ SnapshotEntry::Link { .. }, after @ SnapshotEntry::File { .. }) => {
             let path = || change.path.clone();
             vec![
-                Change { path: path(), before: before.clone(), after: Entry::Absent },
-                Change { path: path(), before: Entry::Absent, after: after.clone() },
+                PathChange { path: path(), before: before.clone(), after: SnapshotEntry::Absent },
+                PathChange { path: path(), before: SnapshotEntry::Absent, after: after.clone() },
             ]
         }
         _ => vec![change.clone()],
@@ -156,9 +160,9 @@ fn file_diffs(store: &SnapshotStore, change: &Change, compare: Compare) -> Vec<F
 
 fn file_diff(
     store: &SnapshotStore,
-    change: &Change,
+    change: &PathChange,
     kind: FileChange,
-    compare: Compare,
+    compare: DiffFunction,
 ) -> FileDiff {
     let mut diff = FileDiff::without_lines(&change.path);
     if has_same_content(change) {
@@ -173,32 +177,34 @@ fn file_diff(
 }
 
 /// Tells whether nothing but the mode of a file changed, which needs no look at its lines.
-fn has_same_content(change: &Change) -> bool {
+fn has_same_content(change: &PathChange) -> bool {
     matches!(
         (&change.before, &change.after),
         (
-            Entry::File { content: Content::Stored(old), .. },
-            Entry::File { content: Content::Stored(new), .. },
+            SnapshotEntry::File { content: ContentRef::Stored(old), .. },
+            SnapshotEntry::File { content: ContentRef::Stored(new), .. },
         ) if old == new
     )
 }
 
 /// Reads what is text: files, and the names of the targets of links. What is not there is the empty text.
-fn text(store: &SnapshotStore, entry: &Entry) -> Option<String> {
+fn text(store: &SnapshotStore, entry: &SnapshotEntry) -> Option<String> {
     match entry {
-        Entry::File { size, content: Content::Stored(_), .. } if *size <= COMPARED_BYTES => {
+        SnapshotEntry::File { size, content: ContentRef::Stored(_), .. }
+            if *size <= COMPARED_BYTES =>
+        {
             let bytes = store.read(entry).ok()?;
             let text = String::from_utf8(bytes).ok()?;
             (!text.contains('\0')).then_some(text)
         }
-        Entry::Link { target } => target.to_str().map(str::to_owned),
-        Entry::Absent | Entry::Folder { .. } => Some(String::new()),
-        Entry::File { .. } | Entry::LeftOut { .. } => None,
+        SnapshotEntry::Link { target } => target.to_str().map(str::to_owned),
+        SnapshotEntry::Absent | SnapshotEntry::Folder { .. } => Some(String::new()),
+        SnapshotEntry::File { .. } | SnapshotEntry::LeftOut { .. } => None,
     }
 }
 
 /// Says what lines do not.
-fn note(change: &Change, no_lines: bool) -> String {
+fn note(change: &PathChange, no_lines: bool) -> String {
     let mut notes = Vec::new();
     if no_lines {
         let sizes = [size(&change.before), size(&change.after)];
@@ -211,21 +217,21 @@ fn note(change: &Change, no_lines: bool) -> String {
             (None, None) => String::new(),
         });
     }
-    if let Entry::Link { target } = &change.before {
+    if let SnapshotEntry::Link { target } = &change.before {
         notes.push(format!("was a link to {}", target.display()));
     }
-    if let Entry::Link { target } = &change.after {
+    if let SnapshotEntry::Link { target } = &change.after {
         notes.push(format!("link to {}", target.display()));
     }
-    if let (Entry::File { mode: old, .. }, Entry::File { mode: new, .. }) =
+    if let (SnapshotEntry::File { mode: old, .. }, SnapshotEntry::File { mode: new, .. }) =
         (&change.before, &change.after)
         && old != new
     {
         notes.push(format!("mode {old:o} -> {new:o}"));
     }
     // A new file that can be run, or one that is no more: a patch must not lose that.
-    if let (Entry::File { mode, .. }, Entry::Absent | Entry::Folder { .. })
-    | (Entry::Absent | Entry::Folder { .. }, Entry::File { mode, .. }) =
+    if let (SnapshotEntry::File { mode, .. }, SnapshotEntry::Absent | SnapshotEntry::Folder { .. })
+    | (SnapshotEntry::Absent | SnapshotEntry::Folder { .. }, SnapshotEntry::File { mode, .. }) =
         (&change.before, &change.after)
         && mode & 0o100 != 0
     {
@@ -236,9 +242,12 @@ fn note(change: &Change, no_lines: bool) -> String {
     notes.join(", ")
 }
 
-fn size(entry: &Entry) -> Option<u64> {
+fn size(entry: &SnapshotEntry) -> Option<u64> {
     match entry {
-        Entry::File { size, .. } => Some(*size),
-        Entry::Absent | Entry::Link { .. } | Entry::Folder { .. } | Entry::LeftOut { .. } => None,
+        SnapshotEntry::File { size, .. } => Some(*size),
+        SnapshotEntry::Absent
+        | SnapshotEntry::Link { .. }
+        | SnapshotEntry::Folder { .. }
+        | SnapshotEntry::LeftOut { .. } => None,
     }
 }

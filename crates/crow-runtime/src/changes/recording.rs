@@ -7,20 +7,20 @@ use crow_core::{
     tool::{Access, Effects, ToolMetadata},
 };
 
-use super::{Described, JobWatch, describe};
-use crate::{Activity, Entry, NotScanned, Scan, SnapshotStore, SnapshotStoreError};
-use crow_snapshot::Writing;
+use super::{ChangeDescription, JobWatch, describe};
+use crate::{Activity, NotScanned, Scan, SnapshotEntry, SnapshotStore, SnapshotStoreError};
+use crow_snapshot::WriteInProgress;
 
 /// What a call may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum ChangeScope {
     /// These paths.
     Paths(Vec<PathBuf>),
     /// Any file of the roots.
     Roots,
 }
 
-impl Scope {
+impl ChangeScope {
     /// Tells what effects may change, if anything.
     pub(crate) fn of(effects: &Effects) -> Option<Self> {
         match effects {
@@ -37,7 +37,7 @@ impl Scope {
 
 /// What is captured before and after a call.
 #[derive(Debug)]
-enum Captured {
+enum CaptureTarget {
     /// The paths that it declared.
     Paths(Vec<PathBuf>),
     /// All of these roots.
@@ -46,11 +46,11 @@ enum Captured {
 
 /// What is known of a call that may change files, before it runs.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub(crate) struct ChangeRecording {
     store: Arc<SnapshotStore>,
     session: SessionId,
     before: SnapshotId,
-    what: Captured,
+    what: CaptureTarget,
     /// Tells whether others were at work meanwhile. None: nobody watched.
     activity: Option<Activity>,
     watch: Arc<JobWatch>,
@@ -61,39 +61,39 @@ pub(crate) struct Recording {
     /// Files that undos wrote since it began.
     copies: BTreeSet<PathBuf>,
     /// What lies half written beside its paths is its own.
-    _writing: Option<Writing>,
+    _writing: Option<WriteInProgress>,
 }
 
 /// What a call changed.
 #[derive(Debug)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedChanges {
     before: SnapshotId,
     after: SnapshotId,
-    described: Described,
+    described: ChangeDescription,
     shared: bool,
     not_scanned: Vec<NotScanned>,
 }
 
-impl Recording {
+impl ChangeRecording {
     /// Captures what a call may change. Blocks.
     pub(crate) fn begin(
         store: Arc<SnapshotStore>,
         watch: Arc<JobWatch>,
         session: SessionId,
-        scope: &Scope,
+        scope: &ChangeScope,
     ) -> Result<Self, SnapshotStoreError> {
         let activity = store.begin()?;
         watch.began(&store);
         let others = store.others_have_jobs(&session)?;
         let (before, what, not_scanned, writing) = match scope {
-            Scope::Paths(paths) => {
+            ChangeScope::Paths(paths) => {
                 let capture = store.capture(&session, paths)?;
                 let writing = store.writing(&capture.paths)?;
-                (capture.snapshot, Captured::Paths(capture.paths), Vec::new(), Some(writing))
+                (capture.snapshot, CaptureTarget::Paths(capture.paths), Vec::new(), Some(writing))
             }
-            Scope::Roots => {
+            ChangeScope::Roots => {
                 let Scan { snapshot, not_scanned, .. } = watch.look(&store, &session, &activity)?;
-                (snapshot, Captured::Roots(store.roots().to_vec()), not_scanned, None)
+                (snapshot, CaptureTarget::Roots(store.roots().to_vec()), not_scanned, None)
             }
         };
         let activity = Some(activity);
@@ -121,8 +121,8 @@ impl Recording {
     ) -> Result<Self, SnapshotStoreError> {
         let what = match store.roots_of(&before)? {
             // The session may work in other roots by now.
-            Some(roots) => Captured::Roots(roots),
-            None => Captured::Paths(store.paths_of(&before)?.unwrap_or_default()),
+            Some(roots) => CaptureTarget::Roots(roots),
+            None => CaptureTarget::Paths(store.paths_of(&before)?.unwrap_or_default()),
         };
         let (activity, others, not_scanned) = (None, false, Vec::new());
         Ok(Self {
@@ -150,17 +150,21 @@ impl Recording {
     }
 
     /// Captures the state after the call and tells what changed. Blocks.
-    pub(crate) fn end(self) -> Result<Recorded, SnapshotStoreError> {
+    pub(crate) fn end(self) -> Result<RecordedChanges, SnapshotStoreError> {
         let Self { store, session, before, what, activity, watch, others, copies, .. } = self;
         let (after, not_scanned, is_any) = match &what {
-            Captured::Paths(paths) => (store.capture(&session, paths)?.snapshot, Vec::new(), false),
-            Captured::Roots(roots) => {
+            CaptureTarget::Paths(paths) => {
+                (store.capture(&session, paths)?.snapshot, Vec::new(), false)
+            }
+            CaptureTarget::Roots(roots) => {
                 let Scan { snapshot, not_scanned, .. } = store.scan_roots(&session, roots)?;
                 (snapshot, not_scanned, true)
             }
         };
         let mut changes = store.changes(&before, &after)?;
-        changes.retain(|change| change.before != Entry::Absent || !copies.contains(&change.path));
+        changes.retain(|change| {
+            change.before != SnapshotEntry::Absent || !copies.contains(&change.path)
+        });
         // Paths that a tool declares are written by it alone: it looks at them right before.
         let shared = match &activity {
             Some(activity) => {
@@ -170,19 +174,25 @@ impl Recording {
             None => true,
         };
         match &what {
-            Captured::Paths(_) => watch.touch(&store, changes.clone())?,
-            Captured::Roots(roots) if roots == store.roots() => {
+            CaptureTarget::Paths(_) => watch.touch(&store, changes.clone())?,
+            CaptureTarget::Roots(roots) if roots == store.roots() => {
                 watch.know(&store, &after, shared);
             }
             // Of a call that was cut off when the session worked in other ones.
-            Captured::Roots(_) => {}
+            CaptureTarget::Roots(_) => {}
         }
         let shared = shared && !changes.is_empty();
-        Ok(Recorded { before, after, described: describe(&store, &changes), shared, not_scanned })
+        Ok(RecordedChanges {
+            before,
+            after,
+            described: describe(&store, &changes),
+            shared,
+            not_scanned,
+        })
     }
 }
 
-impl Recorded {
+impl RecordedChanges {
     /// Returns the roots that could not be captured after the call.
     pub(crate) fn not_scanned(&self) -> &[NotScanned] {
         &self.not_scanned
@@ -191,7 +201,7 @@ impl Recorded {
     /// Puts what changed into the metadata of the call's result. What the tool itself says of lines stays.
     pub(crate) fn add_to(self, metadata: &mut ToolMetadata) {
         let Self { before, after, described, shared, .. } = self;
-        let Described { files, patch, counts, not_restorable } = described;
+        let ChangeDescription { files, patch, counts, not_restorable } = described;
         metadata.snapshot_before = Some(before);
         metadata.snapshot_after = Some(after);
         metadata.not_restorable = not_restorable;

@@ -6,7 +6,7 @@ mod outlet;
 mod recorder;
 mod stream;
 
-pub use observer::{Observed, Observer};
+pub use observer::{Observer, ObserverItem};
 pub use open_reply::OpenReply;
 pub use stream::EventStream;
 

@@ -15,11 +15,11 @@ use tokio::{
 };
 
 use super::OpenReply;
-use crate::{AgentEnd, SessionError, SessionStore, tree::Tree};
+use crate::{AgentEnd, SessionError, SessionStore, tree::AgentTree};
 
 /// What an observer sees.
 #[derive(Debug)]
-pub enum Observed {
+pub enum ObserverItem {
     /// Something happened.
     Event(Arc<Envelope>),
     /// Events were missed. The durable ones among them follow from the logs, and the replies that are open.
@@ -44,14 +44,14 @@ const PENDING: usize = 64;
 #[derive(Debug)]
 pub struct Observer {
     ring: broadcast::Receiver<Arc<Envelope>>,
-    tree: Arc<Tree>,
+    tree: Arc<AgentTree>,
     store: Arc<dyn SessionStore>,
     /// The agent whose events are wanted, or all of the tree.
     only: Option<OneAgent>,
     last_seq: u64,
-    pending: VecDeque<Observed>,
+    pending: VecDeque<ObserverItem>,
     /// What the logs have to say before the ring goes on.
-    reread: Option<Reread>,
+    reread: Option<MissedEvents>,
 }
 
 /// An agent below the root that is watched alone.
@@ -63,17 +63,17 @@ pub(crate) struct OneAgent {
 
 /// Durable events that are to be read from the logs, and what was open when the last of them was written.
 #[derive(Debug)]
-struct Reread {
+struct MissedEvents {
     after: u64,
     until: u64,
     open: Vec<OpenReply>,
     /// Kept here, so that the reading goes on while nobody waits for it.
-    reading: Option<JoinHandle<Read>>,
+    reading: Option<JoinHandle<LogReadResult>>,
 }
 
 /// What was read, and why not all of it could be.
 #[derive(Debug)]
-struct Read {
+struct LogReadResult {
     events: Vec<Envelope>,
     failed: Option<SessionError>,
 }
@@ -86,7 +86,7 @@ impl OneAgent {
 
 impl Observer {
     pub(crate) fn new(
-        tree: Arc<Tree>,
+        tree: Arc<AgentTree>,
         store: Arc<dyn SessionStore>,
         only: Option<OneAgent>,
         from: ObserveFrom,
@@ -104,7 +104,7 @@ impl Observer {
 
     /// Waits for what comes next, or returns none when nothing will come any more. May be dropped while it waits: nothing
     /// is lost and no work is done twice. Needs a tokio runtime when it reads logs.
-    pub async fn next(&mut self) -> Option<Observed> {
+    pub async fn next(&mut self) -> Option<ObserverItem> {
         loop {
             if let Some(reread) = &mut self.reread {
                 let read = reread.read(&self.store, &self.tree).await;
@@ -119,7 +119,7 @@ impl Observer {
             match self.receive().await {
                 Ok(envelope) => {
                     if self.wants(&envelope) {
-                        return Some(Observed::Event(envelope));
+                        return Some(ObserverItem::Event(envelope));
                     }
                 }
                 Err(RecvError::Lagged(missed)) => return Some(self.lag(missed)),
@@ -146,11 +146,11 @@ impl Observer {
     }
 
     /// Gives up what is left in the ring: it would come twice or be out of date after what the logs say.
-    fn lag(&mut self, missed: u64) -> Observed {
+    fn lag(&mut self, missed: u64) -> ObserverItem {
         let ((ring, open), now) = observe(&self.tree);
         let left = std::mem::replace(&mut self.ring, ring);
         self.go_on_from(now, open);
-        Observed::Lagged { missed: missed + left.len() as u64 }
+        ObserverItem::Lagged { missed: missed + left.len() as u64 }
     }
 
     /// Goes on with what came up to now, `open` at last. What comes from here on comes through the ring.
@@ -158,22 +158,22 @@ impl Observer {
         let open = open.into_iter().filter(|reply| self.is_wanted(&reply.session_id)).collect();
         if self.last_seq < now {
             let after = self.last_seq;
-            self.reread = Some(Reread { after, until: now, open, reading: None });
+            self.reread = Some(MissedEvents { after, until: now, open, reading: None });
         } else {
-            self.pending.extend(open.into_iter().map(Observed::OpenReply));
+            self.pending.extend(open.into_iter().map(ObserverItem::OpenReply));
         }
     }
 
-    fn catch_up(&mut self, read: Read) {
-        let Some(Reread { until, open, .. }) = self.reread.take() else { return };
-        self.pending.extend(read.failed.map(Observed::Lost));
+    fn catch_up(&mut self, read: LogReadResult) {
+        let Some(MissedEvents { until, open, .. }) = self.reread.take() else { return };
+        self.pending.extend(read.failed.map(ObserverItem::Lost));
         for envelope in read.events {
             if self.wants(&envelope) {
-                self.pending.push_back(Observed::Event(Arc::new(envelope)));
+                self.pending.push_back(ObserverItem::Event(Arc::new(envelope)));
             }
         }
         self.last_seq = self.last_seq.max(until);
-        self.pending.extend(open.into_iter().map(Observed::OpenReply));
+        self.pending.extend(open.into_iter().map(ObserverItem::OpenReply));
     }
 
     /// Whether an event is for this observer and was not seen yet.
@@ -192,8 +192,8 @@ impl Observer {
     }
 }
 
-impl Reread {
-    async fn read(&mut self, store: &Arc<dyn SessionStore>, tree: &Tree) -> Read {
+impl MissedEvents {
+    async fn read(&mut self, store: &Arc<dyn SessionStore>, tree: &AgentTree) -> LogReadResult {
         let reading = self.reading.get_or_insert_with(|| {
             let (store, sessions) = (Arc::clone(store), tree.sessions_after(self.after));
             let range = (self.after, self.until);
@@ -203,7 +203,10 @@ impl Reread {
             Ok(read) => read,
             Err(error) => {
                 let (path, source) = (std::path::PathBuf::new(), std::io::Error::other(error));
-                Read { events: Vec::new(), failed: Some(SessionError::Read { path, source }) }
+                LogReadResult {
+                    events: Vec::new(),
+                    failed: Some(SessionError::Read { path, source }),
+                }
             }
         }
     }
@@ -216,10 +219,10 @@ pub(crate) enum ObserveFrom {
     After(u64),
 }
 
-type Watched = (broadcast::Receiver<Arc<Envelope>>, Vec<OpenReply>);
+type ObserverSubscription = (broadcast::Receiver<Arc<Envelope>>, Vec<OpenReply>);
 
 /// Takes a place in the ring and what is open, and the number of the last durable event that came before both.
-fn observe(tree: &Tree) -> (Watched, u64) {
+fn observe(tree: &AgentTree) -> (ObserverSubscription, u64) {
     tree.root.between(|now| (tree.outlet.observe(), now))
 }
 
@@ -229,8 +232,8 @@ fn read_between(
     store: &dyn SessionStore,
     sessions: &[SessionId],
     (after, until): (u64, u64),
-) -> Read {
-    let mut read = Read { events: Vec::new(), failed: None };
+) -> LogReadResult {
+    let mut read = LogReadResult { events: Vec::new(), failed: None };
     for id in sessions {
         let wanted = |event: &Envelope| event.seq > Some(after) && event.seq <= Some(until);
         match store.read(id) {

@@ -32,11 +32,11 @@ pub(crate) struct Outlet {
     is_stalled: AtomicBool,
     /// How many events the stream does not hold because its queue was full.
     missed: Arc<AtomicU64>,
-    live: Mutex<Live>,
+    live: Mutex<LiveStreams>,
 }
 
 #[derive(Debug)]
-struct Live {
+struct LiveStreams {
     /// Absent when nothing comes any more.
     stream: Option<mpsc::Sender<Arc<Envelope>>>,
     /// Made for the first observer: most agents have none.
@@ -46,7 +46,7 @@ struct Live {
 
 /// A place for one event in the main stream.
 #[derive(Debug)]
-pub(crate) enum Room {
+pub(crate) enum EventSlot {
     Free(mpsc::OwnedPermit<Arc<Envelope>>),
     /// The queue is full and is not waited for.
     Full,
@@ -66,7 +66,7 @@ impl Outlet {
             is_taken: AtomicBool::new(false),
             is_stalled: AtomicBool::new(false),
             missed: Arc::default(),
-            live: Mutex::new(Live {
+            live: Mutex::new(LiveStreams {
                 stream: Some(stream),
                 ring: None,
                 open: OpenReplies::default(),
@@ -105,14 +105,14 @@ impl Outlet {
     }
 
     /// Waits for a place in the main stream, but not on past a cancel. Nobody is waited for before the stream is taken.
-    pub(crate) async fn room(&self, cancel: &CancellationToken) -> Room {
+    pub(crate) async fn room(&self, cancel: &CancellationToken) -> EventSlot {
         let stream = match self.try_reserve() {
             Ok(room) => return room,
             Err(stream) => stream,
         };
         let is_given_up = self.is_stalled.load(Ordering::Relaxed) && cancel.is_cancelled();
         if is_given_up || !self.is_taken.load(Ordering::Relaxed) {
-            return Room::Full;
+            return EventSlot::Full;
         }
         let patience = async {
             cancel.cancelled().await;
@@ -120,29 +120,29 @@ impl Outlet {
         };
         tokio::select! {
             biased;
-            permit = stream.reserve_owned() => permit.map_or(Room::Closed, Room::Free),
+            permit = stream.reserve_owned() => permit.map_or(EventSlot::Closed, EventSlot::Free),
             () = patience => {
                 self.is_stalled.store(true, Ordering::Relaxed);
                 tracing::debug!("a listener that does not read misses events");
-                Room::Full
+                EventSlot::Full
             }
         }
     }
 
     /// Takes a place in the main stream if there is one.
-    pub(super) fn try_room(&self) -> Room {
-        self.try_reserve().unwrap_or(Room::Full)
+    pub(super) fn try_room(&self) -> EventSlot {
+        self.try_reserve().unwrap_or(EventSlot::Full)
     }
 
     /// Takes a place, or gives back the full stream.
-    fn try_reserve(&self) -> Result<Room, mpsc::Sender<Arc<Envelope>>> {
-        let Some(stream) = self.live().stream.clone() else { return Ok(Room::Closed) };
+    fn try_reserve(&self) -> Result<EventSlot, mpsc::Sender<Arc<Envelope>>> {
+        let Some(stream) = self.live().stream.clone() else { return Ok(EventSlot::Closed) };
         match stream.try_reserve_owned() {
             Ok(permit) => {
                 self.is_stalled.store(false, Ordering::Relaxed);
-                Ok(Room::Free(permit))
+                Ok(EventSlot::Free(permit))
             }
-            Err(mpsc::error::TrySendError::Closed(_)) => Ok(Room::Closed),
+            Err(mpsc::error::TrySendError::Closed(_)) => Ok(EventSlot::Closed),
             Err(mpsc::error::TrySendError::Full(stream)) => Err(stream),
         }
     }
@@ -150,7 +150,7 @@ impl Outlet {
     /// Puts an event out at once, unless the main stream is full. Most events go this way: it is the cheaper one.
     pub(super) fn push_if_free(&self, envelope: &Arc<Envelope>) -> Result<(), IsFull> {
         let mut live = self.live();
-        let Live { stream: Some(stream), ring, open } = &mut *live else { return Ok(()) };
+        let LiveStreams { stream: Some(stream), ring, open } = &mut *live else { return Ok(()) };
         let permit = match stream.try_reserve() {
             Ok(permit) => Some(permit),
             Err(mpsc::error::TrySendError::Closed(())) => None,
@@ -165,22 +165,22 @@ impl Outlet {
     }
 
     /// Puts an event out.
-    pub(crate) fn push(&self, room: Room, envelope: &Arc<Envelope>) {
+    pub(crate) fn push(&self, room: EventSlot, envelope: &Arc<Envelope>) {
         {
             let mut live = self.live();
-            let Live { ring, open, .. } = &mut *live;
+            let LiveStreams { ring, open, .. } = &mut *live;
             observed(ring.as_ref(), open, envelope);
         }
         match room {
-            Room::Free(permit) => drop(permit.send(Arc::clone(envelope))),
-            Room::Full => {
+            EventSlot::Free(permit) => drop(permit.send(Arc::clone(envelope))),
+            EventSlot::Full => {
                 self.missed.fetch_add(1, Ordering::Relaxed);
             }
-            Room::Closed => {}
+            EventSlot::Closed => {}
         }
     }
 
-    fn live(&self) -> MutexGuard<'_, Live> {
+    fn live(&self) -> MutexGuard<'_, LiveStreams> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,8 +14,8 @@ use crow_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::outlet::Room;
-use crate::{RuntimeConfig, SessionError, SessionLog, SessionMetadata, tree::Tree};
+use super::outlet::EventSlot;
+use crate::{RuntimeConfig, SessionError, SessionLog, SessionMetadata, tree::AgentTree};
 
 /// Gives an agent's events their envelope, writes the durable ones to its log, and passes all on, in one order for all
 /// agents of the tree.
@@ -28,7 +28,7 @@ pub(crate) struct Recorder {
     role: AgentRole,
     parent: Option<ParentCall>,
     round: AtomicU32,
-    tree: Arc<Tree>,
+    tree: Arc<AgentTree>,
     clock: Arc<dyn Clock>,
     redactor: Redactor,
     log: Mutex<Box<dyn SessionLog>>,
@@ -36,9 +36,9 @@ pub(crate) struct Recorder {
 
 /// An event without known secrets. Only a recorder makes it.
 #[derive(Debug, Clone)]
-pub(crate) struct Redacted(AgentEvent);
+pub(crate) struct RedactedEvent(AgentEvent);
 
-impl Redacted {
+impl RedactedEvent {
     /// Returns the event.
     pub(crate) fn event(&self) -> &AgentEvent {
         &self.0
@@ -48,7 +48,7 @@ impl Redacted {
 impl Recorder {
     pub(crate) fn new(
         metadata: &SessionMetadata,
-        tree: Arc<Tree>,
+        tree: Arc<AgentTree>,
         config: &RuntimeConfig,
         log: Box<dyn SessionLog>,
     ) -> Self {
@@ -66,19 +66,19 @@ impl Recorder {
     }
 
     /// Takes known secrets out of an event.
-    pub(crate) fn redacted(&self, mut event: AgentEvent) -> Redacted {
+    pub(crate) fn redacted(&self, mut event: AgentEvent) -> RedactedEvent {
         self.redactor.redact_event(&mut event);
-        Redacted(event)
+        RedactedEvent(event)
     }
 
     /// Writes an event to the log if it is durable, and passes it on. Waits first while the main stream is held and full,
     /// but not on past a cancel.
     pub(crate) async fn record(
         &self,
-        event: Redacted,
+        event: RedactedEvent,
         cancel: &CancellationToken,
     ) -> Result<Arc<Envelope>, SessionError> {
-        let Redacted(event) = event;
+        let RedactedEvent(event) = event;
         // An agent whose model and tools never make it wait would keep its thread for itself.
         tokio::task::consume_budget().await;
         if !event.is_durable() {
@@ -113,8 +113,8 @@ impl Recorder {
         self.put_out(self.tree.outlet.try_room(), event);
     }
 
-    fn put_out(&self, room: Room, event: AgentEvent) -> Arc<Envelope> {
-        let Redacted(event) = self.redacted(event);
+    fn put_out(&self, room: EventSlot, event: AgentEvent) -> Arc<Envelope> {
+        let RedactedEvent(event) = self.redacted(event);
         let envelope = Arc::new(self.envelope(None, event));
         self.tree.outlet.push(room, &envelope);
         envelope

@@ -64,7 +64,8 @@ impl AgentInternals {
         }
         self.set_state(AgentState::Processing).await?;
         let mut done = Vec::with_capacity(calls.len());
-        let calls: Vec<_> = calls.into_iter().map(|call| Understood::new(tools, call)).collect();
+        let calls: Vec<_> =
+            calls.into_iter().map(|call| UnderstoodCall::new(tools, call)).collect();
         for call in &calls {
             self.claim(call).await?;
         }
@@ -74,7 +75,7 @@ impl AgentInternals {
             let mut batch = vec![call];
             if let Some((kind, most)) = beside {
                 let fits =
-                    |next: &Understood| next.beside().is_some_and(|(other, _)| other == kind);
+                    |next: &UnderstoodCall| next.beside().is_some_and(|(other, _)| other == kind);
                 while batch.len() < most
                     && let Some(next) = calls.next_if(fits)
                 {
@@ -87,7 +88,7 @@ impl AgentInternals {
     }
 
     /// Says who runs a call before the first one runs: a result from outside may come at any time.
-    async fn claim(&mut self, call: &Understood) -> Result<(), AgentError> {
+    async fn claim(&mut self, call: &UnderstoodCall) -> Result<(), AgentError> {
         let call_id = &call.call.id;
         if !self.shared.calls.claim(call_id, call.run_by()) {
             return Ok(());
@@ -103,7 +104,7 @@ impl AgentInternals {
         &mut self,
         tools: &ToolRegistry,
         reply_id: &ReplyId,
-        batch: Vec<Understood>,
+        batch: Vec<UnderstoodCall>,
         cancel: &CancellationToken,
     ) -> Result<Vec<ExecutedCall>, AgentError> {
         let mut prepared = Vec::with_capacity(batch.len());
@@ -115,25 +116,25 @@ impl AgentInternals {
 }
 
 /// What is understood of a call: the tool and arguments that fit, or why it is only answered.
-pub(super) struct Understood {
+pub(super) struct UnderstoodCall {
     pub(super) call: ToolCall,
-    pub(super) meaning: Result<ResolvedCall, Unfit>,
+    pub(super) meaning: Result<ResolvedCall, CallRejection>,
 }
 
 /// Why a call is only answered.
-pub(super) enum Unfit {
+pub(super) enum CallRejection {
     /// The turn does not want it to be run.
     Refused(String),
     /// It names no tool, or its arguments do not fit.
     Invalid(InvalidCall),
 }
 
-impl Understood {
+impl UnderstoodCall {
     fn new(tools: &ToolRegistry, request: RequestedCall) -> Self {
         let RequestedCall { call, refusal } = request;
         let meaning = match refusal {
-            Some(reason) => Err(Unfit::Refused(reason)),
-            None => resolve(tools, &call).map_err(Unfit::Invalid),
+            Some(reason) => Err(CallRejection::Refused(reason)),
+            None => resolve(tools, &call).map_err(CallRejection::Invalid),
         };
         Self { call, meaning }
     }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::prepare::ReadyCall;
 use crate::{
     AgentError, AgentInternals, NotScanned, SnapshotStoreError,
-    changes::{Lease, Recording, Scope},
+    changes::{ChangeRecording, ChangeScope, Lease},
 };
 
 /// So many reasons are told once each, however they come by turns.
@@ -21,15 +21,15 @@ const KEPT_TROUBLES: usize = 20;
 
 /// What a call holds that may change files.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct ChangeGuard {
     _lease: Option<Lease>,
-    recording: Option<Recording>,
+    recording: Option<ChangeRecording>,
 }
 
-impl Held {
+impl ChangeGuard {
     /// Returns the state before the call.
     pub(super) fn before(&self) -> Option<&SnapshotId> {
-        self.recording.as_ref().map(Recording::before)
+        self.recording.as_ref().map(ChangeRecording::before)
     }
 }
 
@@ -58,15 +58,15 @@ impl AgentInternals {
         &mut self,
         ready: &ReadyCall,
         cancel: &CancellationToken,
-    ) -> Result<Option<Held>, AgentError> {
+    ) -> Result<Option<ChangeGuard>, AgentError> {
         let tool = &ready.resolved.tool;
-        let scope = Scope::of(&ready.plan.effects);
+        let scope = ChangeScope::of(&ready.plan.effects);
         let Some(scope) = scope.filter(|_| tool.category() != ToolCategory::Read) else {
-            return Ok(Some(Held::default()));
+            return Ok(Some(ChangeGuard::default()));
         };
         // The kernel keeps it from changing anything: it waits for nobody, and there is nothing to capture.
         if self.is_to_run_read_only(ready) && self.holds_read_only_commands().await {
-            return Ok(Some(Held::default()));
+            return Ok(Some(ChangeGuard::default()));
         }
         // What is run outside may wait for a person: others go on meanwhile, and the changes count as shared.
         // And what starts other agents would wait for them while they wait for it.
@@ -77,12 +77,13 @@ impl AgentInternals {
             Some(lease)
         };
         let Some(stores) = self.config.snapshots.clone() else {
-            return Ok(Some(Held { _lease: lease, recording: None }));
+            return Ok(Some(ChangeGuard { _lease: lease, recording: None }));
         };
         let (workspace, session) = (self.context.workspace.clone(), self.context.root_id.clone());
         let watch = stores.watch_of(&workspace);
-        let work =
-            move || Recording::begin(stores.of_workspace(&workspace)?, watch, session, &scope);
+        let work = move || {
+            ChangeRecording::begin(stores.of_workspace(&workspace)?, watch, session, &scope)
+        };
         let mut begun = self.tasks.spawn_blocking(work);
         let in_time = timeout(LONG_LOOK, cancel.run_until_cancelled(&mut begun)).await;
         let begun = if let Ok(begun) = in_time {
@@ -105,7 +106,7 @@ impl AgentInternals {
             }
             Err(error) => return Err(AgentError::Custom(Box::new(error))),
         };
-        Ok(Some(Held { _lease: lease, recording }))
+        Ok(Some(ChangeGuard { _lease: lease, recording }))
     }
 
     /// Returns whether a call runs its command in the read-only profile, if a sandbox holds it.
@@ -135,10 +136,10 @@ impl AgentInternals {
     /// possible.
     pub(super) async fn let_go(
         &mut self,
-        held: Held,
+        held: ChangeGuard,
         result: &mut ToolResult,
     ) -> Result<(), AgentError> {
-        let Held { _lease: lease, recording } = held;
+        let ChangeGuard { _lease: lease, recording } = held;
         if let Some(recording) = recording {
             self.end_recording(recording, result).await?;
         }
@@ -148,7 +149,7 @@ impl AgentInternals {
 
     async fn end_recording(
         &mut self,
-        recording: Recording,
+        recording: ChangeRecording,
         result: &mut ToolResult,
     ) -> Result<(), AgentError> {
         let before = recording.before().clone();
@@ -184,7 +185,7 @@ impl AgentInternals {
             });
             let copies = undos.into_iter().flat_map(|undo| undo.copies).collect();
             let store = stores.of_workspace(&workspace)?;
-            Recording::of_cut_off(store, watch, session, cut_off, copies)
+            ChangeRecording::of_cut_off(store, watch, session, cut_off, copies)
         };
         match self.tasks.spawn_blocking(work).await {
             Ok(Ok(recording)) => self.end_recording(recording, result).await,

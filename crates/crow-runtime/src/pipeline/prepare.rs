@@ -20,12 +20,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ExecutedCall,
-    call::{Understood, Unfit},
+    call::{CallRejection, UnderstoodCall},
 };
-use crate::{AgentError, AgentInternals, Reach, agent::panic_message, answers::is_offered};
+use crate::{AgentAccess, AgentError, AgentInternals, agent::panic_message, answers::is_offered};
 
 /// A call on its way.
-pub(super) enum Prepared {
+pub(super) enum PreparedCall {
     /// It may run.
     Ready(Box<ReadyCall>),
     /// It is answered already.
@@ -44,10 +44,10 @@ impl AgentInternals {
     pub(super) async fn prepare(
         &mut self,
         reply_id: &ReplyId,
-        understood: Understood,
+        understood: UnderstoodCall,
         cancel: &CancellationToken,
-    ) -> Result<Prepared, AgentError> {
-        let Understood { call, meaning } = understood;
+    ) -> Result<PreparedCall, AgentError> {
+        let UnderstoodCall { call, meaning } = understood;
         let answer = |result, validity| ExecutedCall {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -63,12 +63,12 @@ impl AgentInternals {
         }
         let resolved = match meaning {
             Ok(resolved) => resolved,
-            Err(Unfit::Refused(reason)) => {
+            Err(CallRejection::Refused(reason)) => {
                 return self
                     .answered(reply_id, answer(ToolResult::failure(reason), Validity::Valid))
                     .await;
             }
-            Err(Unfit::Invalid(invalid)) => {
+            Err(CallRejection::Invalid(invalid)) => {
                 return self
                     .answered(
                         reply_id,
@@ -98,18 +98,22 @@ impl AgentInternals {
             Err(error) => return self.answered(reply_id, answer(error.to_result())).await,
         };
         match self.decide(&resolved, &plan, &mut ctx, cancel).await? {
-            Ok(permit) => Ok(Prepared::Ready(Box::new(ReadyCall { resolved, plan, permit, ctx }))),
-            Err(Refused::Denied(denial)) => {
+            Ok(permit) => {
+                Ok(PreparedCall::Ready(Box::new(ReadyCall { resolved, plan, permit, ctx })))
+            }
+            Err(PermitRefusal::Denied(denial)) => {
                 let answer = ExecutedCall {
                     denial: Some(denial.clone()),
                     ..answer(ToolResult::failure(denial.to_model_text()))
                 };
                 self.answered(reply_id, answer).await
             }
-            Err(Refused::Tool(ToolError::Cancelled)) => {
+            Err(PermitRefusal::Tool(ToolError::Cancelled)) => {
                 self.answered(reply_id, answer(not_run())).await
             }
-            Err(Refused::Tool(error)) => self.answered(reply_id, answer(error.to_result())).await,
+            Err(PermitRefusal::Tool(error)) => {
+                self.answered(reply_id, answer(error.to_result())).await
+            }
         }
     }
 
@@ -132,7 +136,7 @@ impl AgentInternals {
         plan: &CallPlan,
         ctx: &mut ToolContext,
         cancel: &CancellationToken,
-    ) -> Result<Result<Permit, Refused>, AgentError> {
+    ) -> Result<Result<Permit, PermitRefusal>, AgentError> {
         let tool = &resolved.tool;
         if tool.category() == ToolCategory::Execute {
             self.look_at_sandbox().await?;
@@ -152,11 +156,11 @@ impl AgentInternals {
         let workspace = &self.context.workspace;
         let (decision, withheld_reads) = self.shared.tree.with_policy(|policy| {
             let withheld_reads = policy.withheld_reads(facts);
-            if led_to.is_empty() && self.shared.reach == Reach::Policy {
+            if led_to.is_empty() && self.shared.reach == AgentAccess::Policy {
                 return (policy.decide(facts, workspace), withheld_reads);
             }
             let mut policy = policy.clone();
-            if self.shared.reach == Reach::ReadOnly {
+            if self.shared.reach == AgentAccess::ReadOnly {
                 policy.set_mode(PermissionMode::ReadOnly);
             }
             policy.add_places(SandboxPlaces { protected: led_to, ..SandboxPlaces::default() });
@@ -170,7 +174,7 @@ impl AgentInternals {
             }
             Decision::Deny(denial) => {
                 self.announce(resolved, plan, ctx, None).await?;
-                return Ok(Err(Refused::Denied(denial)));
+                return Ok(Err(PermitRefusal::Denied(denial)));
             }
             Decision::Ask(ask) => ask,
         };
@@ -179,7 +183,7 @@ impl AgentInternals {
             // What it found would tell the model of a file that it may not read: the user is asked first, and the call then
             // fails by itself.
             Err(ToolError::Model(_)) if ask.disclosure == Disclosure::AfterYes => None,
-            Err(error) => return Ok(Err(Refused::Tool(error))),
+            Err(error) => return Ok(Err(PermitRefusal::Tool(error))),
         };
         self.announce(resolved, plan, ctx, preview.as_ref()).await?;
         ctx.preview.clone_from(&preview);
@@ -210,7 +214,7 @@ impl AgentInternals {
         plan: &CallPlan,
         ctx: &ToolContext,
         cancel: &CancellationToken,
-    ) -> Result<Result<Permit, Refused>, AgentError> {
+    ) -> Result<Result<Permit, PermitRefusal>, AgentError> {
         let mut request = PermissionRequest {
             id: RequestId::new(self.config.ids.next_id()),
             session_id: self.session_id().clone(),
@@ -256,7 +260,7 @@ impl AgentInternals {
             let call_id = ctx.call_id.clone();
             self.emit(AgentEvent::PermissionWithdrawn { request_id, call_id }).await?;
             self.set_state(AgentState::Processing).await?;
-            return Ok(Err(Refused::Tool(ToolError::Cancelled)));
+            return Ok(Err(PermitRefusal::Tool(ToolError::Cancelled)));
         };
         let answer = self.within_offers(&ask, answer).await?;
         if let PermissionAnswer::AllowSession { grants } = &answer {
@@ -269,7 +273,7 @@ impl AgentInternals {
             answer: answer.clone(),
         };
         self.emit(decision).await?;
-        Ok(ask.answered(answer).map_err(Refused::Denied))
+        Ok(ask.answered(answer).map_err(PermitRefusal::Denied))
     }
 
     /// Makes a yes that allows more than what was offered a yes to the one call.
@@ -292,9 +296,9 @@ impl AgentInternals {
         &mut self,
         reply_id: &ReplyId,
         executed: ExecutedCall,
-    ) -> Result<Prepared, AgentError> {
+    ) -> Result<PreparedCall, AgentError> {
         self.record_end(reply_id, &executed).await?;
-        Ok(Prepared::Answered(Box::new(executed)))
+        Ok(PreparedCall::Answered(Box::new(executed)))
     }
 
     pub(super) async fn record_end(
@@ -326,7 +330,7 @@ pub(super) fn not_run() -> ToolResult {
 }
 
 /// Why a call gets no permit.
-enum Refused {
+enum PermitRefusal {
     Denied(Denial),
     Tool(ToolError),
 }

@@ -24,10 +24,10 @@ pub(super) struct CallReports {
 }
 
 #[derive(Debug)]
-struct CallReport(Mutex<Said>);
+struct CallReport(Mutex<ReportBuffer>);
 
 #[derive(Debug)]
-struct Said {
+struct ReportBuffer {
     /// Holds back what may begin a secret.
     stream: RedactedStream,
     waiting: String,
@@ -43,7 +43,8 @@ impl CallReports {
         call_id: &CallId,
         redactor: &Redactor,
     ) -> Progress {
-        let said = Said { stream: redactor.stream(), waiting: String::new(), room: SHOWN_BYTES };
+        let said =
+            ReportBuffer { stream: redactor.stream(), waiting: String::new(), room: SHOWN_BYTES };
         let report = Arc::new(CallReport(Mutex::new(said)));
         self.calls.insert(index, (call_id.clone(), Arc::clone(&report)));
         let notify = Arc::clone(&self.said);
@@ -79,12 +80,12 @@ impl CallReports {
 }
 
 impl CallReport {
-    fn said(&self) -> MutexGuard<'_, Said> {
+    fn said(&self) -> MutexGuard<'_, ReportBuffer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Said {
+impl ReportBuffer {
     /// Takes in what the call says. Returns whether there is more to be shown.
     fn push(&mut self, output: String) -> bool {
         let shown = self.stream.push(output);

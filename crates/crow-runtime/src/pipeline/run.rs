@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ExecutedCall,
     bound::bound_output,
-    changes::Held,
-    prepare::{Prepared, ReadyCall, not_run},
+    changes::ChangeGuard,
+    prepare::{PreparedCall, ReadyCall, not_run},
     reports::CallReports,
 };
 use crate::{AgentError, AgentInternals, agent::panic_message};
@@ -45,7 +45,7 @@ impl AgentInternals {
         &mut self,
         tools: &ToolRegistry,
         reply_id: &ReplyId,
-        batch: Vec<Prepared>,
+        batch: Vec<PreparedCall>,
         cancel: &CancellationToken,
     ) -> Result<Vec<ExecutedCall>, AgentError> {
         let mut executed = Vec::with_capacity(batch.len());
@@ -54,13 +54,13 @@ impl AgentInternals {
         let mut reports = CallReports::default();
         for (index, prepared) in batch.into_iter().enumerate() {
             match prepared {
-                Prepared::Answered(answer) => executed.push(*answer),
-                Prepared::Ready(ready) if cancel.is_cancelled() => {
+                PreparedCall::Answered(answer) => executed.push(*answer),
+                PreparedCall::Ready(ready) if cancel.is_cancelled() => {
                     let call = ExecutedCall { result: not_run(), ..cancelled_until_done(&ready) };
                     self.record_end(reply_id, &call).await?;
                     executed.push(call);
                 }
-                Prepared::Ready(ready) => {
+                PreparedCall::Ready(ready) => {
                     let Some(held) = self.hold(&ready, cancel).await? else {
                         let call =
                             ExecutedCall { result: not_run(), ..cancelled_until_done(&ready) };
@@ -130,7 +130,7 @@ impl AgentInternals {
         &mut self,
         reply_id: &ReplyId,
         ready: &ReadyCall,
-        held: &Held,
+        held: &ChangeGuard,
     ) -> Result<(), AgentError> {
         let tool = ready.resolved.tool.name().to_owned();
         self.emit(AgentEvent::CallStart {
@@ -189,7 +189,7 @@ impl AgentInternals {
         &mut self,
         reply_id: &ReplyId,
         call: &mut ExecutedCall,
-        held: Option<Held>,
+        held: Option<ChangeGuard>,
     ) -> Result<(), AgentError> {
         if let Some(held) = held {
             self.let_go(held, &mut call.result).await?;

@@ -13,7 +13,7 @@ use crow_core::{
 };
 
 use super::{moved_files::describe_moved, run::written_paths};
-use crate::{AgentError, AgentInternals, Reach, Sandbox, SandboxProfile};
+use crate::{AgentAccess, AgentError, AgentInternals, Sandbox, SandboxProfile};
 
 impl AgentInternals {
     /// Finds, once, what sessions left that were killed while a command ran, and tells the user.
@@ -67,7 +67,8 @@ impl AgentInternals {
             policy.set_read_only_sandbox(containment == Containment::Full);
             policy.mode()
         });
-        let only_reads = self.shared.reach == Reach::ReadOnly || mode == PermissionMode::ReadOnly;
+        let only_reads =
+            self.shared.reach == AgentAccess::ReadOnly || mode == PermissionMode::ReadOnly;
         self.runner.set_profile(if only_reads {
             SandboxProfile::ReadOnly
         } else {

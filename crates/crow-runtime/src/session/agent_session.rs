@@ -14,7 +14,7 @@ use crow_core::{
 use serde_json::Map;
 
 use super::{
-    CrowMetadata, Damage, Family, OpenedSession, RootSession, SessionError, SessionLog,
+    CrowMetadata, Damage, OpenedSession, RootSession, RootSessionState, SessionError, SessionLog,
     SessionMetadata, StoredSession, ToolState,
 };
 use crate::{
@@ -77,7 +77,7 @@ pub struct AgentSession {
     pub(crate) abilities: Abilities,
     torn_bytes: usize,
     damage: Damage,
-    pub(crate) family: Family,
+    pub(crate) family: RootSessionState,
     pub(crate) tools: ToolState,
     /// The policy that an agent of its own starts with.
     pub(crate) policy: PermissionPolicy,
@@ -164,7 +164,7 @@ impl AgentSession {
             abilities: spec.abilities,
             torn_bytes: 0,
             damage: Damage::default(),
-            family: Family::default(),
+            family: RootSessionState::default(),
             tools: ToolState::default(),
             policy,
             protected_files: Vec::new(),
@@ -229,7 +229,7 @@ impl AgentSession {
         let history = fold(&mut opened)?;
         let StoredSession { metadata, events, .. } = &opened.stored;
         tidy(config, &metadata.crow());
-        let family = Family::read(config, metadata, events);
+        let family = RootSessionState::read(config, metadata, events);
         let root = family.root(metadata);
         if opened.stored.damage.is_none() {
             // Whoever shows the session next need not read its log again.
@@ -273,7 +273,7 @@ impl AgentSession {
             abilities,
             torn_bytes,
             damage,
-            family: Family::default(),
+            family: RootSessionState::default(),
             tools,
             policy,
             protected_files: Vec::new(),

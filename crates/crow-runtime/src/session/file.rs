@@ -13,7 +13,7 @@ use crow_core::{
 };
 
 use super::{
-    Damage, OpenedSession, Repair, SessionError, SessionFilter, SessionLog, SessionMetadata,
+    Damage, OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata, SessionRepair,
     SessionStore, StoredSession,
     list::list,
     log_file::{LogContent, LogFile, keep_damaged, read_log, write_log},
@@ -21,7 +21,7 @@ use super::{
     salvage::mend,
     undo_file, unfinished,
 };
-use crate::{UndoRecord, tree::Spent};
+use crate::{UndoRecord, tree::UsageByModel};
 use crow_fs::FileLock;
 
 pub(super) const METADATA: &str = "metadata.json";
@@ -78,12 +78,12 @@ impl FileStore {
     fn stored(
         &self,
         id: &SessionId,
-        header: Header,
+        header: StoredHeader,
         content: LogContent,
     ) -> Result<StoredSession, SessionError> {
         let lines = content.lost.iter().map(|lost| lost.line.clone()).collect();
         let error = match header {
-            Header::Whole(metadata) => {
+            StoredHeader::Whole(metadata) => {
                 let events = mend(content.events, &content.lost, Some(&metadata));
                 return Ok(StoredSession {
                     metadata,
@@ -91,7 +91,7 @@ impl FileStore {
                     damage: Damage { header: None, lines },
                 });
             }
-            Header::Damaged(error) => error,
+            StoredHeader::Damaged(error) => error,
         };
         let events = mend(content.events, &content.lost, None);
         let made = SessionMetadata::from_log(&events).filter(|made| made.session_id == *id);
@@ -174,15 +174,15 @@ impl SessionStore for FileStore {
     fn header(&self, id: &SessionId) -> Result<SessionMetadata, SessionError> {
         let folder = self.existing(id)?;
         match read_header(&folder, id)? {
-            Header::Whole(metadata) => Ok(metadata),
-            header @ Header::Damaged(_) => {
+            StoredHeader::Whole(metadata) => Ok(metadata),
+            header @ StoredHeader::Damaged(_) => {
                 let content = read_log(&folder.join(HISTORY))?;
                 Ok(self.stored(id, header, content)?.metadata)
             }
         }
     }
 
-    fn repair(&self, id: &SessionId) -> Result<Repair, SessionError> {
+    fn repair(&self, id: &SessionId) -> Result<SessionRepair, SessionError> {
         let folder = self.existing(id)?;
         let _lock = lock(&folder, id)?;
         let header = read_header(&folder, id)?;
@@ -200,7 +200,7 @@ impl SessionStore for FileStore {
             kept.extend(keep_damaged(&folder.join(METADATA))?);
             write_metadata(&folder, &metadata)?;
         }
-        Ok(Repair { damage, kept })
+        Ok(SessionRepair { damage, kept })
     }
 
     fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError> {
@@ -348,7 +348,7 @@ pub(super) fn lock(folder: &Path, id: &SessionId) -> Result<FileLock, SessionErr
 }
 
 /// A header as it stands on the disk.
-enum Header {
+enum StoredHeader {
     Whole(SessionMetadata),
     /// It has to be made from the log.
     Damaged(SessionError),
@@ -358,17 +358,18 @@ enum Header {
 ///
 /// It is renamed into place without waiting for the disk, so a power cut may leave it empty. The log, which is the truth,
 /// says enough to make it anew.
-fn read_header(folder: &Path, id: &SessionId) -> Result<Header, SessionError> {
+fn read_header(folder: &Path, id: &SessionId) -> Result<StoredHeader, SessionError> {
     let path = folder.join(METADATA);
     let text = match fs::read(&path) {
         Ok(text) => text,
-        Err(source) => return Ok(Header::Damaged(SessionError::Read { path, source })),
+        Err(source) => return Ok(StoredHeader::Damaged(SessionError::Read { path, source })),
     };
-    let damaged = |line, reason| Header::Damaged(SessionError::Damaged { path, line, reason });
+    let damaged =
+        |line, reason| StoredHeader::Damaged(SessionError::Damaged { path, line, reason });
     match serde_json::from_slice::<SessionMetadata>(&text) {
         Ok(metadata) if metadata.is_whole(id) => {
             check_format(id, &metadata)?;
-            Ok(Header::Whole(metadata))
+            Ok(StoredHeader::Whole(metadata))
         }
         Ok(_) => Ok(damaged(1, "it is not that of this session".to_owned())),
         Err(error) => Ok(damaged(error.line(), error.to_string())),
@@ -379,7 +380,7 @@ fn read_header(folder: &Path, id: &SessionId) -> Result<Header, SessionError> {
 /// they used, and up to which event something may have been allowed.
 fn add_family(metadata: &mut SessionMetadata, events: &[Envelope], folders: &[PathBuf]) {
     let mut crow = metadata.crow();
-    let mut spent = Spent::default();
+    let mut spent = UsageByModel::default();
     spent.add_log(events);
     for folder in folders {
         let id = folder.file_name().and_then(|name| name.to_str()).map(SessionId::new);
@@ -417,8 +418,8 @@ pub(super) fn listed(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
 /// Returns a session's header, without what other sessions know where it is made from the log.
 fn alone(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
     match read_header(folder, id) {
-        Ok(Header::Whole(metadata)) => Some(metadata),
-        Ok(Header::Damaged(error)) => {
+        Ok(StoredHeader::Whole(metadata)) => Some(metadata),
+        Ok(StoredHeader::Damaged(error)) => {
             tracing::warn!(session = %id, %error, "a session's header cannot be read");
             let content = read_log(&folder.join(HISTORY)).ok()?;
             SessionMetadata::from_log(&mend(content.events, &content.lost, None))

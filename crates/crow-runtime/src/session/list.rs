@@ -45,12 +45,12 @@ pub(super) fn list(folders: &[PathBuf], filter: &SessionFilter) -> Vec<SessionMe
 
 /// The part of a header that a list goes by.
 #[derive(Deserialize)]
-struct Heading {
+struct SessionHeading {
     parent_session_id: Option<IgnoredAny>,
     updated_at: Timestamp,
 }
 
-impl Heading {
+impl SessionHeading {
     fn from_log(folder: &Path, id: &SessionId) -> Option<Self> {
         let metadata = listed(folder, id)?;
         Some(Self {
@@ -69,7 +69,7 @@ fn read_headings(folders: &[PathBuf]) -> Vec<(ListPlace, &Path)> {
         let parsed = read.and_then(|len| serde_json::from_slice(buffer.get(..len)?).ok());
         let heading = match parsed {
             Some(heading) => heading,
-            None => Heading::from_log(folder, &id)?,
+            None => SessionHeading::from_log(folder, &id)?,
         };
         let place = ListPlace { updated_at: heading.updated_at, id };
         heading.parent_session_id.is_none().then_some((place, folder.as_path()))

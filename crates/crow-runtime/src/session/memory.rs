@@ -9,26 +9,26 @@ use std::{
 use crow_core::{event::Envelope, ids::SessionId};
 
 use super::{
-    Damage, ListPlace, OpenedSession, Repair, SessionError, SessionFilter, SessionLog,
-    SessionMetadata, SessionStore, StoredSession,
+    Damage, ListPlace, OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata,
+    SessionRepair, SessionStore, StoredSession,
 };
 use crate::UndoRecord;
 
 /// Keeps sessions in memory.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
-    sessions: Arc<Mutex<BTreeMap<SessionId, Kept>>>,
+    sessions: Arc<Mutex<BTreeMap<SessionId, MemorySession>>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct MemorySession {
     metadata: SessionMetadata,
     events: Vec<Envelope>,
     undos: Vec<UndoRecord>,
     in_use: bool,
 }
 
-impl Kept {
+impl MemorySession {
     fn stored(&self) -> StoredSession {
         StoredSession {
             metadata: self.metadata.clone(),
@@ -46,7 +46,7 @@ struct MemoryLog {
 }
 
 impl MemoryStore {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, MemorySession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -64,7 +64,7 @@ impl SessionStore for MemoryStore {
         }
         sessions.insert(
             id.clone(),
-            Kept {
+            MemorySession {
                 metadata: metadata.clone(),
                 events: Vec::new(),
                 undos: Vec::new(),
@@ -98,9 +98,9 @@ impl SessionStore for MemoryStore {
         Ok(kept.metadata.clone())
     }
 
-    fn repair(&self, id: &SessionId) -> Result<Repair, SessionError> {
+    fn repair(&self, id: &SessionId) -> Result<SessionRepair, SessionError> {
         // What is in memory is whole.
-        self.read(id).map(|_| Repair::default())
+        self.read(id).map(|_| SessionRepair::default())
     }
 
     fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError> {

@@ -23,10 +23,10 @@ pub use metadata::{CrowMetadata, ModelUsage, ReservedKey, SessionMetadata};
 pub use root_session::RootSession;
 pub use salvage::{Damage, LostLine};
 pub use store::{
-    ListPlace, OpenedSession, Repair, SessionFilter, SessionLog, SessionStore, StoredSession,
-    UnusedSessions,
+    ListPlace, OpenedSession, SessionFilter, SessionLog, SessionRepair, SessionStore,
+    StoredSession, UnusedSessions,
 };
 
 pub(crate) use agent_session::model_switch;
 pub(crate) use metadata::title_of;
-pub(crate) use remembered::{Family, ToolState, model_of};
+pub(crate) use remembered::{RootSessionState, ToolState, model_of};

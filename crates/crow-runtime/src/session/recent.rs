@@ -14,11 +14,11 @@ use super::{
 
 /// A place for one log. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RecentLog(Arc<Mutex<Option<Kept>>>);
+pub(super) struct RecentLog(Arc<Mutex<Option<CachedSessionLog>>>);
 
 /// A log that was whole, as far as it was read. Its writer is alive: nobody else can have changed that part.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct CachedSessionLog {
     folder: PathBuf,
     events: Vec<Envelope>,
     len: u64,
@@ -27,11 +27,11 @@ pub(super) struct Kept {
 impl RecentLog {
     /// Keeps what was read of the log in a session's folder up to that length.
     pub(super) fn keep(&self, folder: &Path, events: Vec<Envelope>, len: u64) {
-        *self.kept() = Some(Kept { folder: folder.to_path_buf(), events, len });
+        *self.kept() = Some(CachedSessionLog { folder: folder.to_path_buf(), events, len });
     }
 
     /// Takes the log of that folder, if it is the one that is kept.
-    pub(super) fn take(&self, folder: &Path) -> Option<Kept> {
+    pub(super) fn take(&self, folder: &Path) -> Option<CachedSessionLog> {
         self.kept().take_if(|kept| kept.folder == folder)
     }
 
@@ -39,12 +39,12 @@ impl RecentLog {
         drop(self.take(folder));
     }
 
-    fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+    fn kept(&self) -> MutexGuard<'_, Option<CachedSessionLog>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl CachedSessionLog {
     /// Reads what was appended since.
     pub(super) fn read_on(self, log: &Path) -> Result<LogContent, SessionError> {
         let Self { events, len, .. } = self;

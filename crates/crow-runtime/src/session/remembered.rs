@@ -20,7 +20,7 @@ use super::SessionMetadata;
 use crate::{
     RuntimeConfig,
     session::RootSession,
-    tree::{Spent, TreeSnapshots},
+    tree::{TreeSnapshots, UsageByModel},
 };
 
 /// The state of a session's tools, as their results tell it.
@@ -61,13 +61,13 @@ pub(crate) fn model_of(origin: &Origin) -> ModelRef {
 
 /// What the sessions of one root know that holds for all of them.
 #[derive(Debug, Default)]
-pub(crate) struct Family {
+pub(crate) struct RootSessionState {
     /// The sessions of agents that were started in the root's, and in those.
     pub(crate) descendants: Vec<crow_core::ids::SessionId>,
     /// What the user allowed for the rest of the session.
     pub(crate) grants: Vec<Grant>,
     /// What their models were asked for.
-    pub(crate) spent: Spent,
+    pub(crate) spent: UsageByModel,
     /// The files before the first call that could change them, and after the last one.
     pub(crate) snapshots: TreeSnapshots,
     /// The numbers of these two calls.
@@ -78,7 +78,7 @@ pub(crate) struct Family {
     forgotten: u64,
 }
 
-impl Family {
+impl RootSessionState {
     /// Reads the logs of the descendants. Blocks.
     pub(super) fn read(
         config: &RuntimeConfig,

@@ -80,7 +80,7 @@ pub(super) fn mend(
     if lost.is_empty() {
         return events;
     }
-    let mut mender = Mender::default();
+    let mut mender = LogSalvage::default();
     if let Some(first) = events.first() {
         mender.begin(first, lost, header);
     }
@@ -113,7 +113,7 @@ impl StoredSession {
                 tracing::warn!(session = %self.metadata.session_id, %error, "a log contradicts itself");
             }
         }
-        let mut mender = Mender::default();
+        let mut mender = LogSalvage::default();
         for (index, line) in self.events.iter().enumerate() {
             let left_out = mender.take(line, self.events.get(index..).unwrap_or_default());
             if let Err(error) = left_out {
@@ -131,7 +131,7 @@ impl StoredSession {
 }
 
 #[derive(Debug, Default)]
-struct Mender {
+struct LogSalvage {
     mended: Vec<Envelope>,
     history: History,
     replies: BTreeSet<ReplyId>,
@@ -139,7 +139,7 @@ struct Mender {
     origin: Option<Origin>,
 }
 
-impl Mender {
+impl LogSalvage {
     /// Makes the first line, where it is lost.
     fn begin(&mut self, first: &Envelope, lost: &[LostEvent], header: Option<&SessionMetadata>) {
         if matches!(first.event, AgentEvent::SessionStart { .. }) {

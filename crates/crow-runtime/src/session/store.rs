@@ -39,7 +39,7 @@ pub struct StoredSession {
 
 /// What the repair of a session came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Repair {
+pub struct SessionRepair {
     /// What was damaged.
     pub damage: Damage,
     /// Where the files are kept as they were.
@@ -130,7 +130,7 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     fn header(&self, id: &SessionId) -> Result<SessionMetadata, SessionError>;
 
     /// Writes a damaged session anew from what is whole, and keeps the damaged files beside it. Refused while it is in use.
-    fn repair(&self, id: &SessionId) -> Result<Repair, SessionError>;
+    fn repair(&self, id: &SessionId) -> Result<SessionRepair, SessionError>;
 
     /// Returns the headers of root sessions in the order of their [`ListPlace`]. One that was made from the log because it
     /// is lost or damaged says so, and names no children.

@@ -17,12 +17,13 @@ use super::{
     compose::{Reversal, StepAuthor},
 };
 use crate::{
-    Change, Content, Entry, PutBack, SnapshotStore, SnapshotStoreError, Undone, WhyNotCovered,
+    ContentRef, PathChange, PutBack, RestoreOutcome, SnapshotEntry, SnapshotStore,
+    SnapshotStoreError, WhyNotCovered,
 };
 
 /// What is to be done.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct UndoRequest {
     pub(super) action: UndoAction,
     pub(super) reversals: Vec<Reversal>,
     /// Whose changes an undo is about.
@@ -36,7 +37,7 @@ pub(super) struct Request {
 
 /// How far a path was taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reached {
+pub(super) enum RewindExtent {
     /// Not at all.
     Left,
     /// As far as the changes join.
@@ -47,19 +48,19 @@ pub(super) enum Reached {
 
 /// What is known before anything is touched.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedUndo {
     pub(super) before: SnapshotId,
     /// What the paths are to become.
     pub(super) intent: SnapshotId,
     /// How far each path is to be taken back.
-    pub(super) reached: BTreeMap<PathBuf, Reached>,
+    pub(super) reached: BTreeMap<PathBuf, RewindExtent>,
 }
 
 /// What was done.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct CompletedUndo {
     pub(super) paths: Vec<RestoredPath>,
-    pub(super) reached: BTreeMap<PathBuf, Reached>,
+    pub(super) reached: BTreeMap<PathBuf, RewindExtent>,
     /// What was to be done was said before.
     pub(super) is_announced: bool,
     pub(super) before: SnapshotId,
@@ -68,7 +69,7 @@ pub(super) struct Done {
 
 /// Puts paths back.
 #[derive(Debug)]
-pub(super) struct Act<'a> {
+pub(super) struct UndoExecution<'a> {
     pub(super) store: &'a SnapshotStore,
     pub(super) session: &'a SessionId,
     pub(super) calls: &'a [ChangedCall],
@@ -79,16 +80,16 @@ pub(super) struct Act<'a> {
 
 /// What may be put back, and what is refused before anything is touched.
 #[derive(Debug, Default)]
-struct Sorted<'a> {
-    changes: Vec<Change>,
+struct SortedReversals<'a> {
+    changes: Vec<PathChange>,
     reversals: BTreeMap<&'a Path, &'a Reversal>,
     refused: Vec<RestoredPath>,
 }
 
-impl Act<'_> {
+impl UndoExecution<'_> {
     /// Tells what would become of each path.
-    pub(super) fn foresee(&self, request: &Request) -> Result<Vec<RestoredPath>, UndoError> {
-        let Sorted { changes, reversals, refused } = self.sort(request);
+    pub(super) fn foresee(&self, request: &UndoRequest) -> Result<Vec<RestoredPath>, UndoError> {
+        let SortedReversals { changes, reversals, refused } = self.sort(request);
         let mut outcomes = refused;
         for undone in self.store.foresee(&changes)? {
             let reversal = reversals.get(undone.path.as_path()).copied();
@@ -107,12 +108,12 @@ impl Act<'_> {
     /// become of the paths before the first of them is touched; if it fails, nothing is.
     pub(super) fn carry_out(
         &self,
-        request: &Request,
-        announce: &dyn Fn(&Prepared) -> Result<(), UndoError>,
-    ) -> Result<Done, UndoError> {
+        request: &UndoRequest,
+        announce: &dyn Fn(&PreparedUndo) -> Result<(), UndoError>,
+    ) -> Result<CompletedUndo, UndoError> {
         // Calls of other processes that look at the files meanwhile learn that others were at work.
         let _activity = self.store.begin()?;
-        let Sorted { mut changes, reversals, refused } = self.sort(request);
+        let SortedReversals { mut changes, reversals, refused } = self.sort(request);
         let all = Self::with_missing_folders(&changes);
         let before = self.store.capture_exactly(self.session, &all)?;
         let mut outcomes = refused;
@@ -120,14 +121,14 @@ impl Act<'_> {
             // What nobody knows is overwritten only if it can be brought back.
             outcomes.extend(self.not_kept(&before, &mut changes)?);
         }
-        let mut reached: BTreeMap<PathBuf, Reached> =
-            outcomes.iter().map(|path| (path.path.clone(), Reached::Left)).collect();
-        let goal = if self.force { Reached::First } else { Reached::Joined };
+        let mut reached: BTreeMap<PathBuf, RewindExtent> =
+            outcomes.iter().map(|path| (path.path.clone(), RewindExtent::Left)).collect();
+        let goal = if self.force { RewindExtent::First } else { RewindExtent::Joined };
         reached.extend(changes.iter().map(|change| (change.path.clone(), goal)));
         let is_announced = !changes.is_empty();
         if is_announced {
             let intent = self.store.record(self.session, &changes)?.0;
-            announce(&Prepared { before: before.clone(), intent, reached: reached.clone() })?;
+            announce(&PreparedUndo { before: before.clone(), intent, reached: reached.clone() })?;
         }
         let mut not_empty = BTreeSet::new();
         let mut copies = self.keep_doubtful(request, &changes, &reversals)?;
@@ -152,21 +153,21 @@ impl Act<'_> {
             let is_left = stays(&outcome) && (is_forcible || !is_not_empty);
             // Where somebody else's edit is in the way of the rest, what was joined is undone all the same.
             if is_left && !is_put {
-                reached.insert(undone.path.clone(), Reached::Left);
+                reached.insert(undone.path.clone(), RewindExtent::Left);
             }
             outcomes.push(RestoredPath { path: undone.path, outcome });
         }
         accept_folders_of_copies(&mut outcomes, not_empty);
         let after = self.store.capture_exactly(self.session, &all)?;
-        Ok(Done { paths: tidy(outcomes), reached, is_announced, before, after })
+        Ok(CompletedUndo { paths: tidy(outcomes), reached, is_announced, before, after })
     }
 
     /// Returns the paths that change, with the folders on the way that will be made: taking it back removes them again.
-    fn with_missing_folders(changes: &[Change]) -> Vec<PathBuf> {
+    fn with_missing_folders(changes: &[PathChange]) -> Vec<PathBuf> {
         let mut all: BTreeSet<PathBuf> = BTreeSet::new();
         for change in changes {
             all.insert(change.path.clone());
-            if change.before == Entry::Absent {
+            if change.before == SnapshotEntry::Absent {
                 continue;
             }
             for folder in change.path.ancestors().skip(1) {
@@ -182,8 +183,8 @@ impl Act<'_> {
     }
 
     /// Parts what may be put back from what is refused because others may have made it.
-    fn sort<'r>(&self, request: &'r Request) -> Sorted<'r> {
-        let mut sorted = Sorted::default();
+    fn sort<'r>(&self, request: &'r UndoRequest) -> SortedReversals<'r> {
+        let mut sorted = SortedReversals::default();
         for reversal in &request.reversals {
             if request.action == UndoAction::Undo && reversal.is_nothing() {
                 // What was changed and changed back is as it was.
@@ -234,7 +235,7 @@ impl Act<'_> {
             return Some(self.shared_reason(call));
         }
         if action == UndoAction::Restore
-            && let Entry::File { content: Content::NotStored { why, .. }, .. } =
+            && let SnapshotEntry::File { content: ContentRef::NotStored { why, .. }, .. } =
                 &reversal.change.after
         {
             return Some(not_kept_reason(*why));
@@ -246,12 +247,13 @@ impl Act<'_> {
     fn not_kept(
         &self,
         before: &SnapshotId,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<PathChange>,
     ) -> Result<Vec<RestoredPath>, UndoError> {
         let mut lost = BTreeMap::new();
         for change in changes.iter() {
-            if let Some(Entry::File { content: Content::NotStored { why, .. }, .. }) =
-                self.store.entry(before, &change.path)?
+            if let Some(SnapshotEntry::File {
+                content: ContentRef::NotStored { why, .. }, ..
+            }) = self.store.entry(before, &change.path)?
             {
                 lost.insert(change.path.clone(), why);
             }
@@ -267,8 +269,8 @@ impl Act<'_> {
     /// Keeps copies of what force overwrites and somebody else may have made.
     fn keep_doubtful(
         &self,
-        request: &Request,
-        changes: &[Change],
+        request: &UndoRequest,
+        changes: &[PathChange],
         reversals: &BTreeMap<&Path, &Reversal>,
     ) -> Result<BTreeMap<PathBuf, PathBuf>, UndoError> {
         let mut copies = BTreeMap::new();
@@ -294,11 +296,15 @@ impl Act<'_> {
 
     /// Tells whether force helps: what lies behind a link stays, and so does a folder that was to go and holds what others
     /// made. One that is in the place of a file is moved aside with what it holds.
-    fn is_forcible(&self, undone: &Undone, reversal: Option<&Reversal>) -> Result<bool, UndoError> {
+    fn is_forcible(
+        &self,
+        undone: &RestoreOutcome,
+        reversal: Option<&Reversal>,
+    ) -> Result<bool, UndoError> {
         let Some(reversal) = reversal else { return Ok(false) };
         let is_in_the_way = match &undone.result {
             Ok(PutBack::Conflict { .. }) => true,
-            Ok(PutBack::NotEmpty) => reversal.first != Entry::Absent,
+            Ok(PutBack::NotEmpty) => reversal.first != SnapshotEntry::Absent,
             Ok(PutBack::Done | PutBack::Unchanged | PutBack::NotCovered { .. }) | Err(_) => false,
         };
         Ok(is_in_the_way && self.store.is_reached(&undone.path)?)
@@ -319,7 +325,7 @@ impl Act<'_> {
 
     fn outcome(
         &self,
-        undone: &Undone,
+        undone: &RestoreOutcome,
         reversal: Option<&Reversal>,
         is_forcible: bool,
     ) -> PathOutcome {
@@ -355,7 +361,7 @@ impl Act<'_> {
     }
 
     /// Puts a path back although it is not what it should be, and keeps a copy of what it is.
-    fn force(&self, change: &Change, wanted: &Entry) -> PathOutcome {
+    fn force(&self, change: &PathChange, wanted: &SnapshotEntry) -> PathOutcome {
         let path = &change.path;
         let forced = || -> Result<PathOutcome, SnapshotStoreError> {
             let mut copy = self.store.keep_copy(path)?;
@@ -364,14 +370,14 @@ impl Act<'_> {
             // A folder cannot be replaced in one step while something is in it: it is moved aside as a whole.
             if matches!(put, Ok(PutBack::NotEmpty)) {
                 copy = self.store.move_aside(path)?;
-                put = match self.store.put_back(path, &Entry::Absent, wanted) {
+                put = match self.store.put_back(path, &SnapshotEntry::Absent, wanted) {
                     // Nothing was to be there.
                     Ok(PutBack::Unchanged) => Ok(PutBack::Done),
                     put => put,
                 };
             }
             let how = change_between(&found, wanted);
-            let undone = Undone { path: path.clone(), result: put };
+            let undone = RestoreOutcome { path: path.clone(), result: put };
             Ok(match (self.outcome(&undone, None, false), copy) {
                 (PathOutcome::Restored { .. }, copy) => PathOutcome::Restored { how, copy },
                 (PathOutcome::Failed { error }, Some(copy)) => {
@@ -418,20 +424,20 @@ fn change_of(reversal: Option<&Reversal>) -> FileChange {
     })
 }
 
-pub(super) fn change_between(is: &Entry, becomes: &Entry) -> FileChange {
+pub(super) fn change_between(is: &SnapshotEntry, becomes: &SnapshotEntry) -> FileChange {
     match (is, becomes) {
-        (Entry::Absent, _) => FileChange::Created,
-        (_, Entry::Absent) => FileChange::Deleted,
+        (SnapshotEntry::Absent, _) => FileChange::Created,
+        (_, SnapshotEntry::Absent) => FileChange::Deleted,
         _ => FileChange::Modified,
     }
 }
 
-fn conflict_reason(found: &Entry, expected: Option<&Entry>) -> String {
+fn conflict_reason(found: &SnapshotEntry, expected: Option<&SnapshotEntry>) -> String {
     match (found, expected) {
-        (Entry::Absent, _) => "it was deleted since",
-        (_, Some(Entry::Absent)) => "it was created again since",
-        (Entry::Folder { .. }, _) => "a folder is there since",
-        (Entry::Link { .. }, _) => "a link is there since",
+        (SnapshotEntry::Absent, _) => "it was deleted since",
+        (_, Some(SnapshotEntry::Absent)) => "it was created again since",
+        (SnapshotEntry::Folder { .. }, _) => "a folder is there since",
+        (SnapshotEntry::Link { .. }, _) => "a link is there since",
         _ => "it was changed since",
     }
     .to_owned()

@@ -1,23 +1,23 @@
 //! Which calls are meant.
 
 use super::{
-    ChangedCall, Point, UndoError, UndoTarget,
+    ChangedCall, RestorePoint, UndoError, UndoTarget,
     compose::StepAuthor,
-    read::{Told, Turn},
+    read::{ChangeHistory, TurnBoundary},
 };
 
 /// The calls to undo, and where the conversation would go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct UndoSelection {
     /// Their places, in the order in which they were made.
     pub(super) calls: Vec<usize>,
     /// A restore of the user, by its place among the records: then there are no calls.
     pub(super) restore: Option<usize>,
     /// The first turn that they belong to.
-    pub(super) turn: Option<Turn>,
+    pub(super) turn: Option<TurnBoundary>,
 }
 
-impl Chosen {
+impl UndoSelection {
     /// Returns whose changes are to be undone.
     pub(super) fn authors(&self) -> Vec<StepAuthor> {
         let calls = self.calls.iter().map(|at| StepAuthor::Call(*at));
@@ -25,9 +25,13 @@ impl Chosen {
     }
 }
 
-impl Told {
+impl ChangeHistory {
     /// Finds the calls that a target means. With `chat`, turns count that changed no files, too.
-    pub(super) fn choose(&self, target: &UndoTarget, chat: bool) -> Result<Chosen, UndoError> {
+    pub(super) fn choose(
+        &self,
+        target: &UndoTarget,
+        chat: bool,
+    ) -> Result<UndoSelection, UndoError> {
         let open = |keep: &dyn Fn(&ChangedCall) -> bool| -> Vec<usize> {
             let fits = |(_, call): &(usize, &ChangedCall)| !call.undone && keep(call);
             self.calls.iter().enumerate().filter(fits).map(|(at, _)| at).collect()
@@ -77,14 +81,14 @@ impl Told {
                 return Err(UndoError::ChatNeedsAll { turn: turn.number });
             }
         }
-        Ok(Chosen { calls, restore: None, turn })
+        Ok(UndoSelection { calls, restore: None, turn })
     }
 
     /// Chooses calls by their places.
-    pub(super) fn chosen(&self, calls: Vec<usize>) -> Chosen {
+    pub(super) fn chosen(&self, calls: Vec<usize>) -> UndoSelection {
         let first = calls.first().and_then(|at| self.calls.get(*at)).map(|call| call.turn);
         let turn = self.turns.iter().find(|turn| Some(turn.number) == first).copied();
-        Chosen { calls, restore: None, turn }
+        UndoSelection { calls, restore: None, turn }
     }
 
     fn of_turns(
@@ -127,22 +131,22 @@ impl Told {
     }
 
     /// Returns how many of the calls come before a point.
-    pub(super) fn place(&self, point: &Point) -> Result<usize, UndoError> {
+    pub(super) fn place(&self, point: &RestorePoint) -> Result<usize, UndoError> {
         Ok(match point {
-            Point::Start => 0,
-            Point::End => self.calls.len(),
-            Point::BeforeCall(id) => {
+            RestorePoint::Start => 0,
+            RestorePoint::End => self.calls.len(),
+            RestorePoint::BeforeCall(id) => {
                 let last = self.call(id)?;
                 let call =
                     |at: usize| self.calls.get(at).map(|call| (&call.session_id, call.started));
                 (0..=last).find(|at| call(*at) == call(last)).unwrap_or(last)
             }
-            Point::AfterCall(id) => self.call(id)? + 1,
-            Point::BeforeTurn(turn) => {
+            RestorePoint::AfterCall(id) => self.call(id)? + 1,
+            RestorePoint::BeforeTurn(turn) => {
                 self.known_turn(*turn)?;
                 self.calls.partition_point(|call| call.turn < *turn)
             }
-            Point::AfterTurn(turn) => {
+            RestorePoint::AfterTurn(turn) => {
                 self.known_turn(*turn)?;
                 self.calls.partition_point(|call| call.turn <= *turn)
             }

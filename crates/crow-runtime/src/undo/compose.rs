@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use crate::{Change, Entry};
+use crate::{PathChange, SnapshotEntry};
 
 /// Who changed a path: a call, or the user by a restore. By its place in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,10 +19,10 @@ pub(super) enum StepAuthor {
 
 /// One change of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct PathStep {
     pub(super) author: StepAuthor,
-    pub(super) before: Entry,
-    pub(super) after: Entry,
+    pub(super) before: SnapshotEntry,
+    pub(super) after: SnapshotEntry,
     /// Others may have done it.
     pub(super) shared: bool,
     /// A background job did it, which is told later than it happened.
@@ -33,7 +33,7 @@ pub(super) struct Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reversal {
     /// From what it was before to what it is, as far as the chosen changes are known to have led from one to the other.
-    pub(super) change: Change,
+    pub(super) change: PathChange,
     /// The call after which somebody else changed the path, so that the way back ends there.
     pub(super) broken_after: Option<StepAuthor>,
     /// Whose changes are undone when the path is as it was before `change`.
@@ -41,7 +41,7 @@ pub(super) struct Reversal {
     /// Whose changes are undone when the path is as it was at first: also those after the first chosen one.
     pub(super) all: Vec<StepAuthor>,
     /// What the path was before the first of the chosen changes.
-    pub(super) first: Entry,
+    pub(super) first: SnapshotEntry,
     /// A call whose change may be that of others.
     pub(super) shared: Option<usize>,
     /// Who changed the path since what is taken back: nothing is put over that.
@@ -50,7 +50,7 @@ pub(super) struct Reversal {
 
 impl Reversal {
     /// Makes the way back of one change that is known to be whole.
-    pub(super) fn of(change: Change) -> Self {
+    pub(super) fn of(change: PathChange) -> Self {
         let first = change.before.clone();
         Self {
             change,
@@ -71,10 +71,10 @@ impl Reversal {
 
 /// Puts the changes of a path that jobs made where they belong: a job is told later than it wrote, so a call that ran
 /// meanwhile may stand before it.
-pub(super) fn order_jobs(steps: &mut Vec<Step>) {
+pub(super) fn order_jobs(steps: &mut Vec<PathStep>) {
     for at in 1..steps.len() {
         let Some([earlier, step]) =
-            steps.get(at - 1..=at).and_then(|pair| <&[Step; 2]>::try_from(pair).ok())
+            steps.get(at - 1..=at).and_then(|pair| <&[PathStep; 2]>::try_from(pair).ok())
         else {
             continue;
         };
@@ -96,7 +96,7 @@ pub(super) fn order_jobs(steps: &mut Vec<Step>) {
 /// Joins the chosen ones of the changes of a path to one way back. None are chosen: there is none.
 pub(super) fn reversal(
     path: PathBuf,
-    steps: &[Step],
+    steps: &[PathStep],
     is_chosen: impl Fn(StepAuthor) -> bool,
 ) -> Option<Reversal> {
     let chosen = |at: &usize| steps.get(*at).is_some_and(|step| is_chosen(step.author));
@@ -122,7 +122,7 @@ pub(super) fn reversal(
         steps.iter().map(|step| step.author).collect()
     };
     Some(Reversal {
-        change: Change { path, before, after: last_step.after.clone() },
+        change: PathChange { path, before, after: last_step.after.clone() },
         broken_after,
         joined: authors(begin),
         all: authors(first),
@@ -133,7 +133,7 @@ pub(super) fn reversal(
 }
 
 /// Tells whether a chosen change leads to a state: by itself, or by the restores that follow it.
-fn joins(steps: &[Step], state: &Entry) -> bool {
+fn joins(steps: &[PathStep], state: &SnapshotEntry) -> bool {
     let Some((chosen, between)) = steps.split_first() else { return false };
     if chosen.after == *state {
         return true;
@@ -148,7 +148,7 @@ fn joins(steps: &[Step], state: &Entry) -> bool {
     reached == state
 }
 
-fn shared_call(step: &Step) -> Option<usize> {
+fn shared_call(step: &PathStep) -> Option<usize> {
     match step.author {
         StepAuthor::Call(call) if step.shared => Some(call),
         StepAuthor::Call(_) | StepAuthor::Restore(_) => None,
@@ -161,17 +161,17 @@ mod tests {
 
     use super::*;
 
-    fn link(target: &str) -> Entry {
-        Entry::Link { target: target.into() }
+    fn link(target: &str) -> SnapshotEntry {
+        SnapshotEntry::Link { target: target.into() }
     }
 
-    fn made(author: StepAuthor, before: &str, after: &str) -> Step {
+    fn made(author: StepAuthor, before: &str, after: &str) -> PathStep {
         let (before, after) = (link(before), link(after));
         let shared = matches!(author, Call(10..));
-        Step { author, before, after, shared, by_job: false }
+        PathStep { author, before, after, shared, by_job: false }
     }
 
-    fn step(call: usize, before: &str, after: &str) -> Step {
+    fn step(call: usize, before: &str, after: &str) -> PathStep {
         made(Call(call), before, after)
     }
 
@@ -203,7 +203,8 @@ mod tests {
         for (steps, (before, after, broken_after, shared)) in table {
             let is_chosen = |author| matches!(author, Call(_));
             let found = reversal("/p".into(), &steps, is_chosen).unwrap();
-            let expected = Change { path: "/p".into(), before: link(before), after: link(after) };
+            let expected =
+                PathChange { path: "/p".into(), before: link(before), after: link(after) };
             let broken_after = broken_after.map(Call);
             assert_eq!(
                 (found.change, found.broken_after, found.shared),
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_job_that_is_told_late_stands_where_it_wrote() {
-        let job = |before, after| Step { by_job: true, ..step(9, before, after) };
+        let job = |before, after| PathStep { by_job: true, ..step(9, before, after) };
         let table = [
             (vec![step(0, "a", "b"), job("b", "c")], [0, 9]),
             (vec![step(0, "b", "c"), job("a", "b")], [9, 0]),

@@ -14,17 +14,18 @@ use crow_core::{
 };
 
 use super::{
-    CallKey, ChangedCall, Point, RestoredPath, UndoAction, UndoError, UndoOptions, UndoRecord,
-    UndoReport, UndoTarget,
-    act::{Act, Done, Prepared, Reached, Request},
-    choose::Chosen,
-    compose::{Reversal, Step, StepAuthor},
+    CallKey, ChangedCall, RestorePoint, RestoredPath, UndoAction, UndoError, UndoOptions,
+    UndoRecord, UndoReport, UndoTarget,
+    act::{CompletedUndo, PreparedUndo, RewindExtent, UndoExecution, UndoRequest},
+    choose::UndoSelection,
+    compose::{PathStep, Reversal, StepAuthor},
     notice::{notice, stays},
-    read::Told,
+    read::ChangeHistory,
     undone_steps::UndoneSteps,
 };
 use crate::{
-    AgentHandle, Change, Entry, RuntimeConfig, SessionStore, SnapshotStore, StoredSession,
+    AgentHandle, PathChange, RuntimeConfig, SessionStore, SnapshotEntry, SnapshotStore,
+    StoredSession,
     changes::{JobWatch, Lease, Leases, describe_all},
 };
 use crow_fs::FileLock;
@@ -46,7 +47,7 @@ pub struct UndoJournal {
     pub(super) root: PathBuf,
     /// The folders in which the agents of the session work.
     roots: Vec<PathBuf>,
-    pub(super) told: Told,
+    pub(super) told: ChangeHistory,
     pub(super) records: Vec<UndoRecord>,
     /// What undos began that were killed, or are under way.
     pub(super) killed: Vec<UndoRecord>,
@@ -72,7 +73,7 @@ impl UndoJournal {
             id: id.clone(),
             root: crow.cwd,
             roots: workspace.roots().to_vec(),
-            told: Told::default(),
+            told: ChangeHistory::default(),
             records: Vec::new(),
             killed: Vec::new(),
             finished: Vec::new(),
@@ -141,7 +142,7 @@ impl UndoJournal {
             None => None,
         };
         let restore = chosen.restore.and_then(|at| self.records.get(at));
-        let request = Request {
+        let request = UndoRequest {
             action: UndoAction::Undo,
             reversals: self.reversals(&chosen.authors())?,
             reverses: restore.map(|restore| restore.id.clone()),
@@ -154,10 +155,14 @@ impl UndoJournal {
 
     /// Finds what is to be undone. Without a target, what the user did last comes first: a restore, a redo, an undo that left
     /// something and is now forced.
-    fn chosen(&self, target: &UndoTarget, options: UndoOptions) -> Result<Chosen, UndoError> {
+    fn chosen(
+        &self,
+        target: &UndoTarget,
+        options: UndoOptions,
+    ) -> Result<UndoSelection, UndoError> {
         if *target == UndoTarget::LastTurn && !options.chat {
             if let Some(restore) = self.last_restore()? {
-                return Ok(Chosen { calls: Vec::new(), restore: Some(restore), turn: None });
+                return Ok(UndoSelection { calls: Vec::new(), restore: Some(restore), turn: None });
             }
             let again = self.last_redo().or_else(|| options.force.then(|| self.left_by_undo())?);
             if let Some(calls) = again {
@@ -205,7 +210,7 @@ impl UndoJournal {
             Reversal { later, ..Reversal::of(change) }
         });
         let calls = self.places_of(&undo.calls);
-        let request = Request {
+        let request = UndoRequest {
             action: UndoAction::Redo,
             reversals: reversals.collect(),
             authors: Vec::new(),
@@ -220,7 +225,7 @@ impl UndoJournal {
     pub fn restore(
         &mut self,
         path: &Path,
-        at: &Point,
+        at: &RestorePoint,
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
         let _turn = self.begin(options)?;
@@ -230,14 +235,15 @@ impl UndoJournal {
         let mut reversals = Vec::new();
         for (changed, wanted, is_certain) in wanted {
             let found = self.store.look_at(&changed, &wanted)?;
-            if !is_certain && changed != path && (found != Entry::Absent || found == wanted) {
+            if !is_certain && changed != path && (found != SnapshotEntry::Absent || found == wanted)
+            {
                 continue;
             }
             let path = changed;
-            let change = Change { path, before: wanted, after: found };
+            let change = PathChange { path, before: wanted, after: found };
             reversals.push(Reversal::of(change));
         }
-        let request = Request {
+        let request = UndoRequest {
             action: UndoAction::Restore,
             reversals,
             authors: Vec::new(),
@@ -249,9 +255,9 @@ impl UndoJournal {
     }
 
     /// Returns what changed from one point to another. From the start to the end, what is undone does not count.
-    pub fn diff(&self, from: &Point, to: &Point) -> Result<Patch, UndoError> {
+    pub fn diff(&self, from: &RestorePoint, to: &RestorePoint) -> Result<Patch, UndoError> {
         let (first, end) = (self.told.place(from)?, self.told.place(to)?);
-        let all = (from, to) == (&Point::Start, &Point::End);
+        let all = (from, to) == (&RestorePoint::Start, &RestorePoint::End);
         let steps = if all {
             self.open_steps(first)?
         } else {
@@ -262,7 +268,7 @@ impl UndoJournal {
             let (Some(before), Some(after)) = (steps.first(), steps.last()) else { continue };
             if before.before != after.after {
                 let (before, after) = (before.before.clone(), after.after.clone());
-                changes.push(Change { path, before, after });
+                changes.push(PathChange { path, before, after });
             }
         }
         Ok(describe_all(&self.store, &changes))
@@ -278,7 +284,7 @@ impl UndoJournal {
             Some((handle, _)) => !handle.is_idle(),
             None => self.sessions.is_in_use(&self.id)?,
         };
-        self.told = Told::read(self.sessions.as_ref(), &stored, &self.records, is_at_work);
+        self.told = ChangeHistory::read(self.sessions.as_ref(), &stored, &self.records, is_at_work);
         self.add_killed_job();
         self.mark_undone();
         Ok(())
@@ -372,30 +378,30 @@ impl UndoJournal {
 
     /// Returns who changed each path last since a record was made.
     fn last_authors_after(&self, at: usize) -> Result<BTreeMap<PathBuf, StepAuthor>, UndoError> {
-        let is_later = |step: &&Step| match step.author {
+        let is_later = |step: &&PathStep| match step.author {
             StepAuthor::Call(_) => true,
             StepAuthor::Restore(restore) => restore > at,
         };
         let steps = self.open_steps(self.place_of_record(at))?.into_iter();
-        let last = |steps: &[Step]| steps.iter().rev().find(is_later).map(|step| step.author);
+        let last = |steps: &[PathStep]| steps.iter().rev().find(is_later).map(|step| step.author);
         Ok(steps.filter_map(|(path, steps)| Some((path, last(&steps)?))).collect())
     }
 
     /// Puts paths back. Jobs, and commands that run beside it, are not to blame.
     fn carry_out(
         &self,
-        act: &Act<'_>,
-        request: &Request,
-        announce: &dyn Fn(&Prepared) -> Result<(), UndoError>,
-    ) -> Result<Done, UndoError> {
+        act: &UndoExecution<'_>,
+        request: &UndoRequest,
+        announce: &dyn Fn(&PreparedUndo) -> Result<(), UndoError>,
+    ) -> Result<CompletedUndo, UndoError> {
         self.watch.began(&self.store);
-        let carry_out = || -> Result<(Done, Vec<Change>), UndoError> {
+        let carry_out = || -> Result<(CompletedUndo, Vec<PathChange>), UndoError> {
             let done = act.carry_out(request, announce)?;
             let changes = self.store.changes(&done.before, &done.after)?;
             Ok((done, changes))
         };
         let all = request.reversals.iter().map(|reversal| &reversal.change);
-        let paths = |result: &Result<(Done, Vec<Change>), UndoError>| match result {
+        let paths = |result: &Result<(CompletedUndo, Vec<PathChange>), UndoError>| match result {
             Ok((_, changes)) => changes.iter().map(|change| change.path.clone()).collect(),
             Err(_) => all.map(|change| change.path.clone()).collect(),
         };
@@ -408,10 +414,14 @@ impl UndoJournal {
         Ok(done)
     }
 
-    fn act(&mut self, request: &Request, options: UndoOptions) -> Result<UndoReport, UndoError> {
+    fn act(
+        &mut self,
+        request: &UndoRequest,
+        options: UndoOptions,
+    ) -> Result<UndoReport, UndoError> {
         let (store, session, calls) = (&self.store, &self.id, &self.told.calls);
         let gone = self.gone_roots(&request.calls)?;
-        let act = Act { store, session, calls, gone, force: options.force };
+        let act = UndoExecution { store, session, calls, gone, force: options.force };
         let calls: Vec<&ChangedCall> =
             request.calls.iter().filter_map(|at| self.told.calls.get(*at)).collect();
         let mut report = UndoReport {
@@ -427,7 +437,7 @@ impl UndoJournal {
             return Ok(report);
         }
         let id = UndoId::new(self.ids.next_id());
-        let begun = |prepared: &Prepared| -> Result<(), UndoError> {
+        let begun = |prepared: &PreparedUndo| -> Result<(), UndoError> {
             let reached = prepared.reached.clone();
             let (before, after) = (prepared.before.clone(), prepared.before.clone());
             let record = self.record(id.clone(), request, &reached, (before, after));
@@ -438,8 +448,9 @@ impl UndoJournal {
         report.paths = done.paths;
         let notice = notice(request.action, &calls, &report.paths, &self.root);
         let stays = stays(&report.paths, &self.root).filter(|_| request.last_kept.is_some());
-        let is_left =
-            |reversal: &Reversal| done.reached.get(&reversal.change.path) == Some(&Reached::Left);
+        let is_left = |reversal: &Reversal| {
+            done.reached.get(&reversal.change.path) == Some(&RewindExtent::Left)
+        };
         let reversals = &request.reversals;
         let did_nothing = done.before == done.after
             && request.last_kept.is_none()

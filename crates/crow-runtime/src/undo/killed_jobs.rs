@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use super::{ChangedCall, UndoError, UndoJournal};
 use crate::{
-    Change, Entry,
+    PathChange, SnapshotEntry,
     changes::{describe, is_known},
 };
 
@@ -58,11 +58,11 @@ impl UndoJournal {
         }))
     }
 
-    fn changes_since_last_look(&self) -> Result<Vec<Change>, UndoError> {
+    fn changes_since_last_look(&self) -> Result<Vec<PathChange>, UndoError> {
         let Some((looked, seen)) = &self.told.last_look else { return Ok(Vec::new()) };
         let Some(roots) = self.store.roots_of(seen)? else { return Ok(Vec::new()) };
         let now = self.store.scan_roots(&self.id, &roots)?.snapshot;
-        let mut changes: BTreeMap<PathBuf, Change> = self
+        let mut changes: BTreeMap<PathBuf, PathChange> = self
             .store
             .changes(seen, &now)?
             .into_iter()
@@ -75,14 +75,14 @@ impl UndoJournal {
                 None => self.store.entry(&now, &path)?.filter(is_known),
             };
             if let Some(after) = found.filter(|found| *found != left && is_known(&left)) {
-                changes.insert(path.clone(), Change { path, before: left, after });
+                changes.insert(path.clone(), PathChange { path, before: left, after });
             }
         }
         Ok(changes.into_values().collect())
     }
 
     /// Returns what calls, jobs and undos since an event of the root left of the paths that they changed.
-    fn left_since(&self, seq: u64) -> Result<BTreeMap<PathBuf, Entry>, UndoError> {
+    fn left_since(&self, seq: u64) -> Result<BTreeMap<PathBuf, SnapshotEntry>, UndoError> {
         let mut left = BTreeMap::new();
         let is_later = |at: &usize| self.told.calls.get(*at).is_some_and(|call| call.seq > seq);
         for place in 0..=self.told.calls.len() {

@@ -21,6 +21,6 @@ pub use error::UndoError;
 pub use journal::UndoJournal;
 pub(crate) use read::snapshots_of;
 pub use types::{
-    CallKey, ChangedCall, PathException, PathOutcome, Point, RestoredPath, UndoAction, UndoOptions,
-    UndoRecord, UndoReport, UndoTarget,
+    CallKey, ChangedCall, PathException, PathOutcome, RestorePoint, RestoredPath, UndoAction,
+    UndoOptions, UndoRecord, UndoReport, UndoTarget,
 };

@@ -15,7 +15,7 @@ use crow_snapshot::is_of_project;
 
 /// What the logs say.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ChangeHistory {
     /// In the order in which they began.
     pub(super) calls: Vec<ChangedCall>,
     /// The calls that started background jobs, as if those had changed nothing.
@@ -25,7 +25,7 @@ pub(super) struct Told {
     /// The last look at all files at the end of a call, and the number of that event.
     pub(super) last_look: Option<(u64, SnapshotId)>,
     /// The turns that the conversation still has.
-    pub(super) turns: Vec<Turn>,
+    pub(super) turns: Vec<TurnBoundary>,
     /// The number of the root's last event.
     pub(super) last_seq: u64,
     /// Where each turn of the root began that there ever was.
@@ -34,7 +34,7 @@ pub(super) struct Told {
 
 /// A turn of the root session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct TurnBoundary {
     pub(super) number: u32,
     /// The number of the event that began it.
     pub(super) seq: u64,
@@ -43,13 +43,13 @@ pub(super) struct Turn {
 }
 
 /// The beginning of a call whose end was not read yet.
-struct Begun<'a> {
+struct StartedCall<'a> {
     line: &'a Envelope,
     title: &'a str,
     snapshot: Option<&'a SnapshotId>,
 }
 
-impl Told {
+impl ChangeHistory {
     /// Reads the logs. What is undone of the calls is not told by them. `is_at_work` says that calls without an end are under way, not cut off. Blocks.
     pub(super) fn read(
         store: &dyn SessionStore,
@@ -127,13 +127,13 @@ impl Told {
     /// Takes the calls of a session, and returns the lines about its jobs.
     #[expect(clippy::wildcard_enum_match_arm, reason = "only calls change files")]
     fn take(&mut self, session: &StoredSession, is_at_work: bool) -> Vec<(SessionId, Envelope)> {
-        let mut begun: BTreeMap<&CallId, Begun<'_>> = BTreeMap::new();
+        let mut begun: BTreeMap<&CallId, StartedCall<'_>> = BTreeMap::new();
         let mut job_changes = Vec::new();
         let id = &session.metadata.session_id;
         for line in &session.events {
             match &line.event {
                 AgentEvent::CallStart { call_id, title, snapshot, .. } => {
-                    begun.insert(call_id, Begun { line, title, snapshot: snapshot.as_ref() });
+                    begun.insert(call_id, StartedCall { line, title, snapshot: snapshot.as_ref() });
                 }
                 AgentEvent::CallEnd { call_id, result, .. } => {
                     let Some(begun) = begun.remove(call_id) else { continue };
@@ -160,7 +160,7 @@ impl Told {
     }
 }
 
-impl Begun<'_> {
+impl StartedCall<'_> {
     fn ended(&self, id: &SessionId, call_id: &CallId, result: &ToolResult) -> Option<ChangedCall> {
         let metadata = &result.metadata;
         let before = metadata.snapshot_before.clone()?;
@@ -257,15 +257,17 @@ fn turn_starts(events: &[Envelope]) -> Vec<(u64, u32)> {
 
 /// Returns the turns that the conversation still has, also after the rewinds of which the log does not tell yet.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only these shape the turns")]
-fn turns(events: &[Envelope], records: &[UndoRecord]) -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
+fn turns(events: &[Envelope], records: &[UndoRecord]) -> Vec<TurnBoundary> {
+    let mut turns: Vec<TurnBoundary> = Vec::new();
     let mut last_before = 0;
     let mut told = BTreeSet::new();
     for line in events {
         let seq = line.seq.unwrap_or(0);
         match &line.event {
             AgentEvent::RunStart { .. } => last_before = seq.saturating_sub(1),
-            AgentEvent::TurnStart { turn } => turns.push(Turn { number: *turn, seq, last_before }),
+            AgentEvent::TurnStart { turn } => {
+                turns.push(TurnBoundary { number: *turn, seq, last_before })
+            }
             AgentEvent::TurnComplete { .. } => last_before = seq,
             AgentEvent::Rewind { undo_id, last_kept } => {
                 told.insert(undo_id);

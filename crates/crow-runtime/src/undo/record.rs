@@ -16,11 +16,11 @@ use crow_core::{
 use super::{
     ChangedCall, PathException, PathOutcome, RestoredPath, UndoAction, UndoError, UndoJournal,
     UndoRecord,
-    act::{Reached, Request, change_between},
+    act::{RewindExtent, UndoRequest, change_between},
     compose::StepAuthor,
     notice::notice,
 };
-use crate::{Change, Entry};
+use crate::{PathChange, SnapshotEntry};
 
 impl UndoRecord {
     /// Keeps the last line of each record, and no record that did nothing.
@@ -68,8 +68,8 @@ impl UndoJournal {
     pub(super) fn record(
         &self,
         id: UndoId,
-        request: &Request,
-        reached: &BTreeMap<PathBuf, Reached>,
+        request: &UndoRequest,
+        reached: &BTreeMap<PathBuf, RewindExtent>,
         (before, after): (SnapshotId, SnapshotId),
     ) -> UndoRecord {
         let chosen: BTreeSet<StepAuthor> = request.authors.iter().copied().collect();
@@ -81,15 +81,15 @@ impl UndoJournal {
                 UndoAction::Undo => {
                     let all: BTreeSet<StepAuthor> = reversal.all.iter().copied().collect();
                     let undone: BTreeSet<StepAuthor> = match reached {
-                        Reached::Left => BTreeSet::new(),
-                        Reached::Joined => reversal.joined.iter().copied().collect(),
-                        Reached::First => all.clone(),
+                        RewindExtent::Left => BTreeSet::new(),
+                        RewindExtent::Joined => reversal.joined.iter().copied().collect(),
+                        RewindExtent::First => all.clone(),
                     };
                     if undone != &all & &chosen {
                         exceptions.push(self.exception(path.clone(), &undone));
                     }
                 }
-                UndoAction::Redo if *reached == Reached::Left => left.push(path.clone()),
+                UndoAction::Redo if *reached == RewindExtent::Left => left.push(path.clone()),
                 UndoAction::Redo | UndoAction::Restore => {}
             }
         }
@@ -116,7 +116,7 @@ impl UndoJournal {
     }
 
     /// Returns the undo that was killed and that an undo of some of its calls brings to its end.
-    fn continued(&self, request: &Request) -> Option<UndoId> {
+    fn continued(&self, request: &UndoRequest) -> Option<UndoId> {
         let killed = self.finished.last().filter(|_| request.action == UndoAction::Undo)?;
         let places = self.places_of(&killed.calls);
         request.calls.iter().all(|call| places.contains(call)).then(|| killed.id.clone())
@@ -157,7 +157,7 @@ impl UndoJournal {
     fn first_states_since(
         &self,
         record: &UndoRecord,
-    ) -> Result<BTreeMap<PathBuf, Entry>, UndoError> {
+    ) -> Result<BTreeMap<PathBuf, SnapshotEntry>, UndoError> {
         let first = self.place_of(record);
         let calls: Vec<usize> = (first..self.told.calls.len()).collect();
         let steps = self.steps(&calls)?.into_iter();
@@ -171,7 +171,7 @@ impl UndoJournal {
         let (mut changes, mut left, mut restored) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_any_reached = false;
         for path in self.store.paths_of(&killed.before)?.unwrap_or_default() {
-            let before = self.store.entry(&killed.before, &path)?.unwrap_or(Entry::Absent);
+            let before = self.store.entry(&killed.before, &path)?.unwrap_or(SnapshotEntry::Absent);
             // A folder that was made on the way is no goal of its own.
             let wanted = self.store.entry(intent, &path)?;
             let like = wanted.as_ref().unwrap_or(&before);
@@ -181,7 +181,10 @@ impl UndoJournal {
             };
             let is_reached = match &wanted {
                 Some(wanted) => found == *wanted,
-                None => matches!((&before, &found), (Entry::Absent, Entry::Folder { .. })),
+                None => matches!(
+                    (&before, &found),
+                    (SnapshotEntry::Absent, SnapshotEntry::Folder { .. })
+                ),
             };
             is_any_reached |= is_reached && wanted.is_some();
             if wanted.is_some() && !is_reached {
@@ -193,7 +196,7 @@ impl UndoJournal {
                 let outcome = PathOutcome::Restored { how, copy: None };
                 restored.push(RestoredPath { path: path.clone(), outcome });
             }
-            changes.push(Change { path, before, after });
+            changes.push(PathChange { path, before, after });
         }
         if !is_any_reached && killed.last_kept.is_none() {
             return Ok(killed.void());

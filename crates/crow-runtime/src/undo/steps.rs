@@ -9,10 +9,10 @@ use crow_core::ids::SnapshotId;
 
 use super::{
     CallKey, ChangedCall, UndoAction, UndoError, UndoJournal, UndoRecord,
-    compose::{Reversal, Step, StepAuthor, order_jobs, reversal},
+    compose::{PathStep, Reversal, StepAuthor, order_jobs, reversal},
     undone_steps::Author,
 };
-use crate::{Change, Entry, WhyNotCovered};
+use crate::{PathChange, SnapshotEntry, WhyNotCovered};
 
 impl UndoJournal {
     /// Returns what takes back the changes of chosen calls and restores, path by path.
@@ -34,7 +34,7 @@ impl UndoJournal {
     pub(super) fn open_steps(
         &self,
         from: usize,
-    ) -> Result<BTreeMap<PathBuf, Vec<Step>>, UndoError> {
+    ) -> Result<BTreeMap<PathBuf, Vec<PathStep>>, UndoError> {
         let restores: Vec<(usize, usize)> = self
             .records
             .iter()
@@ -43,8 +43,8 @@ impl UndoJournal {
             .map(|(at, _)| (self.place_of_record(at), at))
             .filter(|(place, _)| *place >= from)
             .collect();
-        let mut open: BTreeMap<PathBuf, Vec<Step>> = BTreeMap::new();
-        let mut add = |steps: Vec<(PathBuf, Step)>| {
+        let mut open: BTreeMap<PathBuf, Vec<PathStep>> = BTreeMap::new();
+        let mut add = |steps: Vec<(PathBuf, PathStep)>| {
             for (path, step) in steps {
                 open.entry(path).or_default().push(step);
             }
@@ -62,7 +62,7 @@ impl UndoJournal {
     }
 
     /// Returns what a call changed and what is not undone.
-    fn open_steps_of_call(&self, at: usize) -> Result<Vec<(PathBuf, Step)>, UndoError> {
+    fn open_steps_of_call(&self, at: usize) -> Result<Vec<(PathBuf, PathStep)>, UndoError> {
         let mut steps = self.steps_of_call(at)?;
         if let Some(key) = self.told.calls.get(at).map(ChangedCall::key) {
             let author = Author::Call(&key);
@@ -74,40 +74,44 @@ impl UndoJournal {
     }
 
     /// Returns what a call changed, whether it is undone or not.
-    fn steps_of_call(&self, at: usize) -> Result<Vec<(PathBuf, Step)>, UndoError> {
+    fn steps_of_call(&self, at: usize) -> Result<Vec<(PathBuf, PathStep)>, UndoError> {
         let Some(call) = self.told.calls.get(at) else { return Ok(Vec::new()) };
         let changes = match &call.after {
             Some(after) => self.store.changes(&call.before, after)?,
             None => self.changes_of_cut_off(at, &call.before)?,
         };
-        let is_repository = |change: &Change| {
+        let is_repository = |change: &PathChange| {
             // What a repository keeps is never taken away.
-            let left_out = Entry::LeftOut { why: WhyNotCovered::Repository };
-            change.before == Entry::Absent && change.after == left_out
+            let left_out = SnapshotEntry::LeftOut { why: WhyNotCovered::Repository };
+            change.before == SnapshotEntry::Absent && change.after == left_out
         };
         // Nobody saw the call's end, so what undos wrote since stands among what changed.
-        let is_copy = |change: &Change| {
+        let is_copy = |change: &PathChange| {
             let mut copies = self.records.iter().flat_map(|record| &record.copies);
             call.cut_off
-                && change.before == Entry::Absent
+                && change.before == SnapshotEntry::Absent
                 && copies.any(|copy| *copy == change.path)
         };
-        let is_of_call = |change: &Change| !is_repository(change) && !is_copy(change);
+        let is_of_call = |change: &PathChange| !is_repository(change) && !is_copy(change);
         let (author, shared) = (StepAuthor::Call(at), call.shared);
         let by_job = call.seq != call.started;
-        let step =
-            |Change { path, before, after }| (path, Step { author, before, after, shared, by_job });
+        let step = |PathChange { path, before, after }| {
+            (path, PathStep { author, before, after, shared, by_job })
+        };
         Ok(changes.into_iter().filter(is_of_call).map(step).collect())
     }
 
     /// Returns what a restore changed and what is not undone.
-    pub(super) fn steps_of_restore(&self, at: usize) -> Result<Vec<(PathBuf, Step)>, UndoError> {
+    pub(super) fn steps_of_restore(
+        &self,
+        at: usize,
+    ) -> Result<Vec<(PathBuf, PathStep)>, UndoError> {
         let Some(record) = self.records.get(at) else { return Ok(Vec::new()) };
         let author = StepAuthor::Restore(at);
         let is_open =
-            |change: &Change| !self.undone.is_undone(Author::Restore(&record.id), &change.path);
-        let step = |Change { path, before, after }| {
-            (path, Step { author, before, after, shared: false, by_job: false })
+            |change: &PathChange| !self.undone.is_undone(Author::Restore(&record.id), &change.path);
+        let step = |PathChange { path, before, after }| {
+            (path, PathStep { author, before, after, shared: false, by_job: false })
         };
         let changes = self.store.changes(&record.before, &record.after)?;
         Ok(changes.into_iter().filter(is_open).map(step).collect())
@@ -128,8 +132,11 @@ impl UndoJournal {
     }
 
     /// Returns what calls did to each path, whether it is undone or not.
-    pub(super) fn steps(&self, calls: &[usize]) -> Result<BTreeMap<PathBuf, Vec<Step>>, UndoError> {
-        let mut steps: BTreeMap<PathBuf, Vec<Step>> = BTreeMap::new();
+    pub(super) fn steps(
+        &self,
+        calls: &[usize],
+    ) -> Result<BTreeMap<PathBuf, Vec<PathStep>>, UndoError> {
+        let mut steps: BTreeMap<PathBuf, Vec<PathStep>> = BTreeMap::new();
         for at in calls {
             for (path, step) in self.steps_of_call(*at)? {
                 steps.entry(path).or_default().push(step);
@@ -170,8 +177,8 @@ impl UndoJournal {
     }
 
     /// Returns what calls did to each path, without those whose states are lost.
-    fn known_steps(&self, calls: &[usize]) -> BTreeMap<PathBuf, Vec<Step>> {
-        let mut known: BTreeMap<PathBuf, Vec<Step>> = BTreeMap::new();
+    fn known_steps(&self, calls: &[usize]) -> BTreeMap<PathBuf, Vec<PathStep>> {
+        let mut known: BTreeMap<PathBuf, Vec<PathStep>> = BTreeMap::new();
         for at in calls {
             match self.steps(std::slice::from_ref(at)) {
                 Ok(steps) => {
@@ -187,7 +194,11 @@ impl UndoJournal {
 
     /// Returns what changed until a call that was cut off had ended: until the next one that looked at the same root, so that
     /// what came later is not taken for the call's, or else until now.
-    fn changes_of_cut_off(&self, at: usize, before: &SnapshotId) -> Result<Vec<Change>, UndoError> {
+    fn changes_of_cut_off(
+        &self,
+        at: usize,
+        before: &SnapshotId,
+    ) -> Result<Vec<PathChange>, UndoError> {
         let Some(mut open) = self.store.roots_of(before)? else {
             let paths = self.store.paths_of(before)?.unwrap_or_default();
             let now = self.store.capture(&self.id, &paths)?.snapshot;
@@ -237,7 +248,7 @@ impl UndoJournal {
         &self,
         path: &Path,
         place: usize,
-    ) -> Result<Vec<(PathBuf, Entry, bool)>, UndoError> {
+    ) -> Result<Vec<(PathBuf, SnapshotEntry, bool)>, UndoError> {
         let all: Vec<usize> = (0..self.told.calls.len()).collect();
         let mut states = Vec::new();
         for (changed, steps) in self.known_steps(&all) {
@@ -245,10 +256,10 @@ impl UndoJournal {
                 continue;
             }
             let is_before =
-                |step: &&Step| matches!(step.author, StepAuthor::Call(at) if at < place);
+                |step: &&PathStep| matches!(step.author, StepAuthor::Call(at) if at < place);
             let before = steps.iter().rev().find(is_before).map(|step| &step.after);
             let state = before.or_else(|| steps.first().map(|step| &step.before));
-            let is_whole = |step: &Step| match step.author {
+            let is_whole = |step: &PathStep| match step.author {
                 StepAuthor::Call(at) => {
                     self.told.calls.get(at).is_some_and(|call| call.after.is_some())
                 }
@@ -269,13 +280,13 @@ impl UndoJournal {
     }
 
     /// Looks for a path that no call changed in what was captured around a point.
-    fn seen_at(&self, path: &Path, place: usize) -> Result<Option<Entry>, UndoError> {
+    fn seen_at(&self, path: &Path, place: usize) -> Result<Option<SnapshotEntry>, UndoError> {
         let before = place.checked_sub(1).and_then(|at| self.told.calls.get(at));
         let before = before.and_then(|call| call.after.as_ref());
         let after = self.told.calls.get(place).map(|call| &call.before);
         for snapshot in before.into_iter().chain(after) {
             match self.store.entry(snapshot, path)? {
-                Some(Entry::Absent) | None => {}
+                Some(SnapshotEntry::Absent) | None => {}
                 Some(entry) => return Ok(Some(entry)),
             }
         }

@@ -86,7 +86,7 @@ pub struct UndoOptions {
 
 /// A point of a session, seen from its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Point {
+pub enum RestorePoint {
     /// Before the first call that changed something.
     Start,
     /// Before this call: its id or the beginning of it.

@@ -13,7 +13,7 @@ use crow_core::{
     usage::TokenUsage,
 };
 use crow_runtime::{
-    AgentRuntime, AgentSession, CrowMetadata, FileStore, InputMessage, Observed, OpenedWith,
+    AgentRuntime, AgentSession, CrowMetadata, FileStore, InputMessage, ObserverItem, OpenedWith,
     RuntimeConfig, SessionError, SessionFilter, SessionMetadata, SessionSpec,
 };
 use serde_json::json;
@@ -384,7 +384,7 @@ async fn a_run_records_what_changed_of_what_the_session_goes_on_with() {
         let wanted = handle.send_input(vec![Block::text("go on")]).unwrap();
         let mut events = handle.subscribe();
         while let Some(observed) = events.next().await {
-            if let Observed::Event(event) = observed
+            if let ObserverItem::Event(event) = observed
                 && matches!(&event.event, AgentEvent::RunEnd { run_id, .. } if *run_id == wanted)
             {
                 break;
@@ -452,7 +452,7 @@ fn a_repair_keeps_the_damaged_files_and_says_which_lines_are_lost() {
     assert_eq!(repaired.events, read);
     assert!(!place.listed()[0].crow().rebuilt);
     // There is nothing left to do, and a second damage keeps the first original.
-    assert_eq!(place.config.store.repair(&id()).unwrap(), crow_runtime::Repair::default());
+    assert_eq!(place.config.store.repair(&id()).unwrap(), crow_runtime::SessionRepair::default());
     place.damage(&[3]);
     let again = place.config.store.repair(&id()).unwrap();
     assert_eq!(again.kept, [place.path("history.jsonl.damaged-2")]);

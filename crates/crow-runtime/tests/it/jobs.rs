@@ -9,8 +9,8 @@ use std::{
 
 use crow_core::{
     capability::{
-        JobError, JobOutput, JobState, Jobs, OutputFile, OutputLimits, ProcessEnd, ProcessError,
-        ProcessSpec, Since,
+        JobError, JobOutput, JobState, Jobs, OutputFile, OutputLimits, OutputPosition, ProcessEnd,
+        ProcessError, ProcessSpec,
     },
     event::AgentEvent,
     ids::{JobId, SessionId},
@@ -77,7 +77,7 @@ async fn start(jobs: &Arc<dyn Jobs>, script: &str) -> JobId {
     jobs.start(spec(script), script.to_owned(), &CancellationToken::new()).await.unwrap()
 }
 
-async fn wait(jobs: &Arc<dyn Jobs>, id: &JobId, since: Since) -> JobOutput {
+async fn wait(jobs: &Arc<dyn Jobs>, id: &JobId, since: OutputPosition) -> JobOutput {
     jobs.wait(id, since, LONG, &CancellationToken::new()).await.unwrap()
 }
 
@@ -85,7 +85,7 @@ async fn wait(jobs: &Arc<dyn Jobs>, id: &JobId, since: Since) -> JobOutput {
 async fn rest(jobs: &Arc<dyn Jobs>, id: &JobId) -> (String, JobOutput) {
     let mut printed = Vec::new();
     loop {
-        let output = wait(jobs, id, Since::LastRead).await;
+        let output = wait(jobs, id, OutputPosition::LastRead).await;
         printed.extend_from_slice(&output.bytes);
         if !output.job.state.is_running() {
             return (String::from_utf8(printed).unwrap(), output);
@@ -94,7 +94,7 @@ async fn rest(jobs: &Arc<dyn Jobs>, id: &JobId) -> (String, JobOutput) {
 }
 
 async fn first_line(jobs: &Arc<dyn Jobs>, id: &JobId) -> String {
-    let output = wait(jobs, id, Since::LastRead).await;
+    let output = wait(jobs, id, OutputPosition::LastRead).await;
     String::from_utf8(output.bytes).unwrap().lines().next().unwrap().to_owned()
 }
 
@@ -107,15 +107,15 @@ async fn a_job_is_read_while_it_runs_and_when_it_has_ended() {
         format!("echo one; until [ -e {} ]; do sleep 0.02; done; echo two; exit 3", gate.display());
     let id = start(&jobs, &script).await;
     assert_eq!(id.as_str(), "job-1");
-    let output = wait(&jobs, &id, Since::LastRead).await;
+    let output = wait(&jobs, &id, OutputPosition::LastRead).await;
     assert_eq!((output.bytes.as_slice(), output.next), (b"one\n".as_slice(), 4));
     assert_eq!(output.job.state, JobState::Running);
-    assert_eq!(jobs.read(&id, Since::LastRead).unwrap().bytes, b"");
+    assert_eq!(jobs.read(&id, OutputPosition::LastRead).unwrap().bytes, b"");
     std::fs::write(gate, "").unwrap();
     let (printed, output) = rest(&jobs, &id).await;
     assert_eq!(printed, "two\n");
     assert_eq!(output.job.state, JobState::Ended(ProcessEnd::Exited(3)));
-    assert_eq!(jobs.read(&id, Since::Offset(2)).unwrap().bytes, b"e\ntwo\n");
+    assert_eq!(jobs.read(&id, OutputPosition::Offset(2)).unwrap().bytes, b"e\ntwo\n");
 }
 
 #[tokio::test]
@@ -123,11 +123,12 @@ async fn a_wait_ends_with_its_patience_and_with_its_cancellation() {
     let (_runtime, _handle, jobs) = agent().await;
     let id = start(&jobs, "sleep 60").await;
     let token = CancellationToken::new();
-    let output = jobs.wait(&id, Since::LastRead, Duration::from_millis(20), &token).await.unwrap();
+    let output =
+        jobs.wait(&id, OutputPosition::LastRead, Duration::from_millis(20), &token).await.unwrap();
     assert_eq!((output.bytes.len(), output.job.state), (0, JobState::Running));
     token.cancel();
     let begun = Instant::now();
-    jobs.wait(&id, Since::LastRead, LONG, &token).await.unwrap();
+    jobs.wait(&id, OutputPosition::LastRead, LONG, &token).await.unwrap();
     assert!(begun.elapsed() < SOON);
 }
 
@@ -138,7 +139,7 @@ async fn a_job_that_is_killed_leaves_nothing_of_its_group() {
     let child = first_line(&jobs, &id).await;
     jobs.kill(&id).await.unwrap();
     assert!(!is_running(&child));
-    let output = jobs.read(&id, Since::LastRead).unwrap();
+    let output = jobs.read(&id, OutputPosition::LastRead).unwrap();
     assert_eq!(output.job.state, JobState::Ended(ProcessEnd::Cancelled));
 }
 
@@ -189,7 +190,7 @@ async fn no_more_jobs_run_than_may_and_an_ended_one_makes_room() {
 #[tokio::test]
 async fn an_unknown_job_is_answered_with_those_that_there_are() {
     let (_runtime, _handle, jobs) = agent().await;
-    let error = jobs.read(&JobId::new("job-7"), Since::LastRead).unwrap_err();
+    let error = jobs.read(&JobId::new("job-7"), OutputPosition::LastRead).unwrap_err();
     assert_eq!(error.to_string(), "there is no job job-7; there are none");
     start(&jobs, "true").await;
     start(&jobs, "true").await;
@@ -218,7 +219,7 @@ async fn an_end_is_told_once_and_not_if_it_was_read() {
     rest(&jobs, &read).await;
     // Offset 1 is never reached: only the end of the job ends this wait, and it counts as read.
     let third = start(&jobs, "true").await;
-    wait(&jobs, &third, Since::Offset(1)).await;
+    wait(&jobs, &third, OutputPosition::Offset(1)).await;
     let until = Instant::now() + LONG;
     while jobs.list().iter().any(|job| job.state.is_running()) && Instant::now() < until {
         tokio::task::yield_now().await;
@@ -236,8 +237,8 @@ async fn of_a_long_output_the_beginning_is_in_its_file_and_the_end_in_memory() {
     let mut long = spec("head -c 100000 /dev/zero | tr '\\0' x; echo end");
     long.output = OutputLimits { spill: Some(path.clone()), spill_cap: 50_000, ..long.output };
     let id = jobs.start(long, String::new(), &CancellationToken::new()).await.unwrap();
-    wait(&jobs, &id, Since::Offset(u64::MAX)).await;
-    let output = jobs.read(&id, Since::Offset(0)).unwrap();
+    wait(&jobs, &id, OutputPosition::Offset(u64::MAX)).await;
+    let output = jobs.read(&id, OutputPosition::Offset(0)).unwrap();
     assert_eq!((output.bytes.len(), output.lost, output.next), (2048, 97_956, 100_004));
     assert!(output.bytes.ends_with(b"xend\n"));
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 50_000);
@@ -254,10 +255,10 @@ async fn no_character_is_torn_between_two_reads() {
         gate.display()
     );
     let id = start(&jobs, &script).await;
-    assert_eq!(wait(&jobs, &id, Since::LastRead).await.bytes, b"a");
+    assert_eq!(wait(&jobs, &id, OutputPosition::LastRead).await.bytes, b"a");
     std::fs::write(gate, "").unwrap();
-    wait(&jobs, &id, Since::Offset(u64::MAX)).await;
-    assert_eq!(jobs.read(&id, Since::Offset(1)).unwrap().bytes, b"\xc3\xa4b\xc3");
+    wait(&jobs, &id, OutputPosition::Offset(u64::MAX)).await;
+    assert_eq!(jobs.read(&id, OutputPosition::Offset(1)).unwrap().bytes, b"\xc3\xa4b\xc3");
 }
 
 #[tokio::test]
@@ -380,13 +381,13 @@ async fn a_job_names_the_hosts_that_it_was_refused_once_and_what_it_should_not_h
     let spec = ProcessSpec { cwd: base.join("project"), ..spec(script) };
     let token = CancellationToken::new();
     let id = jobs.start(spec, script.to_owned(), &token).await.unwrap();
-    let output = wait(&jobs, &id, Since::LastRead).await;
+    let output = wait(&jobs, &id, OutputPosition::LastRead).await;
     assert_eq!(output.job.state, JobState::Running);
     let hosts: Vec<_> = output.refused_hosts.iter().map(ToString::to_string).collect();
     assert_eq!(hosts, ["evil.example:80"]);
-    assert_eq!(jobs.read(&id, Since::LastRead).unwrap().refused_hosts, []);
+    assert_eq!(jobs.read(&id, OutputPosition::LastRead).unwrap().refused_hosts, []);
     jobs.kill(&id).await.unwrap();
-    let output = jobs.read(&id, Since::LastRead).unwrap();
+    let output = jobs.read(&id, OutputPosition::LastRead).unwrap();
     assert_eq!(output.put_aside[0].path, base.join("project/.github"));
 }
 
@@ -409,7 +410,7 @@ async fn a_job_cannot_change_git_settings_that_the_user_replaced_meanwhile() {
         let mut said = String::new();
         while !said.contains(word) {
             said.push_str(
-                &String::from_utf8(wait(&jobs, &id, Since::LastRead).await.bytes).unwrap(),
+                &String::from_utf8(wait(&jobs, &id, OutputPosition::LastRead).await.bytes).unwrap(),
             );
         }
     };
@@ -458,11 +459,11 @@ async fn a_server_is_reached_by_what_another_keeper_starts() {
     assert_eq!(keeper.len(), 1, "{keeper:?}");
     let server =
         start("echo here >file; exec python3 -u -m http.server --bind 127.0.0.1 8766").await;
-    wait(&jobs, &server, Since::LastRead).await;
+    wait(&jobs, &server, OutputPosition::LastRead).await;
     kill_children(&keeper);
     let client = start("curl -s http://127.0.0.1:8766/file").await;
     assert_eq!(rest(&jobs, &client).await.0, "here\n");
-    assert_eq!(jobs.read(&server, Since::LastRead).unwrap().job.state, JobState::Running);
+    assert_eq!(jobs.read(&server, OutputPosition::LastRead).unwrap().job.state, JobState::Running);
     jobs.kill(&server).await.unwrap();
 }
 

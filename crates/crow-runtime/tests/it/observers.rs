@@ -6,7 +6,7 @@ use crow_core::{
     event::{AgentEvent, AgentState},
     ids::RunId,
 };
-use crow_runtime::{AgentInternals, Observed, RuntimeConfig};
+use crow_runtime::{AgentInternals, ObserverItem, RuntimeConfig};
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::oneshot;
 
@@ -51,7 +51,7 @@ async fn an_observer_that_lags_is_told_so_and_misses_no_durable_event() {
     handle.ended().await;
     let seen = rest(observer).await;
     assert!(
-        matches!(seen[0], Observed::Lagged { missed } if missed >= MANY as u64),
+        matches!(seen[0], ObserverItem::Lagged { missed } if missed >= MANY as u64),
         "{:?}",
         seen[0]
     );
@@ -94,10 +94,12 @@ async fn whoever_comes_late_gets_the_open_reply_and_deltas_that_fit_to_its_end()
     });
     halved.await.unwrap();
     let mut observer = handle.subscribe();
-    let Some(Observed::OpenReply(open)) = observer.next().await else { panic!("no open reply") };
+    let Some(ObserverItem::OpenReply(open)) = observer.next().await else {
+        panic!("no open reply")
+    };
     assert_eq!(open.text, "Hello wor");
     go.send(()).unwrap();
-    let Some(Observed::Event(event)) = observer.next().await else { panic!("no delta") };
+    let Some(ObserverItem::Event(event)) = observer.next().await else { panic!("no delta") };
     assert_eq!(event.event, delta("r", 9, "ld"));
 }
 
@@ -173,7 +175,7 @@ async fn a_log_that_cannot_be_read_is_told_of() {
     handle.ended().await;
     store.remove(handle.session_id()).unwrap();
     let seen = rest(handle.subscribe_after(0)).await;
-    assert!(matches!(seen.as_slice(), [Observed::Lost(_)]), "{seen:?}");
+    assert!(matches!(seen.as_slice(), [ObserverItem::Lost(_)]), "{seen:?}");
 }
 
 #[tokio::test]
@@ -285,7 +287,7 @@ async fn a_reply_that_a_driven_child_left_open_is_not_shown_when_the_child_is_go
     let observer = handle.subscribe();
     handle.send_input(Vec::new()).unwrap();
     let seen = rest(observer).await;
-    assert!(!seen.iter().any(|seen| matches!(seen, Observed::OpenReply(_))), "{seen:?}");
+    assert!(!seen.iter().any(|seen| matches!(seen, ObserverItem::OpenReply(_))), "{seen:?}");
 }
 
 #[tokio::test]
@@ -305,6 +307,6 @@ async fn an_observer_that_lags_does_not_read_logs_that_hold_nothing_of_what_it_m
     handle.send_input(Vec::new()).unwrap();
     handle.ended().await;
     let seen = rest(observer).await;
-    assert!(seen.iter().any(|seen| matches!(seen, Observed::Lagged { .. })));
-    assert!(!seen.iter().any(|seen| matches!(seen, Observed::Lost(_))), "a log was missed");
+    assert!(seen.iter().any(|seen| matches!(seen, ObserverItem::Lagged { .. })));
+    assert!(!seen.iter().any(|seen| matches!(seen, ObserverItem::Lost(_))), "a log was missed");
 }

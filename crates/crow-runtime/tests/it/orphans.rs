@@ -9,7 +9,7 @@ use std::{
 
 use crow_core::{
     capability::{
-        Jobs, OutputLimits, ProcessEnd, ProcessOutcome, ProcessSpec, Processes as _, Since,
+        Jobs, OutputLimits, OutputPosition, ProcessEnd, ProcessOutcome, ProcessSpec, Processes as _,
     },
     tool::Progress,
 };
@@ -210,7 +210,7 @@ async fn what_a_job_started_outlives_other_commands_and_ends_with_the_job() {
     assert!(is_running(&outside) && is_running(&inside));
     jobs.kill(&id).await.unwrap();
     assert!(!is_running(&outside) && !is_running(&inside));
-    assert_eq!(jobs.read(&id, Since::LastRead).unwrap().detached, 1);
+    assert_eq!(jobs.read(&id, OutputPosition::LastRead).unwrap().detached, 1);
 }
 
 #[tokio::test]
@@ -242,7 +242,7 @@ async fn one_without_a_mark_ends_with_the_last_that_may_have_started_it() {
         assert!(is_running(&pid));
         jobs.kill(&job).await.unwrap();
         assert!(!is_running(&pid));
-        assert_eq!(jobs.read(&job, Since::LastRead).unwrap().detached, 1);
+        assert_eq!(jobs.read(&job, OutputPosition::LastRead).unwrap().detached, 1);
         jobs.kill(&later).await.unwrap();
     }
 }

@@ -11,7 +11,9 @@ use crow_core::{
     event::{AgentEvent, Envelope},
     ids::RequestId,
     redact::Redactor,
-    tool::{CallPlan, ToolCategory, ToolContext, ToolRegistry, ToolResult, Typed, TypedTool},
+    tool::{
+        CallPlan, ToolCategory, ToolContext, ToolRegistry, ToolResult, TypedTool, TypedToolAdapter,
+    },
 };
 use crow_runtime::{AnswerError, HandleAnswerer, RuntimeConfig};
 use crow_testkit::{
@@ -65,7 +67,7 @@ impl TypedTool for Choose {
 
 fn options(answerer: Arc<dyn Answerer>) -> HarnessOptions {
     let mut tools = ToolRegistry::new();
-    tools.register(Typed::new(Choose));
+    tools.register(TypedToolAdapter::new(Choose));
     let runtime = RuntimeConfig { answerer, ..RuntimeConfig::default() };
     HarnessOptions { tools, runtime, ..HarnessOptions::default() }
 }

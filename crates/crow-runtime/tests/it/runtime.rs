@@ -20,8 +20,8 @@ use crow_core::{
     },
 };
 use crow_runtime::{
-    AgentError, AgentInternals, HandleError, InputMessage, Observed, RuntimeConfig, SessionError,
-    ShutdownReport,
+    AgentError, AgentInternals, HandleError, InputMessage, ObserverItem, RuntimeConfig,
+    SessionError, ShutdownReport,
 };
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
@@ -400,7 +400,7 @@ async fn a_look_at_the_files_that_takes_long_is_told_and_a_short_one_is_not() {
     });
     let mut observer = handle.subscribe_after(0);
     let told = loop {
-        if let Some(Observed::Event(event)) = observer.next().await
+        if let Some(ObserverItem::Event(event)) = observer.next().await
             && let AgentEvent::Notice { text, .. } = &event.event
         {
             break text.clone();
@@ -412,6 +412,9 @@ async fn a_look_at_the_files_that_takes_long_is_told_and_a_short_one_is_not() {
     // The short look was told of by none.
     while let Some(observed) = observer.next().await {
         let is_notice = |event: &Envelope| matches!(event.event, AgentEvent::Notice { .. });
-        assert!(!matches!(&observed, Observed::Event(event) if is_notice(event)), "{observed:?}");
+        assert!(
+            !matches!(&observed, ObserverItem::Event(event) if is_notice(event)),
+            "{observed:?}"
+        );
     }
 }

@@ -8,7 +8,9 @@ use crow_core::{
     message::{Origin, ReplyBlock, ReplyContent},
     model::StopReason,
 };
-use crow_runtime::{AgentError, AgentHandle, AgentInternals, ChildLimits, Observed, RuntimeConfig};
+use crow_runtime::{
+    AgentError, AgentHandle, AgentInternals, ChildLimits, ObserverItem, RuntimeConfig,
+};
 use futures_util::{StreamExt as _, future::join_all};
 use proptest::prelude::*;
 use tokio::task::yield_now;
@@ -103,7 +105,7 @@ async fn act(internals: &mut AgentInternals, deeds: Vec<Deed>) -> Result<(), Age
     Ok(())
 }
 
-async fn listen(handle: &AgentHandle, listener: Listener) -> Vec<Observed> {
+async fn listen(handle: &AgentHandle, listener: Listener) -> Vec<ObserverItem> {
     for _ in 0..listener.late {
         yield_now().await;
     }
@@ -141,20 +143,20 @@ struct View {
 }
 
 impl View {
-    fn see(&mut self, observed: &Observed) {
+    fn see(&mut self, observed: &ObserverItem) {
         match observed {
-            Observed::Event(event) => self.see_event(event),
-            Observed::Lagged { missed } => {
+            ObserverItem::Event(event) => self.see_event(event),
+            ObserverItem::Lagged { missed } => {
                 assert!(*missed > 0);
                 self.gap = true;
                 self.open.clear();
             }
-            Observed::OpenReply(reply) => {
+            ObserverItem::OpenReply(reply) => {
                 assert!(!self.complete.contains(&reply.reply_id), "{reply:?} is out of date");
                 let open = (reply.reply_id.clone(), reply.text.clone());
                 self.open.insert(reply.session_id.clone(), open);
             }
-            Observed::Lost(error) => panic!("{error}"),
+            ObserverItem::Lost(error) => panic!("{error}"),
         }
     }
 
@@ -206,7 +208,7 @@ async fn check(root: Vec<Deed>, children: Vec<Vec<Deed>>, listeners: Vec<Listene
     let main = async {
         let mut view = View { last_seq: Some(1), ..View::default() };
         while let Some(event) = stream.next().await {
-            view.see(&Observed::Event(Arc::clone(&event)));
+            view.see(&ObserverItem::Event(Arc::clone(&event)));
         }
         assert_eq!(stream.missed(), 0);
         view.last_seq

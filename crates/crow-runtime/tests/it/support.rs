@@ -11,8 +11,8 @@ use crow_core::{
     tool::{OutsideTool, ToolCategory, ToolRegistry},
 };
 use crow_runtime::{
-    AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, ChildSpec, Observed,
-    Observer, Reach, RuntimeConfig, SessionSpec,
+    AgentAccess, AgentError, AgentHandle, AgentInternals, AgentRuntime, AgentSession, ChildSpec,
+    Observer, ObserverItem, RuntimeConfig, SessionSpec,
 };
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
@@ -64,7 +64,7 @@ pub(crate) fn child(agent: &str) -> ChildSpec {
         model: ScriptedModel::new([]).resolved(),
         task: "help".to_owned(),
         call_id: None,
-        reach: Reach::Policy,
+        reach: AgentAccess::Policy,
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) async fn emit_notices(
 }
 
 /// Reads what an observer sees to the end.
-pub(crate) async fn rest(mut observer: Observer) -> Vec<Observed> {
+pub(crate) async fn rest(mut observer: Observer) -> Vec<ObserverItem> {
     let mut seen = Vec::new();
     while let Some(observed) = observer.next().await {
         seen.push(observed);
@@ -100,17 +100,17 @@ pub(crate) async fn rest(mut observer: Observer) -> Vec<Observed> {
 }
 
 /// Returns the events that were seen. Fails if something could not be seen.
-pub(crate) fn events(seen: &[Observed]) -> Vec<&Arc<Envelope>> {
+pub(crate) fn events(seen: &[ObserverItem]) -> Vec<&Arc<Envelope>> {
     let events = seen.iter().filter_map(|observed| match observed {
-        Observed::Event(event) => Some(event),
-        Observed::Lagged { .. } | Observed::OpenReply(_) => None,
-        Observed::Lost(error) => panic!("{error}"),
+        ObserverItem::Event(event) => Some(event),
+        ObserverItem::Lagged { .. } | ObserverItem::OpenReply(_) => None,
+        ObserverItem::Lost(error) => panic!("{error}"),
     });
     events.collect()
 }
 
 /// Returns the numbers of the durable events that were seen.
-pub(crate) fn seqs(seen: &[Observed]) -> Vec<u64> {
+pub(crate) fn seqs(seen: &[ObserverItem]) -> Vec<u64> {
     events(seen).iter().filter_map(|event| event.seq).collect()
 }
 

@@ -17,13 +17,13 @@ use rustix::process::{
 };
 use uuid::Uuid;
 
-use super::{kill_guard::Guard, process_table};
+use super::{kill_guard::KillGuard, process_table};
 
 /// The variable that holds a command's mark.
 pub(crate) const MARK: &str = "CROW_CALL";
 
 static ADOPTS: AtomicBool = AtomicBool::new(false);
-static FAMILY: OnceLock<Mutex<Family>> = OnceLock::new();
+static FAMILY: OnceLock<Mutex<ChildProcesses>> = OnceLock::new();
 
 /// Lets the processes that commands leave behind come to this process, so that they end with their commands, wherever
 /// they went. It is for a program to decide, which calls this once at its start: from then on every child of this process
@@ -54,12 +54,12 @@ pub(crate) fn are_adopted() -> bool {
 
 /// The children of this process.
 #[derive(Debug)]
-struct Family {
+struct ChildProcesses {
     /// Tells marks of this process from those of others.
     name: String,
     commands: u64,
     /// The commands under way.
-    living: HashMap<u64, Command>,
+    living: HashMap<u64, MarkedCommand>,
     /// Orphans without a mark, with the number of the last command that was there when they were first seen: they may be
     /// of that one, or of one before it.
     unmarked: HashMap<Pid, u64>,
@@ -68,14 +68,14 @@ struct Family {
     /// Whether there may be orphans of others.
     has_strangers: bool,
     /// Ends the commands if this process is killed. Started with the first of them.
-    guard: Option<Guard>,
+    guard: Option<KillGuard>,
     /// Children that nobody waits for any more, until they are gone.
     dropped: HashSet<Pid>,
 }
 
 /// A command under way.
 #[derive(Debug, Default)]
-struct Command {
+struct MarkedCommand {
     leader: Option<Pid>,
     /// Whether what it leaves behind is being ended.
     is_ending: bool,
@@ -83,7 +83,7 @@ struct Command {
 
 /// What belongs to one command. Dropped when the command has ended with all that it had started.
 #[derive(Debug)]
-pub(crate) struct Mark {
+pub(crate) struct CommandMark {
     number: u64,
     leader: Option<Pid>,
     /// Orphans outside of the group that were asked to end.
@@ -96,20 +96,20 @@ pub(crate) struct Mark {
 
 /// How hard orphans are told to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Force {
+pub(crate) enum OrphanForce {
     /// Each is asked once.
     Ask,
     /// They are ended.
     Kill,
 }
 
-impl Mark {
+impl CommandMark {
     /// Makes a mark for a command that is about to start.
     pub(crate) fn new() -> Self {
         let mut family = family();
         family.commands += 1;
         let number = family.commands;
-        family.living.insert(number, Command::default());
+        family.living.insert(number, MarkedCommand::default());
         Self { number, leader: None, asked: HashSet::new(), bare: HashSet::new(), is_over: false }
     }
 
@@ -149,7 +149,7 @@ impl Mark {
     /// Tells the orphans of this command, and those of nobody, to end. Returns how many are left outside of its group.
     ///
     /// From the first time on the command is one that ends: what may be its own is no longer kept for it.
-    pub(crate) fn end_orphans(&mut self, force: Force) -> usize {
+    pub(crate) fn end_orphans(&mut self, force: OrphanForce) -> usize {
         if !are_adopted() {
             return 0;
         }
@@ -159,10 +159,10 @@ impl Mark {
         let mut left = 0;
         for orphan in family.orphans() {
             match family.owner(orphan, self.number) {
-                Owner::Living => continue,
-                Owner::Ending => {}
-                Owner::Nobody => {
-                    if self.bare.insert(orphan) && force == Force::Ask {
+                OrphanOwner::Living => continue,
+                OrphanOwner::Ending => {}
+                OrphanOwner::Nobody => {
+                    if self.bare.insert(orphan) && force == OrphanForce::Ask {
                         left += 1;
                         continue;
                     }
@@ -171,9 +171,9 @@ impl Mark {
             left += 1;
             let is_new = self.asked.insert(orphan);
             match force {
-                Force::Ask if is_new => signal(orphan, Signal::TERM),
-                Force::Ask => {}
-                Force::Kill => signal(orphan, Signal::KILL),
+                OrphanForce::Ask if is_new => signal(orphan, Signal::TERM),
+                OrphanForce::Ask => {}
+                OrphanForce::Kill => signal(orphan, Signal::KILL),
             }
         }
         left
@@ -186,11 +186,11 @@ impl Mark {
     }
 }
 
-impl Drop for Mark {
+impl Drop for CommandMark {
     fn drop(&mut self) {
         if !self.is_over {
             // This is all that can be done without waiting: what comes later is nobody's, and ends with the next command.
-            self.end_orphans(Force::Kill);
+            self.end_orphans(OrphanForce::Kill);
         }
         let mut family = family();
         family.living.remove(&self.number);
@@ -240,7 +240,7 @@ impl<C> Drop for OwnProcess<C> {
 
 /// To whom an orphan belongs, for a command that ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
+enum OrphanOwner {
     /// To another command that is under way, perhaps, or to somebody else; or to the command's own group, which is ended
     /// as a whole.
     Living,
@@ -250,7 +250,7 @@ enum Owner {
     Nobody,
 }
 
-impl Family {
+impl ChildProcesses {
     fn new() -> Self {
         Self {
             name: Uuid::now_v7().simple().to_string(),
@@ -268,7 +268,7 @@ impl Family {
         if !are_adopted() || self.guard.is_some() {
             return;
         }
-        match Guard::start(&self.name) {
+        match KillGuard::start(&self.name) {
             Ok(guard) => {
                 self.started.extend(to_pid(guard.child.id()));
                 self.guard = Some(guard);
@@ -292,10 +292,10 @@ impl Family {
         children
     }
 
-    fn owner(&mut self, orphan: Pid, ending: u64) -> Owner {
+    fn owner(&mut self, orphan: Pid, ending: u64) -> OrphanOwner {
         let group = getpgid(Some(orphan)).ok();
         if group.is_some() && self.living.values().any(|command| command.leader == group) {
-            return Owner::Living;
+            return OrphanOwner::Living;
         }
         let Some(mark) = process_table::variable(orphan, MARK) else {
             return self.owner_of_unmarked(orphan);
@@ -303,16 +303,16 @@ impl Family {
         let number = mark.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('.'));
         let number = number.and_then(|number| number.parse().ok());
         let is_others = |number| number != ending && self.living.contains_key(&number);
-        if number.is_some_and(is_others) { Owner::Living } else { Owner::Ending }
+        if number.is_some_and(is_others) { OrphanOwner::Living } else { OrphanOwner::Ending }
     }
 
     /// Programs start others with an environment of their own choice, `sudo` and `env -i` among them: such an orphan is
     /// left alone as long as a job or a command goes on that may have started it. The last of these ends it.
-    fn owner_of_unmarked(&mut self, orphan: Pid) -> Owner {
+    fn owner_of_unmarked(&mut self, orphan: Pid) -> OrphanOwner {
         let last = *self.unmarked.entry(orphan).or_insert(self.commands);
         let mut living = self.living.iter();
         let is_anothers = living.any(|(number, command)| *number <= last && !command.is_ending);
-        if self.has_strangers || is_anothers { Owner::Living } else { Owner::Nobody }
+        if self.has_strangers || is_anothers { OrphanOwner::Living } else { OrphanOwner::Nobody }
     }
 }
 
@@ -320,8 +320,8 @@ fn to_pid(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-fn family() -> MutexGuard<'static, Family> {
-    let family = FAMILY.get_or_init(|| Mutex::new(Family::new()));
+fn family() -> MutexGuard<'static, ChildProcesses> {
+    let family = FAMILY.get_or_init(|| Mutex::new(ChildProcesses::new()));
     family.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

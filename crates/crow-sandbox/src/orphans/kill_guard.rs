@@ -18,13 +18,13 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A process that outlives this one for a moment.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(super) struct KillGuard {
     pub(super) child: Child,
     /// Closed by the kernel, however this program ends.
     _end: PipeWriter,
 }
 
-impl Guard {
+impl KillGuard {
     /// Starts the guard of the commands whose marks begin with `name`.
     #[expect(clippy::disallowed_methods, reason = "it guards those that start processes")]
     pub(super) fn start(name: &str) -> io::Result<Self> {

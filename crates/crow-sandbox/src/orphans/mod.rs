@@ -8,4 +8,4 @@ pub use adoption::adopt_orphans;
 
 #[cfg(target_os = "linux")]
 pub(crate) use adoption::OwnProcess;
-pub(crate) use adoption::{Force, MARK, Mark, are_adopted};
+pub(crate) use adoption::{CommandMark, MARK, OrphanForce, are_adopted};

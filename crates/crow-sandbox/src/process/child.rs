@@ -5,23 +5,23 @@ use std::{io, process::ExitStatus};
 use rustix::process::Pid;
 
 #[cfg(target_os = "linux")]
-use super::given::GivenChild;
+use super::given::PidfdChild;
 
 /// The first process of a command. Killed when it is dropped.
 #[derive(Debug)]
-pub(super) enum Child {
+pub(super) enum CommandProcess {
     /// Started by this program.
     Own(tokio::process::Child),
     /// Started by another process in the name of this one.
     #[cfg(target_os = "linux")]
-    Given(GivenChild),
+    Given(PidfdChild),
 }
 
-impl Child {
+impl CommandProcess {
     /// Takes over a child that another process has made, and that nobody has waited for.
     #[cfg(target_os = "linux")]
     pub(super) fn given(pid: Pid) -> io::Result<Self> {
-        GivenChild::new(pid).map(Self::Given)
+        PidfdChild::new(pid).map(Self::Given)
     }
 
     /// No other process makes children of this one here.

@@ -30,7 +30,7 @@ const SCRIPT: &str =
 const OF_THE_SHELL: [&str; 5] = ["SHLVL", "PWD", "OLDPWD", "_", MARK];
 
 type Variables = BTreeMap<String, String>;
-type Keeps = dyn Fn(&str, &str) -> bool + Send + Sync;
+type VariableFilter = dyn Fn(&str, &str) -> bool + Send + Sync;
 
 /// The environment of every process that a runtime starts. Clones share what was asked of a login shell.
 #[derive(Debug, Clone, Default)]
@@ -41,7 +41,7 @@ pub struct ChildEnvironment {
 
 struct LoginShell {
     program: PathBuf,
-    keeps: Box<Keeps>,
+    keeps: Box<VariableFilter>,
     time: Duration,
     /// With what the shell said, once it was asked.
     whole: OnceCell<Arc<Variables>>,
@@ -105,7 +105,7 @@ impl LoginShell {
         };
         let buffer = OutputBuffer::new(spec.output.clone());
         // The profile is the user's own, and may read whatever it reads.
-        let prepared = runner::Prepared { env: Arc::clone(base), confined: None };
+        let prepared = runner::ProcessSetup { env: Arc::clone(base), confined: None };
         let running = runner::start(prepared, spec, buffer).map_err(|error| error.to_string())?;
         // Whoever cancels drops this whole future.
         let ended = running.end(&CancellationToken::new()).await;

@@ -18,14 +18,14 @@ static LEFT: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
 /// A child of this process that another one has made. Killed when it is dropped.
 #[derive(Debug)]
-pub(super) struct GivenChild {
+pub(super) struct PidfdChild {
     pid: Pid,
     /// Absent only while it is dropped.
     fd: Option<AsyncFd<OwnedFd>>,
     status: Option<ExitStatus>,
 }
 
-impl GivenChild {
+impl PidfdChild {
     /// Takes over a child that nobody has waited for.
     #[expect(deprecated, reason = "an owned descriptor is open; what came after it is unsafe code")]
     pub(super) fn new(pid: Pid) -> io::Result<Self> {
@@ -60,7 +60,7 @@ impl GivenChild {
     }
 }
 
-impl Drop for GivenChild {
+impl Drop for PidfdChild {
     fn drop(&mut self) {
         if self.status.is_some() {
             return;

@@ -7,7 +7,8 @@ use std::{
 
 use crow_core::{
     capability::{
-        JobInfo, JobOutput, JobState, OutputLimits, ProcessError, PutAside, RefusedHost, Since,
+        JobInfo, JobOutput, JobState, OutputLimits, OutputPosition, ProcessError, PutAside,
+        RefusedHost,
     },
     ids::JobId,
 };
@@ -16,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     live::torn_character,
-    ring::{Part, Ring},
-    running::{Ended, Sink},
+    ring::{OutputRing, RingTail},
+    running::{EndedProcess, OutputSink},
 };
 use crate::sandbox::Refusals;
 
@@ -34,15 +35,15 @@ pub(super) struct Job {
     started: Instant,
     /// Cancelled when the job is to end.
     pub(super) stop: CancellationToken,
-    state: Mutex<State>,
+    state: Mutex<JobOutputState>,
     /// Told of each output and of the end.
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
-    ring: Ring,
-    end: Option<End>,
+struct JobOutputState {
+    ring: OutputRing,
+    end: Option<JobOutcome>,
     /// Up to where it was read.
     read_to: u64,
     /// Whether its end was read, or somebody was told of it.
@@ -54,7 +55,7 @@ struct State {
 }
 
 #[derive(Debug, Clone)]
-struct End {
+struct JobOutcome {
     state: JobState,
     duration: Duration,
     detached: usize,
@@ -75,8 +76,8 @@ impl Job {
         stop: CancellationToken,
         refusals: Refusals,
     ) -> Self {
-        let state = State {
-            ring: Ring::new(output),
+        let state = JobOutputState {
+            ring: OutputRing::new(output),
             end: None,
             read_to: 0,
             is_told: false,
@@ -101,9 +102,9 @@ impl Job {
     }
 
     /// Reads what was printed since then.
-    pub(super) fn read(&self, since: Since) -> JobOutput {
+    pub(super) fn read(&self, since: OutputPosition) -> JobOutput {
         let mut state = self.state();
-        let Part { mut bytes, mut next, lost } = state.ring.since(state.start(since));
+        let RingTail { mut bytes, mut next, lost } = state.ring.since(state.start(since));
         if state.end.is_none() {
             // The rest of the character comes with the next read.
             let torn = torn_character(&bytes);
@@ -130,7 +131,7 @@ impl Job {
     }
 
     /// Waits until there is something to read.
-    pub(super) async fn news(&self, since: Since) {
+    pub(super) async fn news(&self, since: OutputPosition) {
         let start = self.state().start(since);
         self.until(|state| state.ring.total() > start || state.end.is_some()).await;
     }
@@ -140,7 +141,7 @@ impl Job {
         self.until(|state| state.end.is_some()).await;
     }
 
-    async fn until(&self, holds: impl Fn(&State) -> bool) {
+    async fn until(&self, holds: impl Fn(&JobOutputState) -> bool) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -153,7 +154,7 @@ impl Job {
         }
     }
 
-    fn describe(&self, state: &State) -> JobInfo {
+    fn describe(&self, state: &JobOutputState) -> JobInfo {
         let (how, duration) = match &state.end {
             Some(end) => (end.state.clone(), end.duration),
             None => (JobState::Running, self.started.elapsed()),
@@ -164,7 +165,7 @@ impl Job {
     fn set_end(&self, how: JobState, detached: usize, put_aside: Vec<PutAside>) {
         let duration = self.started.elapsed();
         let mut state = self.state();
-        state.end.get_or_insert(End { state: how, duration, detached, put_aside });
+        state.end.get_or_insert(JobOutcome { state: how, duration, detached, put_aside });
         // From now on it is others who are refused something.
         state.refused = state.take_refused();
         state.refusals = Refusals::default();
@@ -172,16 +173,16 @@ impl Job {
         self.changed.notify_waiters();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, JobOutputState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn start(&self, since: Since) -> u64 {
+impl JobOutputState {
+    fn start(&self, since: OutputPosition) -> u64 {
         match since {
-            Since::LastRead => self.read_to,
-            Since::Offset(offset) => offset,
+            OutputPosition::LastRead => self.read_to,
+            OutputPosition::Offset(offset) => offset,
         }
     }
 
@@ -193,7 +194,7 @@ impl State {
     }
 }
 
-impl Sink for JobSink {
+impl OutputSink for JobSink {
     fn push(&mut self, bytes: &[u8]) {
         self.0.state().ring.push(bytes);
         self.0.changed.notify_waiters();
@@ -209,7 +210,7 @@ impl JobEnd {
         Self(job)
     }
 
-    pub(super) fn tell(self, ended: &Result<Ended<JobSink>, ProcessError>) {
+    pub(super) fn tell(self, ended: &Result<EndedProcess<JobSink>, ProcessError>) {
         match ended {
             Ok(ended) => {
                 let put_aside = ended.put_aside.clone();

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::{JobError, JobInfo, JobOutput, Jobs, ProcessError, ProcessSpec, Since},
+    capability::{JobError, JobInfo, JobOutput, Jobs, OutputPosition, ProcessError, ProcessSpec},
     ids::JobId,
 };
 use futures_util::future::join_all;
@@ -22,7 +22,7 @@ use super::{
     job::{Job, JobEnd, JobSink},
     runner,
 };
-use crate::sandbox::{CommandKind, Confined};
+use crate::sandbox::{CommandKind, SandboxedCommand};
 
 /// What stands before the number of a job in its id.
 const NAME: &str = "job-";
@@ -43,13 +43,13 @@ pub struct AgentJobs {
     token: CancellationToken,
     /// The number of the last job that the session had before: its numbers are not given again.
     earlier: u64,
-    known: Mutex<Known>,
+    known: Mutex<JobTable>,
     /// Told when a job has ended.
     ended: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct JobTable {
     started: u64,
     jobs: Vec<Arc<Job>>,
 }
@@ -62,7 +62,7 @@ impl AgentJobs {
         owner: &CancellationToken,
         earlier: u64,
     ) -> Self {
-        let known = Known { started: earlier, jobs: Vec::new() };
+        let known = JobTable { started: earlier, jobs: Vec::new() };
         Self {
             runner,
             tasks,
@@ -103,7 +103,7 @@ impl AgentJobs {
         self.known().jobs.iter().any(|job| job.id() == id && job.is_running())
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, JobTable> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,7 +117,7 @@ impl AgentJobs {
     }
 }
 
-impl Known {
+impl JobTable {
     fn running(&self) -> usize {
         self.jobs.iter().filter(|job| job.is_running()).count()
     }
@@ -152,7 +152,8 @@ impl Jobs for AgentJobs {
         }
         let id = JobId::new(format!("{NAME}{}", known.started + 1));
         let stop = self.token.child_token();
-        let refusals = prepared.confined.as_ref().map(Confined::refusals).unwrap_or_default();
+        let refusals =
+            prepared.confined.as_ref().map(SandboxedCommand::refusals).unwrap_or_default();
         let output = spec.output.clone();
         let job = Arc::new(Job::new(id.clone(), title, output, stop, refusals));
         let running = runner::start(prepared, spec, JobSink(Arc::clone(&job)))?;
@@ -166,14 +167,14 @@ impl Jobs for AgentJobs {
         Ok(id)
     }
 
-    fn read(&self, id: &JobId, since: Since) -> Result<JobOutput, JobError> {
+    fn read(&self, id: &JobId, since: OutputPosition) -> Result<JobOutput, JobError> {
         Ok(self.find(id)?.read(since))
     }
 
     async fn wait(
         &self,
         id: &JobId,
-        since: Since,
+        since: OutputPosition,
         patience: Duration,
         cancellation: &CancellationToken,
     ) -> Result<JobOutput, JobError> {

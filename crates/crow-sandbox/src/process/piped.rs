@@ -17,13 +17,13 @@ use tokio_util::{
 };
 
 use super::{
-    child::Child,
+    child::CommandProcess,
     group::ProcessGroup,
-    runner::{ProcessRunner, Streams, find, spawn},
-    running::{Parts, Running, Sink},
+    runner::{ProcessRunner, StandardStreams, find, spawn},
+    running::{OutputSink, ProcessParts, RunningProcess},
 };
-use crate::orphans::Mark;
-use crate::sandbox::Launch;
+use crate::orphans::CommandMark;
+use crate::sandbox::CommandLaunch;
 
 /// From how many bytes on errors are read slowly: who prints without end should not keep the agent busy.
 const PLENTY: u64 = 4 * 1024 * 1024;
@@ -31,12 +31,12 @@ const PLENTY: u64 = 4 * 1024 * 1024;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Takes what a process prints on standard error.
-struct Errors {
+struct StderrTail {
     tail: OutputTail,
     total: u64,
 }
 
-impl Sink for Errors {
+impl OutputSink for StderrTail {
     fn push(&mut self, bytes: &[u8]) {
         self.total = self.total.saturating_add(bytes.len() as u64);
         self.tail.push(bytes);
@@ -76,7 +76,7 @@ fn start(
     all.extend(spec.env.clone());
     let path = find(&all, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
     let path = if path.is_relative() { spec.cwd.join(path) } else { path };
-    let mut mark = Mark::new();
+    let mut mark = CommandMark::new();
     let marked = mark.variable();
     let marked = marked.as_ref().map(|(name, value)| (*name, value.as_str()));
     let texts = all.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(marked);
@@ -84,15 +84,17 @@ fn start(
     let (input, their_input) = pipe_to()?;
     let (output, their_output) = pipe_from()?;
     let (errors, their_errors) = pipe_from()?;
-    let launch = Launch { path: &path, argv: &spec.argv, env: variables, output: their_errors };
-    let streams = Streams { input: Stdio::from(their_input), output: Stdio::from(their_output) };
-    let start = || spawn(launch, streams, &spec.cwd, None).map(Child::Own);
-    let child = mark.start(start, Child::id, true).map_err(|error| {
+    let launch =
+        CommandLaunch { path: &path, argv: &spec.argv, env: variables, output: their_errors };
+    let streams =
+        StandardStreams { input: Stdio::from(their_input), output: Stdio::from(their_output) };
+    let start = || spawn(launch, streams, &spec.cwd, None).map(CommandProcess::Own);
+    let child = mark.start(start, CommandProcess::id, true).map_err(|error| {
         start_error(if spec.cwd.is_dir() { error } else { no_folder(&spec.cwd) })
     })?;
     let group = ProcessGroup::new(child.id());
-    let sink = Errors { tail: spec.errors.clone(), total: 0 };
-    let running = Running::new(Parts {
+    let sink = StderrTail { tail: spec.errors.clone(), total: 0 };
+    let running = RunningProcess::new(ProcessParts {
         child,
         group,
         mark,

@@ -6,7 +6,7 @@ use super::spill::SpillFile;
 
 /// Keeps the end of a stream by its offsets; all of it goes to a file once it is too long.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct OutputRing {
     room: usize,
     /// At most twice as long as the room.
     bytes: Vec<u8>,
@@ -16,7 +16,7 @@ pub(super) struct Ring {
 
 /// A part of the stream up to its end.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct RingTail {
     pub bytes: Vec<u8>,
     /// The offset that comes next.
     pub next: u64,
@@ -24,7 +24,7 @@ pub(super) struct Part {
     pub lost: u64,
 }
 
-impl Ring {
+impl OutputRing {
     pub(super) fn new(limits: OutputLimits) -> Self {
         let OutputLimits { head, tail, spill, spill_cap } = limits;
         let spill = SpillFile::new(spill, spill_cap);
@@ -54,12 +54,12 @@ impl Ring {
     }
 
     /// Returns what came from `offset` on, as far as it is kept.
-    pub(super) fn since(&self, offset: u64) -> Part {
+    pub(super) fn since(&self, offset: u64) -> RingTail {
         let from = offset.min(self.total);
         let wanted = self.total - from;
         let kept = wanted.min(self.bytes.len().min(self.room) as u64);
         let start = self.bytes.len().saturating_sub(usize::try_from(kept).unwrap_or(usize::MAX));
-        Part {
+        RingTail {
             bytes: self.bytes.get(start..).unwrap_or_default().to_vec(),
             next: self.total,
             lost: wanted - kept,
@@ -75,8 +75,8 @@ mod tests {
 
     use super::*;
 
-    fn ring(room: usize, spill: Option<PathBuf>) -> Ring {
-        Ring::new(OutputLimits { head: 0, tail: room, spill, spill_cap: 1000 })
+    fn ring(room: usize, spill: Option<PathBuf>) -> OutputRing {
+        OutputRing::new(OutputLimits { head: 0, tail: room, spill, spill_cap: 1000 })
     }
 
     proptest! {
@@ -107,7 +107,7 @@ mod tests {
     fn an_offset_that_was_not_reached_reads_nothing() {
         let mut ring = ring(10, None);
         ring.push(b"abc");
-        assert_eq!(ring.since(99), Part { bytes: Vec::new(), next: 3, lost: 0 });
+        assert_eq!(ring.since(99), RingTail { bytes: Vec::new(), next: 3, lost: 0 });
     }
 
     #[test]

@@ -20,14 +20,16 @@ use tokio::{net::unix::pipe, process::Command};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    child::Child,
+    child::CommandProcess,
     environment::ChildEnvironment,
     group::ProcessGroup,
     output::OutputBuffer,
-    running::{Parts, Running, Sink},
+    running::{OutputSink, ProcessParts, RunningProcess},
 };
-use crate::orphans::Mark;
-use crate::sandbox::{CommandKind, Confined, Launch, Program, Sandbox, SandboxProfile};
+use crate::orphans::CommandMark;
+use crate::sandbox::{
+    CommandKind, CommandLaunch, Program, Sandbox, SandboxProfile, SandboxedCommand,
+};
 
 /// How long the line of a command may be that the user is told, in bytes.
 const LINE: usize = 80;
@@ -79,7 +81,7 @@ impl ProcessRunner {
         spec: &ProcessSpec,
         kind: CommandKind,
         cancellation: &CancellationToken,
-    ) -> Result<Prepared, ProcessError> {
+    ) -> Result<ProcessSetup, ProcessError> {
         let prepare = async {
             let env = self.env.variables().await;
             let confined = match &self.sandbox {
@@ -89,7 +91,7 @@ impl ProcessRunner {
                 }
                 None => None,
             };
-            Ok(Prepared { env, confined })
+            Ok(ProcessSetup { env, confined })
         };
         let prepared = cancellation.run_until_cancelled(prepare).await;
         prepared.unwrap_or(Err(ProcessError::Cancelled))
@@ -134,25 +136,25 @@ fn command_line(argv: &[String]) -> String {
 
 /// What a process needs beside what it is asked to do.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct ProcessSetup {
     /// What it sees, beside what its spec adds.
     pub env: Arc<BTreeMap<String, String>>,
     /// What holds it.
-    pub confined: Option<Confined>,
+    pub confined: Option<SandboxedCommand>,
 }
 
 /// Starts a process.
-pub(super) fn start<S: Sink>(
-    prepared: Prepared,
+pub(super) fn start<S: OutputSink>(
+    prepared: ProcessSetup,
     spec: ProcessSpec,
     sink: S,
-) -> Result<Running<S>, ProcessError> {
+) -> Result<RunningProcess<S>, ProcessError> {
     let program = spec.argv.first().cloned().unwrap_or_default();
     let start_error = |source| ProcessError::Start { program: program.clone(), source };
-    let Prepared { env, mut confined } = prepared;
+    let ProcessSetup { env, mut confined } = prepared;
     let path = find(&env, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
     let (reader, writer) = io::pipe().map_err(ProcessError::Watch)?;
-    let mut mark = Mark::new();
+    let mut mark = CommandMark::new();
     let variables = mark.variable();
     let marked = variables.as_ref().map(|(name, value)| (*name, value.as_str()));
     let told = confined.as_ref().map(|confined| confined.variables().clone()).unwrap_or_default();
@@ -160,7 +162,7 @@ pub(super) fn start<S: Sink>(
     let texts = env.iter().chain(&spec.env).map(|(name, value)| (name.as_str(), value.as_str()));
     all.extend(texts.chain(marked).map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
     all.extend(told.iter().map(|(name, value)| (OsStr::new(*name), value.as_os_str())));
-    let launch = Launch { path: &path, argv: &spec.argv, env: all, output: writer.into() };
+    let launch = CommandLaunch { path: &path, argv: &spec.argv, env: all, output: writer.into() };
     let started = match &mut confined {
         Some(confined) if confined.ends_all() => {
             let started = start_held(&mut mark, confined, &launch);
@@ -170,14 +172,14 @@ pub(super) fn start<S: Sink>(
         }
         confined => {
             let start = || {
-                let streams = Streams::only_output(&launch)?;
-                spawn(launch, streams, &spec.cwd, confined.as_mut()).map(Child::Own)
+                let streams = StandardStreams::only_output(&launch)?;
+                spawn(launch, streams, &spec.cwd, confined.as_mut()).map(CommandProcess::Own)
             };
-            mark.start(start, Child::id, true)
+            mark.start(start, CommandProcess::id, true)
         }
     };
     let child = started.map_err(|error| {
-        let failure = confined.as_mut().and_then(Confined::failure);
+        let failure = confined.as_mut().and_then(SandboxedCommand::failure);
         // What is not there at all is no matter of the sandbox.
         let failure = failure.filter(|_| spec.cwd.is_dir());
         failure.map_or_else(|| start_error(error), ProcessError::Sandbox)
@@ -185,13 +187,26 @@ pub(super) fn start<S: Sink>(
     let group = ProcessGroup::new(child.id());
     let pipe = pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(ProcessError::Watch)?;
     let ProcessSpec { timeout, progress, .. } = spec;
-    Ok(Running::new(Parts { child, group, mark, pipe, sink, progress, timeout, confined }))
+    Ok(RunningProcess::new(ProcessParts {
+        child,
+        group,
+        mark,
+        pipe,
+        sink,
+        progress,
+        timeout,
+        confined,
+    }))
 }
 
 /// Starts a process by what starts those of a sandbox; by another of these, if that one has ended.
-fn start_held(mark: &mut Mark, confined: &mut Confined, launch: &Launch<'_>) -> io::Result<Child> {
-    let mut start = |confined: &mut Confined| {
-        mark.start(|| Child::given(confined.start(launch)?), Child::id, false)
+fn start_held(
+    mark: &mut CommandMark,
+    confined: &mut SandboxedCommand,
+    launch: &CommandLaunch<'_>,
+) -> io::Result<CommandProcess> {
+    let mut start = |confined: &mut SandboxedCommand| {
+        mark.start(|| CommandProcess::given(confined.start(launch)?), CommandProcess::id, false)
     };
     let first = start(confined);
     if !confined.lacks_starter() {
@@ -210,14 +225,14 @@ fn start_held(mark: &mut Mark, confined: &mut Confined, launch: &Launch<'_>) -> 
 }
 
 /// What a process reads from and prints to, beside what takes its output.
-pub(super) struct Streams {
+pub(super) struct StandardStreams {
     pub input: Stdio,
     pub output: Stdio,
 }
 
-impl Streams {
+impl StandardStreams {
     /// There is nothing to read, and errors and output go the same way.
-    fn only_output(launch: &Launch<'_>) -> io::Result<Self> {
+    fn only_output(launch: &CommandLaunch<'_>) -> io::Result<Self> {
         Ok(Self { input: Stdio::null(), output: Stdio::from(launch.output.try_clone()?) })
     }
 }
@@ -225,10 +240,10 @@ impl Streams {
 /// Starts a process that nothing but itself ends, perhaps held by what there is.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that starts processes")]
 pub(super) fn spawn(
-    launch: Launch<'_>,
-    streams: Streams,
+    launch: CommandLaunch<'_>,
+    streams: StandardStreams,
     cwd: &Path,
-    confined: Option<&mut Confined>,
+    confined: Option<&mut SandboxedCommand>,
 ) -> io::Result<tokio::process::Child> {
     let name = launch.argv.first().map_or_else(|| launch.path.into(), OsString::from);
     let arguments = launch.argv.iter().skip(1).map(OsString::from).collect();

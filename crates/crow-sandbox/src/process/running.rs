@@ -15,9 +15,9 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{child::Child, group::ProcessGroup, live::LiveOutput, output::OutputBuffer};
-use crate::orphans::{self, Force, Mark};
-use crate::sandbox::Confined;
+use super::{child::CommandProcess, group::ProcessGroup, live::LiveOutput, output::OutputBuffer};
+use crate::orphans::{self, CommandMark, OrphanForce};
+use crate::sandbox::SandboxedCommand;
 
 /// How long a group may take to end by itself after it was asked to.
 const TERM_GRACE: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ const CHUNK: usize = 16 * 1024;
 const KILLED: i32 = 9;
 
 /// Takes what a process prints.
-pub(super) trait Sink: Send {
+pub(super) trait OutputSink: Send {
     /// Takes in the next bytes of the stream.
     fn push(&mut self, bytes: &[u8]);
 
@@ -43,17 +43,17 @@ pub(super) trait Sink: Send {
     }
 }
 
-impl Sink for OutputBuffer {
+impl OutputSink for OutputBuffer {
     fn push(&mut self, bytes: &[u8]) {
         Self::push(self, bytes);
     }
 }
 
 /// A process under way.
-pub(super) struct Running<S> {
-    child: Child,
+pub(super) struct RunningProcess<S> {
+    child: CommandProcess,
     group: ProcessGroup,
-    mark: Mark,
+    mark: CommandMark,
     pipe: pipe::Receiver,
     sink: S,
     chunk: Vec<u8>,
@@ -63,23 +63,23 @@ pub(super) struct Running<S> {
     timeout: Duration,
     /// Until when what was asked to end may take its time.
     grace: Option<Instant>,
-    confined: Option<Confined>,
+    confined: Option<SandboxedCommand>,
 }
 
 /// What a process under way is made of.
-pub(super) struct Parts<S> {
-    pub child: Child,
+pub(super) struct ProcessParts<S> {
+    pub child: CommandProcess,
     pub group: ProcessGroup,
-    pub mark: Mark,
+    pub mark: CommandMark,
     pub pipe: pipe::Receiver,
     pub sink: S,
     pub progress: Progress,
     pub timeout: Duration,
-    pub confined: Option<Confined>,
+    pub confined: Option<SandboxedCommand>,
 }
 
 /// A process that has ended with all that it had started.
-pub(super) struct Ended<S> {
+pub(super) struct EndedProcess<S> {
     pub end: ProcessEnd,
     pub left_running: bool,
     pub detached: usize,
@@ -89,9 +89,9 @@ pub(super) struct Ended<S> {
     pub refused_hosts: Vec<RefusedHost>,
 }
 
-impl<S: Sink> Running<S> {
-    pub(super) fn new(parts: Parts<S>) -> Self {
-        let Parts { child, group, mark, pipe, sink, progress, timeout, confined } = parts;
+impl<S: OutputSink> RunningProcess<S> {
+    pub(super) fn new(parts: ProcessParts<S>) -> Self {
+        let ProcessParts { child, group, mark, pipe, sink, progress, timeout, confined } = parts;
         Self {
             child,
             group,
@@ -111,14 +111,14 @@ impl<S: Sink> Running<S> {
     pub(super) async fn end(
         mut self,
         cancellation: &CancellationToken,
-    ) -> Result<Ended<S>, ProcessError> {
+    ) -> Result<EndedProcess<S>, ProcessError> {
         let end = self.wait(cancellation).await;
         self.live.finish();
         let end = end?;
         self.mark.on_reaped();
         let left_running = self.end_rest().await;
         let detached = self.mark.on_end();
-        let mut ended = Ended {
+        let mut ended = EndedProcess {
             end,
             left_running,
             detached,
@@ -188,7 +188,7 @@ impl<S: Sink> Running<S> {
     /// Asks the group to end and ends it if it does not.
     async fn stop(&mut self, end: ProcessEnd) -> Result<ProcessEnd, ProcessError> {
         self.group.terminate();
-        self.mark.end_orphans(Force::Ask);
+        self.mark.end_orphans(OrphanForce::Ask);
         let until = self.grace();
         loop {
             tokio::select! {
@@ -214,8 +214,8 @@ impl<S: Sink> Running<S> {
         loop {
             let now = Instant::now();
             let force = match self.grace {
-                Some(grace) if now >= grace => Force::Kill,
-                Some(_) | None => Force::Ask,
+                Some(grace) if now >= grace => OrphanForce::Kill,
+                Some(_) | None => OrphanForce::Ask,
             };
             // Orphans first: a group may be kept alive by some that have ended and were not waited for.
             let orphans = self.mark.end_orphans(force);
@@ -224,9 +224,9 @@ impl<S: Sink> Running<S> {
             }
             left = true;
             match force {
-                Force::Ask if self.grace.is_none() => self.group.terminate(),
-                Force::Ask => {}
-                Force::Kill => self.group.kill(),
+                OrphanForce::Ask if self.grace.is_none() => self.group.terminate(),
+                OrphanForce::Ask => {}
+                OrphanForce::Kill => self.group.kill(),
             }
             // Where orphans go elsewhere, those who take them in may never wait for them.
             let patience = if orphans::are_adopted() { KILL_GRACE } else { Duration::ZERO };
@@ -246,9 +246,9 @@ impl<S: Sink> Running<S> {
     }
 }
 
-impl<S> Ended<S> {
+impl<S> EndedProcess<S> {
     /// Adds what the sandbox has to say.
-    fn tell(&mut self, mut confined: Confined) {
+    fn tell(&mut self, mut confined: SandboxedCommand) {
         let told = confined.end();
         if let ProcessEnd::Exited(_) | ProcessEnd::Signaled(_) = self.end
             && confined.ends_all()

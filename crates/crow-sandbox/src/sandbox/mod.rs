@@ -29,4 +29,6 @@ pub use sandbox::Sandbox;
 pub use signals::reset_ignored_signals;
 
 pub(crate) use program::Program;
-pub(crate) use sandbox::{CommandKind, Confined, ConfinedEnd, Launch, Refusals};
+pub(crate) use sandbox::{
+    CommandKind, CommandLaunch, Refusals, SandboxedCommand, SandboxedCommandEnd,
+};

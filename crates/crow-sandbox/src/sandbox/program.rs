@@ -14,7 +14,7 @@ pub(crate) struct Program {
 }
 
 #[cfg(target_os = "linux")]
-impl super::linux::Confinement {
+impl super::linux::PlatformConfinement {
     /// A command is confined after the fork, by what it inherits: it is started itself.
     #[expect(clippy::unused_self, reason = "elsewhere something else is started")]
     pub(super) fn program(&self, command: Program) -> Program {

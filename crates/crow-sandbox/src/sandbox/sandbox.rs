@@ -18,8 +18,8 @@ use super::{
     autorun::{AutorunGuard, GuardedRun, InventoryScope, KernelSeal, SealedMounts, led_to},
     private::{PrivateFolder, recover_leftovers},
     program::Program,
-    proxy::{Proxy, Since},
-    system::{Confinement, Ground},
+    proxy::{Proxy, RefusalWindow},
+    system::{PlatformConfinement, PlatformSandbox},
 };
 
 /// The sandbox of a session: what all its commands share. Nothing is set up before it is needed.
@@ -29,25 +29,25 @@ pub struct Sandbox {
     name: String,
     roots: Vec<PathBuf>,
     shown: Mutex<Vec<PathBuf>>,
-    laid: OnceCell<Result<Laid, String>>,
+    laid: OnceCell<Result<SandboxSetup, String>>,
 }
 
 #[derive(Debug)]
-struct Laid {
+struct SandboxSetup {
     /// The way to the hosts that are allowed, if any are and commands have a network to reach it in.
     proxy: Option<Proxy>,
-    ground: Ground,
+    ground: PlatformSandbox,
     _folder: PrivateFolder,
     guard: Arc<AutorunGuard>,
 }
 
 /// A command's part of a sandbox.
 #[derive(Debug)]
-pub(crate) struct Confined {
+pub(crate) struct SandboxedCommand {
     containment: Containment,
-    inner: Option<Confinement>,
+    inner: Option<PlatformConfinement>,
     variables: BTreeMap<&'static str, OsString>,
-    refused: Option<Since>,
+    refused: Option<RefusalWindow>,
     guarded: Option<GuardedCommand>,
 }
 
@@ -69,11 +69,11 @@ pub(crate) enum CommandKind {
 
 /// The hosts that a command is refused while it runs.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals(Option<Since>);
+pub(crate) struct Refusals(Option<RefusalWindow>);
 
 /// What a command is.
 #[derive(Debug)]
-pub(crate) struct Launch<'a> {
+pub(crate) struct CommandLaunch<'a> {
     pub path: &'a Path,
     pub argv: &'a [String],
     pub env: BTreeMap<&'a OsStr, &'a OsStr>,
@@ -83,7 +83,7 @@ pub(crate) struct Launch<'a> {
 
 /// How a command ended, as what watched it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ConfinedEnd {
+pub(crate) struct SandboxedCommandEnd {
     pub end: ProcessEnd,
     pub was_left: bool,
 }
@@ -188,7 +188,7 @@ impl Sandbox {
         cwd: &Path,
         profile: SandboxProfile,
         kind: CommandKind,
-    ) -> Result<Confined, ProcessError> {
+    ) -> Result<SandboxedCommand, ProcessError> {
         let laid =
             self.laid().await.as_ref().map_err(|error| ProcessError::Sandbox(error.clone()))?;
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -196,14 +196,14 @@ impl Sandbox {
             .map_err(|error| ProcessError::Sandbox(error.to_string()))
     }
 
-    async fn laid(&self) -> &Result<Laid, String> {
+    async fn laid(&self) -> &Result<SandboxSetup, String> {
         self.laid.get_or_init(|| async { self.lay().await }).await
     }
 
-    async fn lay(&self) -> Result<Laid, String> {
+    async fn lay(&self) -> Result<SandboxSetup, String> {
         let (config, name, roots) = (self.config.clone(), self.name.clone(), self.roots.clone());
         let folder = config.folder.join(&name).display().to_string();
-        let work = move || Laid::new(config, &name, roots);
+        let work = move || SandboxSetup::new(config, &name, roots);
         let laid = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
         let mut laid = laid.map_err(|error| format!("{folder} cannot be made: {error}"))?;
         laid.open_way(&self.config).map_err(|error| error.to_string())?;
@@ -221,11 +221,11 @@ fn scope(config: &SandboxConfig, roots: Vec<PathBuf>) -> InventoryScope {
     }
 }
 
-impl Laid {
+impl SandboxSetup {
     fn new(config: SandboxConfig, name: &str, roots: Vec<PathBuf>) -> io::Result<Self> {
         let folder = PrivateFolder::make(&config.folder, name)?;
         let scope = scope(&config, roots.clone());
-        let ground = Ground::lay(config, roots, folder.path())?;
+        let ground = PlatformSandbox::lay(config, roots, folder.path())?;
         let seal = match ground.containment() {
             Containment::Full => KernelSeal::Mounts,
             Containment::Partial { .. } | Containment::None => KernelSeal::Missing,
@@ -258,7 +258,7 @@ impl Laid {
         profile: SandboxProfile,
         kind: CommandKind,
         shown: &[PathBuf],
-    ) -> io::Result<Confined> {
+    ) -> io::Result<SandboxedCommand> {
         let containment = self.containment();
         let (guarded, sealed) = match (&containment, profile) {
             (Containment::None, _) => (None, SealedMounts::default()),
@@ -269,10 +269,10 @@ impl Laid {
             }
         };
         let inner = self.ground.confine(cwd, profile, shown, &sealed)?;
-        let mut variables = inner.as_ref().map(Confinement::variables).unwrap_or_default();
+        let mut variables = inner.as_ref().map(PlatformConfinement::variables).unwrap_or_default();
         variables.extend(self.proxy.iter().flat_map(Proxy::variables));
         let refused = self.proxy.as_ref().map(Proxy::refused_from_now);
-        Ok(Confined { containment, inner, variables, refused, guarded })
+        Ok(SandboxedCommand { containment, inner, variables, refused, guarded })
     }
 }
 
@@ -293,11 +293,11 @@ impl Drop for GuardedCommand {
 impl Refusals {
     /// Returns the hosts that were refused since they were last taken.
     pub(crate) fn take(&mut self) -> Vec<RefusedHost> {
-        self.0.as_mut().map(Since::take).unwrap_or_default()
+        self.0.as_mut().map(RefusalWindow::take).unwrap_or_default()
     }
 }
 
-impl Confined {
+impl SandboxedCommand {
     /// Returns what holds the command.
     pub(crate) fn containment(&self) -> &Containment {
         &self.containment
@@ -312,19 +312,19 @@ impl Confined {
     }
 
     /// Starts a command where all that it starts ends with it, and returns the process that sees to that.
-    pub(crate) fn start(&mut self, launch: &Launch<'_>) -> io::Result<Pid> {
+    pub(crate) fn start(&mut self, launch: &CommandLaunch<'_>) -> io::Result<Pid> {
         let inner = self.inner.as_mut().ok_or(io::ErrorKind::Unsupported)?;
         inner.start(launch)
     }
 
     /// Returns whether the command was not started because what starts commands has ended.
     pub(crate) fn lacks_starter(&self) -> bool {
-        self.inner.as_ref().is_some_and(Confinement::lacks_starter)
+        self.inner.as_ref().is_some_and(PlatformConfinement::lacks_starter)
     }
 
     /// Makes anew what starts commands, if that has ended. Blocks for a moment.
     pub(crate) fn renew(&self) -> io::Result<()> {
-        self.inner.as_ref().map_or(Ok(()), Confinement::renew)
+        self.inner.as_ref().map_or(Ok(()), PlatformConfinement::renew)
     }
 
     /// Confines a command that is about to start, where it is not started here.
@@ -339,7 +339,7 @@ impl Confined {
 
     /// Returns whether all that the command starts ends with it.
     pub(crate) fn ends_all(&self) -> bool {
-        self.inner.as_ref().is_some_and(Confinement::has_init)
+        self.inner.as_ref().is_some_and(PlatformConfinement::has_init)
     }
 
     /// Says why the command could not be started, if that was the sandbox.
@@ -348,7 +348,7 @@ impl Confined {
     }
 
     /// Says how the command ended, when its process was waited for.
-    pub(crate) fn end(&mut self) -> Option<ConfinedEnd> {
+    pub(crate) fn end(&mut self) -> Option<SandboxedCommandEnd> {
         self.inner.as_mut()?.end()
     }
 
@@ -372,6 +372,6 @@ impl Confined {
 
     /// Returns the hosts that were refused since the command was made ready.
     pub(crate) fn refused_hosts(&self) -> Vec<RefusedHost> {
-        self.refused.as_ref().map(Since::hosts).unwrap_or_default()
+        self.refused.as_ref().map(RefusalWindow::hosts).unwrap_or_default()
     }
 }

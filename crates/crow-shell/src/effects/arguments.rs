@@ -1,8 +1,8 @@
 //! The arguments of a command as its program will get them, as far as that is known.
 
-use crow_core::tool::Word;
+use crow_core::tool::CommandWord;
 
-use super::{globs, scene::Scene};
+use super::{globs, scene::CommandContext};
 
 /// The most arguments that patterns may turn into.
 const MAX_ARGUMENTS: usize = 1_000;
@@ -27,12 +27,12 @@ impl Argument {
 }
 
 /// Returns the arguments that words turn into.
-pub(super) fn arguments(words: &[Word], scene: &Scene<'_>) -> Vec<Argument> {
+pub(super) fn arguments(words: &[CommandWord], scene: &CommandContext<'_>) -> Vec<Argument> {
     let mut arguments = Vec::new();
     for word in words {
         match word {
-            Word::Literal(text) => arguments.push(Argument::Known(text.clone())),
-            Word::Computed(text) => arguments.extend(computed(text, scene)),
+            CommandWord::Literal(text) => arguments.push(Argument::Known(text.clone())),
+            CommandWord::Computed(text) => arguments.extend(computed(text, scene)),
         }
         if arguments.len() > MAX_ARGUMENTS {
             return vec![Argument::Unknown];
@@ -41,7 +41,7 @@ pub(super) fn arguments(words: &[Word], scene: &Scene<'_>) -> Vec<Argument> {
     arguments
 }
 
-fn computed(text: &str, scene: &Scene<'_>) -> Vec<Argument> {
+fn computed(text: &str, scene: &CommandContext<'_>) -> Vec<Argument> {
     if text.starts_with("<(") && text.ends_with(')') {
         return vec![Argument::Pipe];
     }
@@ -53,15 +53,15 @@ fn computed(text: &str, scene: &Scene<'_>) -> Vec<Argument> {
 }
 
 /// The values of a variable that a loop goes through, or that is set once.
-fn variable(text: &str, scene: &Scene<'_>) -> Option<Vec<String>> {
+fn variable(text: &str, scene: &CommandContext<'_>) -> Option<Vec<String>> {
     let bare = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let inner = bare.unwrap_or(text).strip_prefix('$')?;
     let name = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner);
     let mut values = Vec::new();
     for word in scene.notes.variables.get(name)?.as_ref()? {
         match word {
-            Word::Literal(text) => values.push(text.clone()),
-            Word::Computed(text) => values.extend(expanded(text, scene)?),
+            CommandWord::Literal(text) => values.push(text.clone()),
+            CommandWord::Computed(text) => values.extend(expanded(text, scene)?),
         }
     }
     let is_one_word = |value: &String| {
@@ -72,7 +72,7 @@ fn variable(text: &str, scene: &Scene<'_>) -> Option<Vec<String>> {
     values.iter().all(is_safe).then_some(values)
 }
 
-fn expanded(text: &str, scene: &Scene<'_>) -> Option<Vec<String>> {
+fn expanded(text: &str, scene: &CommandContext<'_>) -> Option<Vec<String>> {
     let [folder] = scene.folders? else { return None };
     let values = globs::expand(text, folder, scene.budget)?;
     // A file may have the name of an option; a pattern that nothing matches stays as it is.

@@ -3,11 +3,11 @@
 //! A permission for such a program covers what it changes in the project, but no file that starts programs; and a rule
 //! against changes of a file binds it. What is listed here can only make more of a command, never less.
 
-use crow_core::tool::{Access, Depth, Touch};
+use crow_core::tool::{Access, PathTouch, TouchDepth};
 
 use super::{
     git::shows_contents,
-    scene::{Follow, Scene},
+    scene::{CommandContext, FollowLinks},
 };
 
 /// Programs that change the files that they are given.
@@ -132,41 +132,41 @@ const CARRIED_BY_GIT: [&str; 9] = [
 pub(super) fn add_changes(
     name: &str,
     words: &[&str],
-    scene: &Scene<'_>,
-    touches: &mut Vec<Touch>,
+    scene: &CommandContext<'_>,
+    touches: &mut Vec<PathTouch>,
 ) -> Option<()> {
     let (program, words) = inner(name, words);
     let operands = || words.iter().copied().filter(|word| !word.starts_with('-'));
-    let mut changed: Vec<(String, Access, Depth)> = Vec::new();
+    let mut changed: Vec<(String, Access, TouchDepth)> = Vec::new();
     let mut change = |name: &str, depth| changed.push((name.to_owned(), Access::Write, depth));
     if program != "git" {
-        values_of(words, &OUTPUTS).for_each(|value| change(value, Depth::Itself));
+        values_of(words, &OUTPUTS).for_each(|value| change(value, TouchDepth::Itself));
     }
     if changes_operands(program, words) {
-        operands().for_each(|word| change(word, Depth::Within));
+        operands().for_each(|word| change(word, TouchDepth::Within));
         // `gunzip a.gz` makes `a`.
         let packed = operands()
             .filter_map(|word| PACKED.iter().find_map(|ending| word.strip_suffix(ending)));
-        packed.for_each(|word| change(word, Depth::Itself));
+        packed.for_each(|word| change(word, TouchDepth::Itself));
         let is_formatter = WITH.iter().any(|(name, _)| *name == program);
         let is_there = |word| scene.only(word).is_some_and(|path| path.exists());
         if is_formatter && !operands().any(is_there) {
-            change(".", Depth::Within);
+            change(".", TouchDepth::Within);
         }
     }
     if is_copier(program, words) {
-        operands().next_back().into_iter().for_each(|word| change(word, Depth::Within));
+        operands().next_back().into_iter().for_each(|word| change(word, TouchDepth::Within));
     }
     match program {
         "7z" | "7za" | "7zz" | "ar" | "jar" | "unrar" if unpacks(words) => {
-            change(".", Depth::Within);
-            operands().skip(2).for_each(|word| change(word, Depth::Within));
+            change(".", TouchDepth::Within);
+            operands().skip(2).for_each(|word| change(word, TouchDepth::Within));
         }
-        "unzip" => change(values_of(words, &["-d"]).last().unwrap_or("."), Depth::Within),
+        "unzip" => change(values_of(words, &["-d"]).last().unwrap_or("."), TouchDepth::Within),
         "tar" | "bsdtar" | "gtar" => tar(words, &mut change),
         "wget" if !has(words, 'O', "--output-document") => {
             for address in operands() {
-                change(downloaded(address)?, Depth::Itself);
+                change(downloaded(address)?, TouchDepth::Itself);
             }
         }
         "git" => {
@@ -174,11 +174,11 @@ pub(super) fn add_changes(
             touches.extend(recorded(words, scene)?);
         }
         // The patch itself says which files it changes.
-        "patch" => change(".", Depth::Within),
+        "patch" => change(".", TouchDepth::Within),
         _ => {}
     }
     for (name, access, depth) in changed.into_iter().filter(|(name, ..)| is_name(name)) {
-        for touch in scene.touch(&name, access, depth, Follow::Yes)? {
+        for touch in scene.touch(&name, access, depth, FollowLinks::Yes)? {
             if !touches.contains(&touch) {
                 touches.push(touch);
             }
@@ -253,7 +253,7 @@ fn values_of<'a>(words: &'a [&'a str], options: &'a [&'a str]) -> impl Iterator<
 }
 
 /// The archive that tar makes, or the folder that it unpacks to.
-fn tar(words: &[&str], change: &mut impl FnMut(&str, Depth)) {
+fn tar(words: &[&str], change: &mut impl FnMut(&str, TouchDepth)) {
     let first = words.first().copied().unwrap_or_default();
     let letters = first.strip_prefix('-').unwrap_or(first);
     let is_old = !first.starts_with('-');
@@ -289,15 +289,15 @@ fn tar(words: &[&str], change: &mut impl FnMut(&str, Depth)) {
         &['c', 'r', 'u', 'A'],
         &["--append", "--catenate", "--concatenate", "--create", "--update"],
     ) {
-        of('f').for_each(|archive| change(archive, Depth::Itself));
+        of('f').for_each(|archive| change(archive, TouchDepth::Itself));
     }
     if does(&['x'], &["--extract", "--get"]) {
         let here = ["."].into_iter().filter(|_| of('C').next().is_none());
-        of('C').chain(here).for_each(|folder| change(folder, Depth::Within));
+        of('C').chain(here).for_each(|folder| change(folder, TouchDepth::Within));
         let is_value = |word: &str| named.iter().any(|(_, value)| *value == word);
         let members = words.iter().copied().skip(usize::from(is_old));
         let members = members.filter(|word| !word.starts_with('-') && !is_value(word));
-        members.for_each(|member| change(member, Depth::Within));
+        members.for_each(|member| change(member, TouchDepth::Within));
     }
 }
 
@@ -310,7 +310,7 @@ fn downloaded(address: &str) -> Option<&str> {
     (!name.contains('%')).then_some(name)
 }
 
-fn git(words: &[&str], changed: &mut Vec<(String, Access, Depth)>) {
+fn git(words: &[&str], changed: &mut Vec<(String, Access, TouchDepth)>) {
     let mut rest = words;
     let mut folder = ".";
     while let [option, more @ ..] = rest
@@ -337,28 +337,28 @@ fn git(words: &[&str], changed: &mut Vec<(String, Access, Depth)>) {
         && ["--hard", "--keep", "--merge"].iter().any(|option| rest.contains(option));
     if CHANGED_BY_GIT.contains(command) && !is_new || is_hard {
         // All of the repository, from its root.
-        changed.push((".".to_owned(), Access::Write, Depth::Within));
-        changed.push((folder.to_owned(), Access::Write, Depth::Within));
+        changed.push((".".to_owned(), Access::Write, TouchDepth::Within));
+        changed.push((folder.to_owned(), Access::Write, TouchDepth::Within));
     }
     let operands = rest.iter().copied().filter(|word| !word.starts_with('-'));
     let is_local = |word: &&str| !word.contains("://") && !word.contains(':');
     if NAMED_BY_GIT.contains(command) {
         let values = values_of(rest, &["-o", "--output"]);
         let named = operands.clone().chain(values).filter(is_local);
-        changed.extend(named.map(|word| (from_folder(word), Access::Write, Depth::Within)));
+        changed.extend(named.map(|word| (from_folder(word), Access::Write, TouchDepth::Within)));
     }
     if MADE_BY_GIT.contains(command) {
         let made = operands.filter(is_local);
-        changed.extend(made.map(|word| (from_folder(word), Access::Write, Depth::Itself)));
+        changed.extend(made.map(|word| (from_folder(word), Access::Write, TouchDepth::Itself)));
     }
     let carries = CARRIED_BY_GIT.contains(command) && !rest.contains(&"list");
     if carries || shows_contents(command, rest) {
-        changed.push((".".to_owned(), Access::Read, Depth::Below));
+        changed.push((".".to_owned(), Access::Read, TouchDepth::Below));
     }
 }
 
 /// What git takes into a commit without naming it: all but what is ignored.
-fn recorded(words: &[&str], scene: &Scene<'_>) -> Option<Vec<Touch>> {
+fn recorded(words: &[&str], scene: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
     let command = words.iter().position(|word| matches!(*word, "add" | "commit" | "stage"));
     let Some((command, rest)) = command.and_then(|at| words.get(at..)?.split_first()) else {
         return Some(Vec::new());
@@ -374,7 +374,7 @@ fn recorded(words: &[&str], scene: &Scene<'_>) -> Option<Vec<Touch>> {
         return Some(Vec::new());
     }
     let mut touches = Vec::new();
-    for here in scene.touch(".", Access::Read, Depth::Below, Follow::Yes)? {
+    for here in scene.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes)? {
         let root = scene.workspace.roots().iter().find(|root| here.path.starts_with(root));
         let mut walk = ignore::WalkBuilder::new(root.unwrap_or(&here.path));
         walk.hidden(false).git_global(false).require_git(false).max_depth(Some(1));
@@ -382,7 +382,7 @@ fn recorded(words: &[&str], scene: &Scene<'_>) -> Option<Vec<Touch>> {
         for entry in walk.build().flatten().filter(|entry| entry.depth() > 0) {
             scene.budget.take()?;
             let path = entry.into_path();
-            touches.push(Touch { access: Access::Read, path, depth: Depth::Below });
+            touches.push(PathTouch { access: Access::Read, path, depth: TouchDepth::Below });
         }
     }
     Some(touches)

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crow_core::{
-    tool::{Access, CommandLine, CommandMeaning, Depth, Extent, SimpleCommand},
+    tool::{Access, CommandLine, CommandMeaning, SideEffects, SimpleCommand, TouchDepth},
     workspace::Workspace,
 };
 use proptest::{
@@ -125,7 +125,7 @@ const SHAPES: [&str; 19] = [
     "! A; B",
 ];
 
-struct Tree {
+struct DifferentialTree {
     /// The folder that is looked at as a whole.
     above: PathBuf,
     _folder: tempfile::TempDir,
@@ -133,7 +133,7 @@ struct Tree {
     workspace: Workspace,
 }
 
-impl Tree {
+impl DifferentialTree {
     /// Each file holds its own name between marks, so that what is shown tells where it came from.
     fn new(top: &Path) -> Self {
         let folder = tempfile::tempdir_in(top).unwrap();
@@ -209,7 +209,7 @@ impl Tree {
 fn is_planned(command: &SimpleCommand, path: &Path, access: Access) -> bool {
     let touched = command.touches.iter().any(|touch| {
         let is_there = path == touch.path
-            || touch.depth == Depth::Below && path.starts_with(&touch.path)
+            || touch.depth == TouchDepth::Below && path.starts_with(&touch.path)
             // Folders on the way are made with it.
             || access == Access::Write && touch.path.starts_with(path);
         is_there && (touch.access == access || access == Access::Read)
@@ -223,11 +223,11 @@ fn is_planned(command: &SimpleCommand, path: &Path, access: Access) -> bool {
 
 /// Compares what a shell did with what was planned. None if the plan does not claim to know.
 fn check(line: &str, shell: &str, is_moving: bool, top: &Path) -> Result<bool, TestCaseError> {
-    let tree = Tree::new(top);
+    let tree = DifferentialTree::new(top);
     let plan: CommandLine = plan_command_line(line, &tree.root, &tree.workspace);
     let CommandMeaning::Commands(commands) = &plan.meaning else { return Ok(false) };
     let is_hidden = |command: &SimpleCommand| {
-        command.extent == Extent::Hidden
+        command.extent == SideEffects::Hidden
             || command.redirects.iter().any(|it| it.path.is_none() && !it.is_device())
     };
     if commands.iter().any(is_hidden) || shell != "bash" && needs_bash(line) {

@@ -1,22 +1,22 @@
 //! Filters that change files when they are told to: `sed -i`, `sort -o`, `tee`, `dd`.
 
-use crow_core::tool::{Access, Depth, Redirect, Touch, Word};
+use crow_core::tool::{Access, CommandWord, PathTouch, Redirect, TouchDepth};
 
 use super::{
     arguments::Argument,
-    options::Options,
+    options::ProgramOptions,
     readers::scripts_of,
-    scene::{Follow, Scene},
+    scene::{CommandContext, FollowLinks},
     scripts::Language,
 };
 
-const SED: Options = Options {
+const SED: ProgramOptions = ProgramOptions {
     flags: "nErsuz",
     valued: "e",
     long: "--quiet --silent --regexp-extended --expression --null-data --separate --posix",
 };
 
-const SORT: Options = Options {
+const SORT: ProgramOptions = ProgramOptions {
     flags: "bdfghiMnRrVcCmsuz",
     valued: "kto",
     long: "--output --reverse --numeric-sort --unique --key --field-separator --stable",
@@ -30,11 +30,11 @@ pub(super) fn is_in_place(arguments: &[Argument]) -> bool {
 /// Returns the positions in a command of the options that make a filter change files, and of the words behind them if those
 /// may be their values.
 pub(super) fn positions(
-    words: &[Word],
+    words: &[CommandWord],
     is_option: fn(&str) -> bool,
     takes_next: bool,
 ) -> Vec<usize> {
-    let of = |word: &Word| word.as_literal().is_some_and(is_option);
+    let of = |word: &CommandWord| word.as_literal().is_some_and(is_option);
     let options: Vec<usize> =
         (1..words.len()).filter(|at| words.get(*at).is_some_and(of)).collect();
     let last = words.len().saturating_sub(1);
@@ -62,7 +62,7 @@ fn in_place_suffix(text: &str) -> Option<&str> {
     letters.trim_start_matches(|letter| SED.flags.contains(letter)).strip_prefix('i')
 }
 
-pub(super) fn sed(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Touch>> {
+pub(super) fn sed(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '.' | '~' | '_');
     let mut rest = Vec::new();
     for argument in arguments {
@@ -82,11 +82,11 @@ pub(super) fn sed(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Touch
     if !scripts.into_iter().all(|script| Language::Sed.only_reads(script)) {
         return None;
     }
-    let mut touches: Vec<Touch> = Vec::new();
+    let mut touches: Vec<PathTouch> = Vec::new();
     for name in names {
         // It puts a file in the place of a link, or follows it, as it is built and told.
-        for follow in [Follow::Yes, Follow::No] {
-            for touch in scene.touch(name, Access::Write, Depth::Itself, follow)? {
+        for follow in [FollowLinks::Yes, FollowLinks::No] {
+            for touch in scene.touch(name, Access::Write, TouchDepth::Itself, follow)? {
                 if !touches.contains(&touch) {
                     touches.push(touch);
                 }
@@ -97,13 +97,13 @@ pub(super) fn sed(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Touch
 }
 
 /// The files that `tee` writes what it gets to, as if it went there by a redirection.
-pub(super) fn tee(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Redirect>> {
-    const OPTIONS: Options =
-        Options { flags: "ai", valued: "", long: "--append --ignore-interrupts" };
+pub(super) fn tee(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<Vec<Redirect>> {
+    const OPTIONS: ProgramOptions =
+        ProgramOptions { flags: "ai", valued: "", long: "--append --ignore-interrupts" };
     let given = OPTIONS.read(arguments)?;
     let files = given.operands.iter().map(|operand| {
         let name = operand.as_known()?;
-        let target = Word::Literal(name.to_owned());
+        let target = CommandWord::Literal(name.to_owned());
         let redirect = Redirect { access: Access::Write, target, path: None };
         let path = if redirect.is_device() { None } else { Some(scene.only(name)?) };
         Some(Redirect { path, ..redirect })
@@ -116,7 +116,7 @@ pub(super) fn has_output(arguments: &[Argument]) -> bool {
     SORT.read(arguments).is_some_and(|given| given.has('o', "--output"))
 }
 
-pub(super) fn sort(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Touch>> {
+pub(super) fn sort(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
     let given = SORT.read(arguments)?;
     let short = given.values.iter().filter(|(letter, _)| *letter == 'o').map(|(_, value)| *value);
     let long: Vec<&str> = given
@@ -125,17 +125,20 @@ pub(super) fn sort(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Touc
         .filter(|it| it.starts_with("--output"))
         .map(|it| it.strip_prefix("--output="))
         .collect::<Option<_>>()?;
-    let written =
-        short.chain(long).map(|name| scene.touch(name, Access::Write, Depth::Itself, Follow::Yes));
+    let written = short
+        .chain(long)
+        .map(|name| scene.touch(name, Access::Write, TouchDepth::Itself, FollowLinks::Yes));
     let read = given.operands.iter().map(|it| match it {
         Argument::Pipe => Some(Vec::new()),
-        Argument::Known(name) => scene.touch(name, Access::Read, Depth::Itself, Follow::Yes),
+        Argument::Known(name) => {
+            scene.touch(name, Access::Read, TouchDepth::Itself, FollowLinks::Yes)
+        }
         Argument::Unknown => None,
     });
     Some(written.chain(read).collect::<Option<Vec<_>>>()?.concat())
 }
 
-pub(super) fn dd(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Touch>> {
+pub(super) fn dd(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
     let mut touches = Vec::new();
     for argument in arguments {
         let (key, value) = argument.as_known()?.split_once('=')?;
@@ -144,7 +147,7 @@ pub(super) fn dd(arguments: &[Argument], scene: &Scene<'_>) -> Option<Vec<Touch>
             "if" => Access::Read,
             _ => continue,
         };
-        touches.extend(scene.touch(value, access, Depth::Itself, Follow::Yes)?);
+        touches.extend(scene.touch(value, access, TouchDepth::Itself, FollowLinks::Yes)?);
     }
     Some(touches)
 }

@@ -1,12 +1,12 @@
 //! `find`: what it looks at, and whether it only looks.
 
-use crow_core::tool::{Access, Depth, Touch, Word};
+use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
 
 use super::{
     arguments::Argument,
     filters,
-    line::Known,
-    scene::{Follow, Scene},
+    line::CommandEffects,
+    scene::{CommandContext, FollowLinks},
 };
 
 /// Tests and actions without a value.
@@ -80,7 +80,11 @@ const VALUED: [&str; 38] = [
 ];
 
 /// Returns what `find` touches. With `-delete` it changes what it finds; what it starts is a command of its own.
-pub(super) fn find(arguments: &[Argument], given: &[Word], scene: &Scene<'_>) -> Option<Known> {
+pub(super) fn find(
+    arguments: &[Argument],
+    given: &[CommandWord],
+    scene: &CommandContext<'_>,
+) -> Option<CommandEffects> {
     let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
     let words = words.iter().copied().skip_while(|word| matches!(*word, "-H" | "-P"));
     let words: Vec<&str> = words.collect();
@@ -93,9 +97,9 @@ pub(super) fn find(arguments: &[Argument], given: &[Word], scene: &Scene<'_>) ->
     let (starts, expression) = words.split_at_checked(end)?;
     let access = if expression.contains(&"-delete") { Access::Write } else { Access::Read };
     let starts = if starts.is_empty() { &["."][..] } else { starts };
-    let mut touches: Vec<Touch> = Vec::new();
+    let mut touches: Vec<PathTouch> = Vec::new();
     for start in starts {
-        touches.extend(scene.touch(start, access, Depth::Below, Follow::Yes)?);
+        touches.extend(scene.touch(start, access, TouchDepth::Below, FollowLinks::Yes)?);
     }
     let mut only_looks = access == Access::Read;
     let mut expression = expression.iter();
@@ -105,25 +109,36 @@ pub(super) fn find(arguments: &[Argument], given: &[Word], scene: &Scene<'_>) ->
             word if PLAIN.contains(&word) => {}
             "-newer" | "-anewer" | "-cnewer" | "-samefile" => {
                 let name = expression.next()?;
-                touches.extend(scene.touch(name, Access::Read, Depth::Itself, Follow::Yes)?);
+                touches.extend(scene.touch(
+                    name,
+                    Access::Read,
+                    TouchDepth::Itself,
+                    FollowLinks::Yes,
+                )?);
             }
             word if VALUED.contains(&word) => drop(expression.next()?),
             "-fprint" | "-fprint0" | "-fls" | "-fprintf" => {
                 only_looks = false;
                 let name = expression.next()?;
-                touches.extend(scene.touch(name, Access::Write, Depth::Itself, Follow::Yes)?);
+                touches.extend(scene.touch(
+                    name,
+                    Access::Write,
+                    TouchDepth::Itself,
+                    FollowLinks::Yes,
+                )?);
             }
             // What they start is a command of its own, up to its end.
             "-exec" | "-execdir" | "-ok" | "-okdir" => {
                 only_looks = false;
                 expression.find(|word| matches!(**word, ";" | "+"))?;
             }
-            _ => return Some(Known::hidden()),
+            _ => return Some(CommandEffects::hidden()),
         }
     }
-    let known = if only_looks { Known::reads(touches) } else { Known::changes(touches) };
+    let known =
+        if only_looks { CommandEffects::reads(touches) } else { CommandEffects::changes(touches) };
     // A permission for `find` is one for looking: what it writes or takes away must stand in it.
     let changes =
         |text: &str| matches!(text, "-delete" | "-fprint" | "-fprint0" | "-fls" | "-fprintf");
-    Some(Known { unlisted: filters::positions(given, changes, false), ..known })
+    Some(CommandEffects { unlisted: filters::positions(given, changes, false), ..known })
 }

@@ -2,17 +2,17 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crow_core::tool::{SimpleCommand, Word};
+use crow_core::tool::{CommandWord, SimpleCommand};
 
-use super::scene::{Follow, resolve};
-use crate::parse::Notes;
+use super::scene::{FollowLinks, resolve};
+use crate::parse::LineNotes;
 
 /// The most folders that are told apart.
 const MAX_FOLDERS: usize = 6;
 
 /// A folder that the shell may be in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Stand {
+struct FolderPosition {
     /// Where it is.
     folder: PathBuf,
     /// The path that it came by, from which it takes `..` away.
@@ -21,24 +21,24 @@ struct Stand {
 
 /// The folders that the next command may run in.
 #[derive(Debug)]
-pub(super) struct Folders {
-    known: Option<Vec<Stand>>,
+pub(super) struct PossibleFolders {
+    known: Option<Vec<FolderPosition>>,
     /// The command that goes to a folder before anything else, in which all others then run.
     lead: Option<usize>,
 }
 
-impl Folders {
+impl PossibleFolders {
     /// Begins with the folder that the line starts in.
-    pub(super) fn new(start: &Path, commands: &[SimpleCommand], notes: &Notes) -> Self {
+    pub(super) fn new(start: &Path, commands: &[SimpleCommand], notes: &LineNotes) -> Self {
         let moves = |command: &SimpleCommand| {
-            let program = command.words.first().and_then(Word::as_literal);
+            let program = command.words.first().and_then(CommandWord::as_literal);
             program.is_some_and(|program| ["cd", "pushd", "popd", "source", "."].contains(&program))
         };
         let mut others =
             commands.iter().enumerate().filter(|(at, it)| moves(it) && notes.lead != Some(*at));
         // What stands later in a loop runs before what stands earlier.
         let is_lost = notes.repeats && others.next().is_some();
-        let start = Stand { folder: start.to_owned(), way: start.to_owned() };
+        let start = FolderPosition { folder: start.to_owned(), way: start.to_owned() };
         Self { known: (!is_lost).then(|| vec![start]), lead: notes.lead }
     }
 
@@ -56,7 +56,7 @@ impl Folders {
     /// run in the folders before, too.
     pub(super) fn go(&mut self, at: usize, target: &str, is_sure: bool) -> Option<Vec<PathBuf>> {
         let from = self.known.take()?;
-        let mut known: Vec<Stand> = Vec::new();
+        let mut known: Vec<FolderPosition> = Vec::new();
         for stand in &from {
             for reached in stand.go(target)? {
                 if !known.contains(&reached) {
@@ -75,12 +75,12 @@ impl Folders {
     }
 }
 
-impl Stand {
+impl FolderPosition {
     /// Where `cd` may lead: the shell takes `..` from the path that it came by, and where that fails, or with `-P`, the
     /// kernel from the folder that it is in.
     fn go(&self, target: &str) -> Option<Vec<Self>> {
         let base = |path| if target.starts_with('/') { Path::new("/") } else { path };
-        let folder = resolve(base(&self.folder), target, Follow::Yes)?;
+        let folder = resolve(base(&self.folder), target, FollowLinks::Yes)?;
         let mut way = base(&self.way).to_owned();
         for part in Path::new(target).components() {
             match part {
@@ -89,7 +89,7 @@ impl Stand {
                 Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
             }
         }
-        let logical = resolve(Path::new("/"), way.to_str()?, Follow::Yes)?;
+        let logical = resolve(Path::new("/"), way.to_str()?, FollowLinks::Yes)?;
         let mut stands = vec![Self { folder: logical.clone(), way }];
         if logical != folder {
             stands.push(Self { way: folder.clone(), folder });
@@ -98,7 +98,7 @@ impl Stand {
     }
 }
 
-fn distinct(stands: &[Stand]) -> Vec<PathBuf> {
+fn distinct(stands: &[FolderPosition]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for stand in stands {
         if !folders.contains(&stand.folder) {

@@ -7,15 +7,15 @@ use std::path::Path;
 
 use crow_core::{
     permission::is_secret_file,
-    tool::{Access, Depth, Extent, Touch, Word},
+    tool::{Access, CommandWord, PathTouch, SideEffects, TouchDepth},
 };
 
 use super::{
     arguments::Argument,
     git_options,
     grants::{git_options_of, git_subcommand},
-    line::Known,
-    scene::{Follow, Scene},
+    line::CommandEffects,
+    scene::{CommandContext, FollowLinks},
     secret_search,
 };
 
@@ -73,7 +73,11 @@ const IS_MORE: [&str; 16] = [
 ];
 
 /// Returns what git reads, if that is all it does.
-pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> Option<Known> {
+pub(super) fn git(
+    arguments: &[Argument],
+    words: &[CommandWord],
+    scene: &CommandContext<'_>,
+) -> Option<CommandEffects> {
     let (at, subcommand) = git_subcommand(words.get(1..)?)?;
     // Commands without a list of options have one of whole words.
     let is_listed = git_options::table(subcommand).is_some();
@@ -100,8 +104,8 @@ pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> 
         };
     }
     let (command, rest) = rest.split_first()?;
-    let depth = if shows_contents(command, rest) { Depth::Below } else { Depth::Itself };
-    let mut touches = scene.touch(folder, Access::Read, depth, Follow::Yes)?;
+    let depth = if shows_contents(command, rest) { TouchDepth::Below } else { TouchDepth::Itself };
+    let mut touches = scene.touch(folder, Access::Read, depth, FollowLinks::Yes)?;
     if *command == "diff" {
         touches.extend(compared_files(folder, rest, scene)?);
     }
@@ -136,20 +140,24 @@ pub(super) fn git(arguments: &[Argument], words: &[Word], scene: &Scene<'_>) -> 
             || is_secret
             || checks_signature(word)
     };
-    (!rest.iter().any(is_more) && only_reads(command, rest)).then_some(Known {
+    (!rest.iter().any(is_more) && only_reads(command, rest)).then_some(CommandEffects {
         touches,
-        extent: Extent::HeldReads,
+        extent: SideEffects::HeldReads,
         unlisted: Vec::new(),
     })
 }
 
 /// The files among the words of `git diff`: outside of a repository it compares any two, also over links. A name that is no
 /// file is a revision or an option.
-fn compared_files(folder: &str, rest: &[&str], scene: &Scene<'_>) -> Option<Vec<Touch>> {
+fn compared_files(
+    folder: &str,
+    rest: &[&str],
+    scene: &CommandContext<'_>,
+) -> Option<Vec<PathTouch>> {
     let mut files = Vec::new();
     for word in rest.iter().filter(|word| !word.starts_with('-')) {
         let named = if folder == "." { (*word).to_owned() } else { format!("{folder}/{word}") };
-        let found = scene.touch(&named, Access::Read, Depth::Below, Follow::Yes)?;
+        let found = scene.touch(&named, Access::Read, TouchDepth::Below, FollowLinks::Yes)?;
         files.extend(found.into_iter().filter(|touch| touch.path.exists()));
     }
     Some(files)

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::scene::Budget;
+use super::scene::LookupBudget;
 
 /// The longest word that is looked at, as the systems have it for paths.
 const MAX_BYTES: usize = 4096;
@@ -13,7 +13,7 @@ const MAX_WORDS: usize = 500;
 
 /// Returns the words that a pattern turns into in a folder. Files that do not match may be among them: brackets are
 /// taken for any character. None if it holds more than patterns and braces, or is too large.
-pub(super) fn expand(text: &str, folder: &Path, budget: &Budget) -> Option<Vec<String>> {
+pub(super) fn expand(text: &str, folder: &Path, budget: &LookupBudget) -> Option<Vec<String>> {
     let is_deep = text.matches('{').count() > MOST_BRACES || text.len() > MAX_BYTES;
     if is_deep || text.contains(|char: char| "'\"\\$`()<>~!\n\t ".contains(char)) {
         return None;
@@ -69,7 +69,7 @@ fn numbers(first: &str, last: &str) -> Option<Vec<String>> {
     (first <= last && last - first < 200).then(|| (first..=last).map(|it| it.to_string()).collect())
 }
 
-fn matches(pattern: &str, folder: &Path, budget: &Budget) -> Option<Vec<String>> {
+fn matches(pattern: &str, folder: &Path, budget: &LookupBudget) -> Option<Vec<String>> {
     let is_absolute = pattern.starts_with('/');
     let mut found = vec![String::new()];
     let mut is_found = false;
@@ -103,7 +103,7 @@ fn matches(pattern: &str, folder: &Path, budget: &Budget) -> Option<Vec<String>>
 }
 
 /// The names in a folder that a pattern may stand for.
-fn names(folder: &Path, pattern: &str, budget: &Budget) -> Option<Vec<String>> {
+fn names(folder: &Path, pattern: &str, budget: &LookupBudget) -> Option<Vec<String>> {
     let pattern = simple(pattern)?;
     budget.take()?;
     let Ok(entries) = fs::read_dir(folder) else { return Some(Vec::new()) };
@@ -188,8 +188,9 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let words =
-            |text: &str| expand(text, folder.path(), &Budget::new()).map(|words| words.join(" "));
+        let words = |text: &str| {
+            expand(text, folder.path(), &LookupBudget::new()).map(|words| words.join(" "))
+        };
         for (text, wanted) in [
             ("*.rs", "a.rs b.rs"),
             ("*", "a.rs b.rs c.txt other sub"),

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use crow_core::tool::{Access, Depth, Touch, Word};
+use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
 
 use super::{
     arguments::{Argument, arguments},
     git, git_options,
     option_table::{AfterDashes, OperandRule, OptionStyle, OptionTable, TABLES},
-    scene::{Follow, Scene},
+    scene::{CommandContext, FollowLinks},
     service_options, unlisted,
 };
 use crate::parse::is_set_by_the_shell;
@@ -31,14 +31,14 @@ pub(super) enum OptionsOf {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownOptions {
     /// The files that options name.
-    pub touches: Vec<Touch>,
+    pub touches: Vec<PathTouch>,
     /// The positions of operands that a permission for the words before them does not cover.
     pub unlisted: Vec<usize>,
 }
 
 /// A word as the program gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Given {
+enum ProgramWord {
     Known(String),
     /// One word, which is known only when the line runs. Its beginning is known, and is no dash.
     Operand,
@@ -49,7 +49,11 @@ enum Given {
 }
 
 /// Reads the options of a program, and of the program that it starts. The words are those behind the program's name.
-pub(super) fn options_of(program: &str, words: &[Word], scene: &Scene<'_>) -> OptionsOf {
+pub(super) fn options_of(
+    program: &str,
+    words: &[CommandWord],
+    scene: &CommandContext<'_>,
+) -> OptionsOf {
     let Some((table, rest)) = tables_of(program, words) else {
         return OptionsOf::Unlisted(unlisted::positions(program, words, scene));
     };
@@ -63,18 +67,20 @@ pub(super) fn options_of(program: &str, words: &[Word], scene: &Scene<'_>) -> Op
 /// Reads the options of a subcommand of git, and what follows them. None if one is not known.
 pub(super) fn git_options_of(
     subcommand: &str,
-    words: &[Word],
-    scene: &Scene<'_>,
+    words: &[CommandWord],
+    scene: &CommandContext<'_>,
 ) -> Option<KnownOptions> {
     known_options(git_options::table(subcommand)?, 0, words, scene)
 }
 
 /// Whether git is told to show what its program for signatures says of them.
-fn formats_signatures(words: &[Word]) -> bool {
+fn formats_signatures(words: &[CommandWord]) -> bool {
     // `%G?` without quotes is a pattern of the shell.
     let texts = || {
         words.iter().map(|word| match word {
-            Word::Literal(text) | Word::Computed(text) => text.trim_matches(['"', '\'']),
+            CommandWord::Literal(text) | CommandWord::Computed(text) => {
+                text.trim_matches(['"', '\''])
+            }
         })
     };
     let mut pairs = std::iter::once("").chain(texts()).zip(texts());
@@ -89,21 +95,24 @@ fn formats_signatures(words: &[Word]) -> bool {
 fn known_options(
     table: &OptionTable,
     offset: usize,
-    words: &[Word],
-    scene: &Scene<'_>,
+    words: &[CommandWord],
+    scene: &CommandContext<'_>,
 ) -> Option<KnownOptions> {
     let given = given(words, scene)?;
-    let read = Reader::new(table, &given).read()?;
+    let read = OptionReader::new(table, &given).read()?;
     let mut known = KnownOptions::default();
     for (access, name) in read.files {
-        known.touches.extend(scene.touch(name, access, Depth::Below, Follow::Yes)?);
+        known.touches.extend(scene.touch(name, access, TouchDepth::Below, FollowLinks::Yes)?);
     }
     known.unlisted = read.operands.into_iter().map(|position| position + offset).collect();
     Some(known)
 }
 
 /// The table of a command and the words that it is about.
-fn tables_of<'words>(name: &str, words: &'words [Word]) -> Option<(OptionTable, &'words [Word])> {
+fn tables_of<'words>(
+    name: &str,
+    words: &'words [CommandWord],
+) -> Option<(OptionTable, &'words [CommandWord])> {
     let name = name.rsplit('/').next().unwrap_or(name);
     if let Some(inner) = inner_program(name, words) {
         let (program, rest) = words.get(inner..)?.split_first()?;
@@ -113,7 +122,7 @@ fn tables_of<'words>(name: &str, words: &'words [Word]) -> Option<(OptionTable, 
         let (at, subcommand) = git_subcommand(words)?;
         return Some((*git_options::table(subcommand)?, words.get(at + 1..)?));
     }
-    let first = words.first().and_then(Word::as_literal);
+    let first = words.first().and_then(CommandWord::as_literal);
     let fits = |table: &&OptionTable| {
         table.names.contains(&name)
             && (table.subcommands.is_empty()
@@ -123,8 +132,8 @@ fn tables_of<'words>(name: &str, words: &'words [Word]) -> Option<(OptionTable, 
 }
 
 /// The place of the program that a runner starts, among the runner's arguments.
-fn inner_program(name: &str, words: &[Word]) -> Option<usize> {
-    let first = words.first().and_then(Word::as_literal)?;
+fn inner_program(name: &str, words: &[CommandWord]) -> Option<usize> {
+    let first = words.first().and_then(CommandWord::as_literal)?;
     match (name, first) {
         ("npx" | "bunx" | "uvx", first) if !first.starts_with('-') => Some(0),
         ("poetry" | "uv" | "pipenv" | "pdm" | "rye" | "pipx" | "hatch", "run")
@@ -136,7 +145,7 @@ fn inner_program(name: &str, words: &[Word]) -> Option<usize> {
 }
 
 /// The place and name of git's command. The options before it were judged when the line was read.
-pub(super) fn git_subcommand(words: &[Word]) -> Option<(usize, &str)> {
+pub(super) fn git_subcommand(words: &[CommandWord]) -> Option<(usize, &str)> {
     let mut at = 0;
     loop {
         match words.get(at)?.as_literal()? {
@@ -148,13 +157,13 @@ pub(super) fn git_subcommand(words: &[Word]) -> Option<(usize, &str)> {
 }
 
 /// The words as the program gets them, with their positions. None if one may become several, or an option.
-fn given(words: &[Word], scene: &Scene<'_>) -> Option<Vec<(usize, Given)>> {
+fn given(words: &[CommandWord], scene: &CommandContext<'_>) -> Option<Vec<(usize, ProgramWord)>> {
     let mut given = Vec::new();
     for (position, word) in words.iter().enumerate() {
         for argument in arguments(std::slice::from_ref(word), scene) {
             let value = match argument {
-                Argument::Known(text) => Given::Known(text),
-                Argument::Pipe => Given::Pipe,
+                Argument::Known(text) => ProgramWord::Known(text),
+                Argument::Pipe => ProgramWord::Pipe,
                 Argument::Unknown => unknown(word, scene)?,
             };
             given.push((position, value));
@@ -164,20 +173,22 @@ fn given(words: &[Word], scene: &Scene<'_>) -> Option<Vec<(usize, Given)>> {
 }
 
 /// Returns whether a word is surely no option.
-pub(super) fn is_operand(word: &Word, scene: &Scene<'_>) -> bool {
+pub(super) fn is_operand(word: &CommandWord, scene: &CommandContext<'_>) -> bool {
     given(std::slice::from_ref(word), scene).is_some_and(|given| {
         given.iter().all(|(_, given)| match given {
-            Given::Known(text) => !text.starts_with(['-', '+']) || text == "-" || text == "--",
-            Given::Operand | Given::Pipe => true,
-            Given::OneWord => false,
+            ProgramWord::Known(text) => {
+                !text.starts_with(['-', '+']) || text == "-" || text == "--"
+            }
+            ProgramWord::Operand | ProgramWord::Pipe => true,
+            ProgramWord::OneWord => false,
         })
     })
 }
 
 /// What is known of a word that is computed: a variable of the environment, whose value the line did not choose, or a
 /// word in double quotes, which stays one word.
-fn unknown(word: &Word, scene: &Scene<'_>) -> Option<Given> {
-    let Word::Computed(text) = word else { return None };
+fn unknown(word: &CommandWord, scene: &CommandContext<'_>) -> Option<ProgramWord> {
+    let CommandWord::Computed(text) = word else { return None };
     let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let inner = quoted.unwrap_or(text);
     let name = inner
@@ -191,7 +202,7 @@ fn unknown(word: &Word, scene: &Scene<'_>) -> Option<Given> {
         |name: &str| scene.notes.variables.contains_key(name) || is_set_by_the_shell(name);
     if let Some(name) = name.filter(|name| is_name(name)) {
         if !is_of_the_line(name) {
-            return Some(Given::Operand);
+            return Some(ProgramWord::Operand);
         }
         // Not quoted it may be several words.
         quoted?;
@@ -201,7 +212,7 @@ fn unknown(word: &Word, scene: &Scene<'_>) -> Option<Given> {
         return None;
     }
     let is_plain = |char: char| !matches!(char, '-' | '$' | '`' | '\\' | '+');
-    Some(if inner.starts_with(is_plain) { Given::Operand } else { Given::OneWord })
+    Some(if inner.starts_with(is_plain) { ProgramWord::Operand } else { ProgramWord::OneWord })
 }
 
 /// What words are by a table.
@@ -214,9 +225,9 @@ struct ReadWords<'a> {
 }
 
 /// The way through the words of a command.
-struct Reader<'a> {
+struct OptionReader<'a> {
     table: &'a OptionTable,
-    rest: &'a [(usize, Given)],
+    rest: &'a [(usize, ProgramWord)],
     position: usize,
     operands: usize,
     /// Whether tar writes the archive that it is given.
@@ -224,8 +235,8 @@ struct Reader<'a> {
     read: ReadWords<'a>,
 }
 
-impl<'a> Reader<'a> {
-    fn new(table: &'a OptionTable, given: &'a [(usize, Given)]) -> Self {
+impl<'a> OptionReader<'a> {
+    fn new(table: &'a OptionTable, given: &'a [(usize, ProgramWord)]) -> Self {
         let makes_archive = table.style == OptionStyle::Tar && makes_archive(given);
         let read = ReadWords::default();
         Self { table, rest: given, position: 0, operands: 0, makes_archive, read }
@@ -236,21 +247,21 @@ impl<'a> Reader<'a> {
         let mut is_first = true;
         while let Some(given) = self.next() {
             match given {
-                Given::OneWord => return None,
-                Given::Operand => self.operand(None),
-                Given::Pipe => {}
-                Given::Known(text) if text == "--" => {
+                ProgramWord::OneWord => return None,
+                ProgramWord::Operand => self.operand(None),
+                ProgramWord::Pipe => {}
+                ProgramWord::Known(text) if text == "--" => {
                     return self.is_harmless_behind().then_some(self.read);
                 }
-                Given::Known(text) if is_in(text, self.table.words) => {}
-                Given::Known(text) => self.word(text, is_first)?,
+                ProgramWord::Known(text) if is_in(text, self.table.words) => {}
+                ProgramWord::Known(text) => self.word(text, is_first)?,
             }
             is_first = false;
         }
         Some(self.read)
     }
 
-    fn next(&mut self) -> Option<&'a Given> {
+    fn next(&mut self) -> Option<&'a ProgramWord> {
         let ((position, first), rest) = self.rest.split_first()?;
         self.rest = rest;
         self.position = *position;
@@ -360,10 +371,10 @@ impl<'a> Reader<'a> {
         let value = match attached {
             Some(value) => Some(value),
             None => match self.next()? {
-                Given::Known(value) => Some(value.as_str()),
+                ProgramWord::Known(value) => Some(value.as_str()),
                 // It may be the name of a file, as below.
-                Given::OneWord if option == "--target" => return None,
-                Given::Operand | Given::OneWord | Given::Pipe => None,
+                ProgramWord::OneWord if option == "--target" => return None,
+                ProgramWord::Operand | ProgramWord::OneWord | ProgramWord::Pipe => None,
             },
         };
         // A target of cargo that is a file says which programs build and run it.
@@ -446,7 +457,8 @@ impl<'a> Reader<'a> {
     /// What stands behind `--`.
     fn is_harmless_behind(&mut self) -> bool {
         let named = self.table.only_named;
-        let is_named = |given: &Given| matches!(given, Given::Known(text) if is_in(text, named));
+        let is_named =
+            |given: &ProgramWord| matches!(given, ProgramWord::Known(text) if is_in(text, named));
         let positions = self.rest.iter().filter(|(_, given)| is_named(given)).map(|(at, _)| *at);
         self.read.operands.extend(positions);
         match self.table.after_dashes {
@@ -458,16 +470,16 @@ impl<'a> Reader<'a> {
             },
             AfterDashes::Anything => true,
             AfterDashes::Options(known) => self.rest.iter().all(|(_, given)| match given {
-                Given::OneWord => false,
-                Given::Operand | Given::Pipe => true,
-                Given::Known(text) => {
+                ProgramWord::OneWord => false,
+                ProgramWord::Operand | ProgramWord::Pipe => true,
+                ProgramWord::Known(text) => {
                     !text.starts_with('-')
                         || is_in(text.split('=').next().unwrap_or_default(), known)
                 }
             }),
             AfterDashes::Only(known) => self.rest.iter().all(|(_, given)| match given {
-                Given::OneWord | Given::Operand | Given::Pipe => false,
-                Given::Known(text) => {
+                ProgramWord::OneWord | ProgramWord::Operand | ProgramWord::Pipe => false,
+                ProgramWord::Known(text) => {
                     let text = text.trim_end_matches(|char: char| char.is_ascii_digit());
                     text.is_empty() || is_in(text, known)
                 }
@@ -477,13 +489,17 @@ impl<'a> Reader<'a> {
 }
 
 /// Whether the words of tar make or change an archive.
-fn makes_archive(given: &[(usize, Given)]) -> bool {
+fn makes_archive(given: &[(usize, ProgramWord)]) -> bool {
     given.iter().enumerate().any(|(at, (_, given))| match given {
-        Given::Known(text) if text.starts_with("--") => {
+        ProgramWord::Known(text) if text.starts_with("--") => {
             ["--append", "--create", "--update"].contains(&text.as_str())
         }
-        Given::Known(text) if text.starts_with('-') || at == 0 => text.contains(['c', 'r', 'u']),
-        Given::Known(_) | Given::Operand | Given::OneWord | Given::Pipe => false,
+        ProgramWord::Known(text) if text.starts_with('-') || at == 0 => {
+            text.contains(['c', 'r', 'u'])
+        }
+        ProgramWord::Known(_) | ProgramWord::Operand | ProgramWord::OneWord | ProgramWord::Pipe => {
+            false
+        }
     })
 }
 

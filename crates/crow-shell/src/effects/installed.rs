@@ -8,7 +8,7 @@ use std::path::{Component, Path};
 use crow_core::permission::is_secret_file;
 use crow_fs::EntryMetadata;
 
-use super::scene::Scene;
+use super::scene::CommandContext;
 
 /// The folders of programs, each with the folder that it lies in.
 const PROGRAM_FOLDERS: [(&str, &str); 3] =
@@ -20,7 +20,7 @@ const EXECUTABLE: u32 = 0o111;
 /// Returns whether a command that is written as `program` executes the file outside of the project that the path leads
 /// to, by a link of an installed program. A file that cannot be executed is not: a shell would read it as a script, and
 /// show its lines.
-pub(super) fn is_executed(program: &str, file: &Path, scene: &Scene<'_>) -> bool {
+pub(super) fn is_executed(program: &str, file: &Path, scene: &CommandContext<'_>) -> bool {
     !scene.workspace.contains(file)
         && is_installed(Path::new(program), scene)
         && !is_secret_file(file)
@@ -32,7 +32,7 @@ fn is_executable(found: EntryMetadata) -> bool {
 }
 
 /// Whether a path names an entry of a folder of programs, and that folder lies in the workspace.
-fn is_installed(program: &Path, scene: &Scene<'_>) -> bool {
+fn is_installed(program: &Path, scene: &CommandContext<'_>) -> bool {
     if program.components().any(|part| part == Component::ParentDir) {
         return false;
     }

@@ -4,42 +4,44 @@ use std::path::Path;
 
 use crow_core::{
     permission::is_secret_file,
-    tool::{CommandLine, CommandMeaning, Depth, Extent, SimpleCommand, Touch, Word},
+    tool::{
+        CommandLine, CommandMeaning, CommandWord, PathTouch, SideEffects, SimpleCommand, TouchDepth,
+    },
     workspace::Workspace,
 };
 
 use super::{
     arguments::{Argument, arguments},
     filters, find,
-    folders::Folders,
+    folders::PossibleFolders,
     git,
     grants::{OptionsOf, options_of},
     installed, readers,
-    scene::{Budget, Follow, Scene},
+    scene::{CommandContext, FollowLinks, LookupBudget},
     switches, versions, writers,
 };
-use crate::parse::{Notes, read_with_notes};
+use crate::parse::{LineNotes, read_with_notes};
 
 /// What is known of a command.
 #[derive(Debug)]
-pub(super) struct Known {
-    pub touches: Vec<Touch>,
-    pub extent: Extent,
+pub(super) struct CommandEffects {
+    pub touches: Vec<PathTouch>,
+    pub extent: SideEffects,
     /// The positions of words that a permission for the words before them does not cover.
     pub unlisted: Vec<usize>,
 }
 
-impl Known {
-    pub(super) fn reads(touches: Vec<Touch>) -> Self {
-        Self { touches, extent: Extent::Reads, unlisted: Vec::new() }
+impl CommandEffects {
+    pub(super) fn reads(touches: Vec<PathTouch>) -> Self {
+        Self { touches, extent: SideEffects::Reads, unlisted: Vec::new() }
     }
 
-    pub(super) fn changes(touches: Vec<Touch>) -> Self {
-        Self { touches, extent: Extent::Anything, unlisted: Vec::new() }
+    pub(super) fn changes(touches: Vec<PathTouch>) -> Self {
+        Self { touches, extent: SideEffects::Anything, unlisted: Vec::new() }
     }
 
     pub(super) fn hidden() -> Self {
-        Self { touches: Vec::new(), extent: Extent::Hidden, unlisted: Vec::new() }
+        Self { touches: Vec::new(), extent: SideEffects::Hidden, unlisted: Vec::new() }
     }
 }
 
@@ -59,29 +61,29 @@ pub fn plan_command_line(text: &str, folder: &Path, workspace: &Workspace) -> Co
     line
 }
 
-fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, notes: &Notes) {
-    let budget = Budget::new();
-    let mut folders = Folders::new(start, commands, notes);
+fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, notes: &LineNotes) {
+    let budget = LookupBudget::new();
+    let mut folders = PossibleFolders::new(start, commands, notes);
     for (at, command) in commands.iter_mut().enumerate() {
         let here = folders.known();
-        let scene = Scene { folders: here.as_deref(), workspace, notes, budget: &budget };
+        let scene = CommandContext { folders: here.as_deref(), workspace, notes, budget: &budget };
         for redirect in &mut command.redirects {
             redirect.path = redirect.target.as_literal().and_then(|target| scene.only(target));
         }
         let known = match command.words.first() {
-            None => Known::reads(Vec::new()),
-            Some(Word::Computed(_)) => Known::changes(Vec::new()),
-            Some(Word::Literal(program)) if program == "tee" => {
+            None => CommandEffects::reads(Vec::new()),
+            Some(CommandWord::Computed(_)) => CommandEffects::changes(Vec::new()),
+            Some(CommandWord::Literal(program)) if program == "tee" => {
                 let words = command.words.get(1..).unwrap_or_default();
                 match filters::tee(&arguments(words, &scene), &scene) {
                     Some(files) => {
                         command.redirects.extend(files);
-                        Known::reads(Vec::new())
+                        CommandEffects::reads(Vec::new())
                     }
-                    None => Known::hidden(),
+                    None => CommandEffects::hidden(),
                 }
             }
-            Some(Word::Literal(program)) => {
+            Some(CommandWord::Literal(program)) => {
                 let program = program.clone();
                 let arguments = arguments(command.words.get(1..).unwrap_or_default(), &scene);
                 let is_sure = is_started_by_the_shell(command);
@@ -101,20 +103,25 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
         let is_wrapped = command
             .wrappers
             .iter()
-            .any(|word| !matches!(word, Word::Literal(text) if text != "env"));
+            .any(|word| !matches!(word, CommandWord::Literal(text) if text != "env"));
         command.linked_program = linked_program(command, &scene);
-        let is_read = matches!(command.extent, Extent::Reads | Extent::HeldReads);
+        let is_read = matches!(command.extent, SideEffects::Reads | SideEffects::HeldReads);
         if is_read && (names_secret || is_wrapped) {
-            command.extent = Extent::Anything;
+            command.extent = SideEffects::Anything;
         }
     }
 }
 
 /// The name of the program that a path of the command leads to, if a link on the way has another one.
-fn linked_program(command: &SimpleCommand, scene: &Scene<'_>) -> Option<String> {
+fn linked_program(command: &SimpleCommand, scene: &CommandContext<'_>) -> Option<String> {
     let program = command.words.first()?.as_literal().filter(|program| program.contains('/'))?;
     let own = Path::new(program).file_name()?.to_str()?;
-    let files = scene.touch(program, crow_core::tool::Access::Read, Depth::Itself, Follow::Yes)?;
+    let files = scene.touch(
+        program,
+        crow_core::tool::Access::Read,
+        TouchDepth::Itself,
+        FollowLinks::Yes,
+    )?;
     let mut names = files.iter().filter_map(|file| file.path.file_name()?.to_str());
     names.find(|name| *name != own).map(str::to_owned)
 }
@@ -124,7 +131,7 @@ fn linked_program(command: &SimpleCommand, scene: &Scene<'_>) -> Option<String> 
 fn is_started_by_the_shell(command: &SimpleCommand) -> bool {
     const OF_THE_SHELL: [&str; 5] = ["time", "command", "builtin", "-p", "--"];
     let is_of_the_shell =
-        |word: &Word| word.as_literal().is_some_and(|word| OF_THE_SHELL.contains(&word));
+        |word: &CommandWord| word.as_literal().is_some_and(|word| OF_THE_SHELL.contains(&word));
     command.wrappers.iter().all(is_of_the_shell)
 }
 
@@ -132,10 +139,10 @@ fn is_started_by_the_shell(command: &SimpleCommand) -> bool {
 fn folder_change(
     program: &str,
     arguments: &[Argument],
-    folders: &mut Folders,
+    folders: &mut PossibleFolders,
     at: usize,
     is_sure: bool,
-) -> Option<Known> {
+) -> Option<CommandEffects> {
     if !matches!(program, "cd" | "pushd" | "popd") {
         return None;
     }
@@ -145,25 +152,30 @@ fn folder_change(
         .collect();
     let [Argument::Known(target)] = operands.as_slice() else {
         folders.lose();
-        return Some(Known::hidden());
+        return Some(CommandEffects::hidden());
     };
     let is_plain = !target.is_empty() && !target.starts_with(['-', '+']) && program != "popd";
     let reached = if is_plain { folders.go(at, target, is_sure) } else { None };
     let Some(reached) = reached else {
         folders.lose();
-        return Some(Known::hidden());
+        return Some(CommandEffects::hidden());
     };
-    let touch = |path| Touch { access: crow_core::tool::Access::Read, path, depth: Depth::Itself };
+    let touch =
+        |path| PathTouch { access: crow_core::tool::Access::Read, path, depth: TouchDepth::Itself };
     let touches = reached.into_iter().map(touch).collect();
-    Some(if program == "cd" { Known::reads(touches) } else { Known::changes(touches) })
+    Some(if program == "cd" {
+        CommandEffects::reads(touches)
+    } else {
+        CommandEffects::changes(touches)
+    })
 }
 
 fn of_program(
     program: &str,
     arguments: &[Argument],
     command: &SimpleCommand,
-    scene: &Scene<'_>,
-) -> Known {
+    scene: &CommandContext<'_>,
+) -> CommandEffects {
     // Only the name stands for the program that is known: a path may lead to another one of that name.
     let name = ["/bin/", "/usr/bin/"]
         .iter()
@@ -178,7 +190,7 @@ fn of_program(
         .or_else(|| {
             let follows_out = name == "cp" && switches::follows_out(name, arguments, scene);
             if follows_out {
-                Some(Known::hidden())
+                Some(CommandEffects::hidden())
             } else {
                 writers::change(name, arguments, &command.words, scene)
             }
@@ -187,17 +199,18 @@ fn of_program(
         let words = command.words.get(1..).unwrap_or_default();
         let is_reader = readers::is_reader(name);
         if readers::has_wider_filter(name, arguments) {
-            return Known::hidden();
+            return CommandEffects::hidden();
         }
         match options_of(program, words, scene) {
-            OptionsOf::Unknown => {
-                Known { extent: Extent::Hidden, ..switches::unknown(name, arguments, scene) }
-            }
+            OptionsOf::Unknown => CommandEffects {
+                extent: SideEffects::Hidden,
+                ..switches::unknown(name, arguments, scene)
+            },
             // What a program reads that reads what it is given is not known.
             OptionsOf::Harmless(_) | OptionsOf::Unlisted(_)
                 if is_reader && arguments.contains(&Argument::Unknown) =>
             {
-                Known::hidden()
+                CommandEffects::hidden()
             }
             OptionsOf::Harmless(options) => {
                 let mut known = switches::unknown(name, arguments, scene);
@@ -206,14 +219,19 @@ fn of_program(
                 known
             }
             // One of the options of a program that else only reads is not known: it may write or start something.
-            OptionsOf::Unlisted(_) if is_reader => Known::hidden(),
+            OptionsOf::Unlisted(_) if is_reader => CommandEffects::hidden(),
             OptionsOf::Unlisted(unlisted) => {
-                Known { unlisted, ..switches::unknown(name, arguments, scene) }
+                CommandEffects { unlisted, ..switches::unknown(name, arguments, scene) }
             }
         }
     });
     if program.contains('/') {
-        let files = scene.touch(program, crow_core::tool::Access::Read, Depth::Itself, Follow::Yes);
+        let files = scene.touch(
+            program,
+            crow_core::tool::Access::Read,
+            TouchDepth::Itself,
+            FollowLinks::Yes,
+        );
         let read = files.unwrap_or_default().into_iter();
         known
             .touches
@@ -221,8 +239,8 @@ fn of_program(
         if ["/bin/", "/usr/bin/"].iter().any(|folder| program.starts_with(folder)) {
             known.touches.retain(|touch| touch.path.to_str() != Some(program));
         }
-        if matches!(known.extent, Extent::Reads | Extent::HeldReads) {
-            known.extent = Extent::Anything;
+        if matches!(known.extent, SideEffects::Reads | SideEffects::HeldReads) {
+            known.extent = SideEffects::Anything;
         }
     }
     known

@@ -4,7 +4,7 @@ use super::arguments::Argument;
 
 /// The options of a program that change nothing and start nothing, or that do what is said of them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Options {
+pub(super) struct ProgramOptions {
     /// Letters without a value.
     pub flags: &'static str,
     /// Letters with a value, in the same word or in the next one. One that is listed here wrongly hides an operand.
@@ -16,7 +16,7 @@ pub(super) struct Options {
 
 /// What is given to a program.
 #[derive(Debug, Default)]
-pub(super) struct Given<'a> {
+pub(super) struct ParsedOptions<'a> {
     pub operands: Vec<&'a Argument>,
     pub letters: String,
     pub long: Vec<&'a str>,
@@ -25,7 +25,7 @@ pub(super) struct Given<'a> {
     pub in_order: Vec<(&'a str, Option<&'a str>)>,
 }
 
-impl Given<'_> {
+impl ParsedOptions<'_> {
     /// Returns whether an option is given, by its letter or its name.
     pub(super) fn has(&self, letter: char, name: &str) -> bool {
         self.letters.contains(letter)
@@ -43,10 +43,10 @@ impl Given<'_> {
     }
 }
 
-impl Options {
+impl ProgramOptions {
     /// Reads arguments. None if one of them is not known.
-    pub(super) fn read<'a>(&self, arguments: &'a [Argument]) -> Option<Given<'a>> {
-        let mut given = Given::default();
+    pub(super) fn read<'a>(&self, arguments: &'a [Argument]) -> Option<ParsedOptions<'a>> {
+        let mut given = ParsedOptions::default();
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let text = match argument {
@@ -84,7 +84,7 @@ impl Options {
         &self,
         letters: &'a str,
         arguments: &mut std::slice::Iter<'a, Argument>,
-        given: &mut Given<'a>,
+        given: &mut ParsedOptions<'a>,
     ) -> Option<()> {
         for (at, letter) in letters.char_indices() {
             if self.valued.contains(letter) {

@@ -1,6 +1,6 @@
 //! Programs that only read, and the options that keep them so.
 
-use super::{options::Options, scripts::Language};
+use super::{options::ProgramOptions, scripts::Language};
 
 /// What the operands of a program are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub(super) enum Operands {
     Script(Language),
 }
 
-pub(super) struct Reader {
+pub(super) struct ReaderProgram {
     pub name: &'static str,
-    pub options: Options,
+    pub options: ProgramOptions,
     pub operands: Operands,
 }
 
@@ -35,8 +35,8 @@ const fn reader(
     flags: &'static str,
     valued: &'static str,
     long: &'static str,
-) -> Reader {
-    Reader { name, options: Options { flags, valued, long }, operands }
+) -> ReaderProgram {
+    ReaderProgram { name, options: ProgramOptions { flags, valued, long }, operands }
 }
 
 /// Programs that touch no file and start nothing, whatever they are given.
@@ -47,7 +47,7 @@ pub(super) const INERT: [&str; 37] = [
     "tty", "type", "uname", "uptime", "which", "whoami",
 ];
 
-pub(super) const READERS: [Reader; 51] = [
+pub(super) const READERS: [ReaderProgram; 51] = [
     reader(
         "cat",
         Operands::Files,
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn no_letter_is_both_a_flag_and_one_with_a_value() {
         for reader in &READERS {
-            let Options { flags, valued, .. } = reader.options;
+            let ProgramOptions { flags, valued, .. } = reader.options;
             assert!(!flags.contains(|letter| valued.contains(letter)), "{}", reader.name);
         }
         assert!(READERS.iter().all(|reader| !INERT.contains(&reader.name)));

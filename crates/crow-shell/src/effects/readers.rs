@@ -1,13 +1,13 @@
 //! What programs read that do nothing else.
 
-use crow_core::tool::{Access, Depth, Touch, Word};
+use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
 
 use super::{
     arguments::Argument,
-    line::Known,
-    options::Given,
+    line::CommandEffects,
+    options::ParsedOptions,
     reader_table::{INERT, Operands, READERS},
-    scene::{Follow, Scene},
+    scene::{CommandContext, FollowLinks},
     scripts::Language,
     secret_search::add_secret,
 };
@@ -16,20 +16,20 @@ use super::{
 pub(super) fn read(
     name: &str,
     arguments: &[Argument],
-    words: &[Word],
-    scene: &Scene<'_>,
-) -> Option<Known> {
+    words: &[CommandWord],
+    scene: &CommandContext<'_>,
+) -> Option<CommandEffects> {
     if INERT.contains(&name) {
-        return Some(Known::reads(Vec::new()));
+        return Some(CommandEffects::reads(Vec::new()));
     }
     if let Some(is_read) = by_words(name, arguments, words) {
-        return is_read.then(|| Known::reads(Vec::new()));
+        return is_read.then(|| CommandEffects::reads(Vec::new()));
     }
     let reader = READERS.iter().find(|reader| reader.name == name)?;
     let given = reader.options.read(arguments)?;
     let mut touches = files(reader.operands, &given, scene)?;
     add_secret(name, &given, &mut touches, scene)?;
-    Some(Known::reads(touches))
+    Some(CommandEffects::reads(touches))
 }
 
 /// Returns whether a program reads the files that it is given.
@@ -44,13 +44,13 @@ pub(super) fn has_wider_filter(name: &str, arguments: &[Argument]) -> bool {
 }
 
 /// Those of which single words decide.
-fn by_words(name: &str, arguments: &[Argument], words: &[Word]) -> Option<bool> {
+fn by_words(name: &str, arguments: &[Argument], words: &[CommandWord]) -> Option<bool> {
     let texts: Option<Vec<&str>> = arguments.iter().map(Argument::as_known).collect();
     let first = texts.as_ref().and_then(|texts| texts.first().copied());
     Some(match name {
         // What may name a variable or evaluate an index was turned down when the line was read.
         "test" | "[" | "printf" => {
-            let hides = |word: &Word| {
+            let hides = |word: &CommandWord| {
                 word.as_literal().is_some_and(|word| word.contains("$(") || word.contains('`'))
             };
             !words.iter().any(hides) && first.is_none_or(|first| !first.starts_with("-v"))
@@ -75,17 +75,21 @@ fn by_words(name: &str, arguments: &[Argument], words: &[Word]) -> Option<bool> 
     })
 }
 
-fn files(operands: Operands, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Touch>> {
+fn files(
+    operands: Operands,
+    given: &ParsedOptions<'_>,
+    scene: &CommandContext<'_>,
+) -> Option<Vec<PathTouch>> {
     let is_recursive = given.is_recursive();
     let depth = match operands {
-        Operands::Trees | Operands::PatternTrees => Depth::Below,
-        Operands::Pattern | Operands::Compared if is_recursive => Depth::Below,
+        Operands::Trees | Operands::PatternTrees => TouchDepth::Below,
+        Operands::Pattern | Operands::Compared if is_recursive => TouchDepth::Below,
         Operands::Files
         | Operands::OneFile
         | Operands::Listed
         | Operands::Pattern
         | Operands::Compared
-        | Operands::Script(_) => Depth::Itself,
+        | Operands::Script(_) => TouchDepth::Itself,
     };
     let mut names = given.operands.as_slice();
     match operands {
@@ -119,7 +123,7 @@ fn files(operands: Operands, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec
         matches!(operands, Operands::Listed | Operands::Trees | Operands::PatternTrees)
             || operands == Operands::Pattern && is_recursive;
     if names.is_empty() && takes_here {
-        return scene.touch(".", Access::Read, depth, Follow::Yes);
+        return scene.touch(".", Access::Read, depth, FollowLinks::Yes);
     }
     let mut touches = Vec::new();
     for name in names {
@@ -128,19 +132,19 @@ fn files(operands: Operands, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec
             Argument::Unknown => return None,
             Argument::Known(name) if name == "-" => {}
             Argument::Known(name) => {
-                touches.extend(scene.touch(name, Access::Read, depth, Follow::Yes)?);
+                touches.extend(scene.touch(name, Access::Read, depth, FollowLinks::Yes)?);
             }
         }
     }
     // Where links are followed on the way, none may lead out.
-    let follows = operands == Operands::Compared && depth == Depth::Below;
-    let stays = |touch: &Touch| !follows || scene.holds_all_below(&touch.path);
+    let follows = operands == Operands::Compared && depth == TouchDepth::Below;
+    let stays = |touch: &PathTouch| !follows || scene.holds_all_below(&touch.path);
     touches.iter().all(stays).then_some(touches)
 }
 
 /// The scripts that options give: `-e` of sed. The other programs have no such option, or `-v` is none. None if one stands
 /// in the word behind `--expression`, which was read as the name of a file.
-pub(super) fn scripts_of<'a>(given: &Given<'a>) -> Option<Vec<&'a str>> {
+pub(super) fn scripts_of<'a>(given: &ParsedOptions<'a>) -> Option<Vec<&'a str>> {
     if given.long.contains(&"--expression") {
         return None;
     }

@@ -8,11 +8,11 @@ use std::{
 };
 
 use crow_core::{
-    tool::{Access, Depth, Touch},
+    tool::{Access, PathTouch, TouchDepth},
     workspace::Workspace,
 };
 
-use crate::parse::Notes;
+use crate::parse::LineNotes;
 
 /// How many links are followed before a path counts as one that leads nowhere.
 const MAX_LINKS: usize = 40;
@@ -23,7 +23,7 @@ const MOST_LOOKS: usize = 20_000;
 
 /// Whether the last name of a path is followed if it is a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Follow {
+pub(super) enum FollowLinks {
     Yes,
     /// The link itself is meant, as when it is removed.
     No,
@@ -31,19 +31,19 @@ pub(super) enum Follow {
 
 /// Where a command stands.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scene<'a> {
+pub(super) struct CommandContext<'a> {
     /// The folders that it may run in, if they are known.
     pub folders: Option<&'a [PathBuf]>,
     pub workspace: &'a Workspace,
-    pub notes: &'a Notes,
-    pub budget: &'a Budget,
+    pub notes: &'a LineNotes,
+    pub budget: &'a LookupBudget,
 }
 
 /// How often a line may still make somebody look at the file system. What is not looked at is not known.
 #[derive(Debug)]
-pub(super) struct Budget(Cell<usize>);
+pub(super) struct LookupBudget(Cell<usize>);
 
-impl Budget {
+impl LookupBudget {
     pub(super) fn new() -> Self {
         Self(Cell::new(MOST_LOOKS))
     }
@@ -55,31 +55,31 @@ impl Budget {
     }
 }
 
-impl Scene<'_> {
+impl CommandContext<'_> {
     /// Returns what is touched by a command that a path is given to. None if that is not known.
     pub(super) fn touch(
         &self,
         given: &str,
         access: Access,
-        depth: Depth,
-        follow: Follow,
-    ) -> Option<Vec<Touch>> {
+        depth: TouchDepth,
+        follow: FollowLinks,
+    ) -> Option<Vec<PathTouch>> {
         if matches!(given, "/dev/null" | "/dev/stdin" | "/dev/stdout" | "/dev/stderr") {
             return Some(Vec::new());
         }
         let paths = self.resolve(given, follow)?;
-        Some(paths.into_iter().map(|path| Touch { access, path, depth }).collect())
+        Some(paths.into_iter().map(|path| PathTouch { access, path, depth }).collect())
     }
 
     /// Returns the file that a path leads to, if it is a single one.
     pub(super) fn only(&self, given: &str) -> Option<PathBuf> {
-        match self.resolve(given, Follow::Yes)?.as_slice() {
+        match self.resolve(given, FollowLinks::Yes)?.as_slice() {
             [path] => Some(path.clone()),
             _ => None,
         }
     }
 
-    fn resolve(&self, given: &str, follow: Follow) -> Option<Vec<PathBuf>> {
+    fn resolve(&self, given: &str, follow: FollowLinks) -> Option<Vec<PathBuf>> {
         if given.is_empty() || given.len() > MAX_BYTES || given.contains('\0') {
             return None;
         }
@@ -129,7 +129,7 @@ impl Scene<'_> {
 
 /// Goes from a folder along a path as the kernel does: links are followed where they stand, so that `..` after one
 /// leads out of where it led to. What does not exist stays as it is written.
-pub(super) fn resolve(folder: &Path, given: &str, follow: Follow) -> Option<PathBuf> {
+pub(super) fn resolve(folder: &Path, given: &str, follow: FollowLinks) -> Option<PathBuf> {
     let mut at = folder.to_owned();
     let mut links = 0;
     let ends_in_name = !given.ends_with('/') && !given.ends_with("/.") && given != ".";
@@ -151,7 +151,7 @@ pub(super) fn resolve(folder: &Path, given: &str, follow: Follow) -> Option<Path
             return None;
         }
         let next = at.join(&part);
-        let is_followed = follow == Follow::Yes || !parts.is_empty() || !ends_in_name;
+        let is_followed = follow == FollowLinks::Yes || !parts.is_empty() || !ends_in_name;
         match fs::read_link(&next) {
             Ok(target) if is_followed => {
                 links += 1;

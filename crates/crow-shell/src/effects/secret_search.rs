@@ -12,15 +12,15 @@ use std::{
 
 use crow_core::{
     permission::is_secret_file,
-    tool::{Access, Depth, Touch},
+    tool::{Access, PathTouch, TouchDepth},
     workspace::Workspace,
 };
 use ignore::{WalkBuilder, overrides::OverrideBuilder, types::TypesBuilder};
 
 use super::{
     globs,
-    options::Given,
-    scene::{Follow, Scene},
+    options::ParsedOptions,
+    scene::{CommandContext, FollowLinks},
 };
 
 /// The most entries of folders that are looked at for one search.
@@ -60,9 +60,9 @@ const VALUED: [&str; 24] = [
 /// Adds the first secret file that a search would read to what it touches. None if the folders are too large to say.
 pub(super) fn add_secret(
     name: &str,
-    given: &Given<'_>,
-    touches: &mut Vec<Touch>,
-    scene: &Scene<'_>,
+    given: &ParsedOptions<'_>,
+    touches: &mut Vec<PathTouch>,
+    scene: &CommandContext<'_>,
 ) -> Option<()> {
     let is_recursive = match name {
         "grep" | "egrep" | "fgrep" | "diff" => given.is_recursive(),
@@ -79,7 +79,7 @@ pub(super) fn add_secret(
     if values > 0 && given.operands.len() <= values + patterns {
         roots.extend(
             scene
-                .touch(".", Access::Read, Depth::Below, Follow::Yes)?
+                .touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes)?
                 .into_iter()
                 .map(|it| it.path),
         );
@@ -97,7 +97,7 @@ pub(super) fn add_secret(
             let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
             if is_file && !is_left_out(entry.path(), &root, given) && holds_secret(entry.path()) {
                 let path = entry.into_path();
-                touches.push(Touch { access: Access::Read, path, depth: Depth::Itself });
+                touches.push(PathTouch { access: Access::Read, path, depth: TouchDepth::Itself });
                 return Some(());
             }
         }
@@ -107,7 +107,7 @@ pub(super) fn add_secret(
 
 /// Adds the first secret file that `git grep` would read. None if the folders are too large to say. Tracked files are not
 /// told from others: a file that is neither ignored nor in the index counts, and one that is both does not.
-pub(super) fn add_secret_of_git(rest: &[&str], touches: &mut Vec<Touch>) -> Option<()> {
+pub(super) fn add_secret_of_git(rest: &[&str], touches: &mut Vec<PathTouch>) -> Option<()> {
     let takes_ignored = rest.contains(&"--no-exclude-standard");
     let named = rest.iter().position(|word| *word == "--").and_then(|at| rest.get(at + 1..));
     let is_plain = |word: &&str| !word.starts_with(':') && !word.contains(['*', '?', '[', '\\']);
@@ -141,7 +141,7 @@ pub(super) fn add_secret_of_git(rest: &[&str], touches: &mut Vec<Touch>) -> Opti
             let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
             if is_file && is_wanted(entry.path()) && holds_secret(entry.path()) {
                 let path = entry.into_path();
-                touches.push(Touch { access: Access::Read, path, depth: Depth::Itself });
+                touches.push(PathTouch { access: Access::Read, path, depth: TouchDepth::Itself });
                 return Some(());
             }
         }
@@ -171,7 +171,7 @@ fn is_simple(named: &str) -> bool {
 pub(super) fn add_settings_of_git(
     command: &str,
     rest: &[&str],
-    touches: &mut Vec<Touch>,
+    touches: &mut Vec<PathTouch>,
     workspace: &Workspace,
 ) {
     const SECRETS: [&str; 10] =
@@ -202,7 +202,7 @@ pub(super) fn add_settings_of_git(
             None => path.exists(),
         };
         if may_show {
-            touches.push(Touch { access: Access::Read, path, depth: Depth::Itself });
+            touches.push(PathTouch { access: Access::Read, path, depth: TouchDepth::Itself });
         }
     }
 }
@@ -230,7 +230,7 @@ fn whole_walk(root: &Path) -> WalkBuilder {
 
 /// The files that ripgrep reads: hidden and ignored ones are left out unless it is told otherwise. The user's own ignore
 /// file is not looked at, so that there may be more here than ripgrep reads.
-fn ripgrep_walk(root: &Path, given: &Given<'_>) -> WalkBuilder {
+fn ripgrep_walk(root: &Path, given: &ParsedOptions<'_>) -> WalkBuilder {
     let has = |name: &str| given.long.iter().any(|option| option.split('=').next() == Some(name));
     let unrestricted = given.letters.matches('u').count()
         + given.long.iter().filter(|option| **option == "--unrestricted").count();
@@ -276,7 +276,7 @@ fn ripgrep_walk(root: &Path, given: &Given<'_>) -> WalkBuilder {
 /// Whether grep leaves a file out, by `--include`, `--exclude` and `--exclude-dir`. Of the first two the last that matches
 /// decides; where none does, a file is left out if the first of them is `--include`. In patterns only `*` and `?` are
 /// understood.
-fn is_left_out(path: &Path, root: &Path, given: &Given<'_>) -> bool {
+fn is_left_out(path: &Path, root: &Path, given: &ParsedOptions<'_>) -> bool {
     let values = |name: &str| -> Vec<&str> {
         let options = given.long.iter().filter_map(|option| option.split_once('='));
         options.filter(|(it, _)| *it == name).map(|(_, value)| value).collect()

@@ -1,12 +1,12 @@
 //! Programs of which little is known: the words that lead out of the workspace, and operands that start another program.
 
-use crow_core::tool::{Access, Depth, Touch};
+use crow_core::tool::{Access, PathTouch, TouchDepth};
 
 use super::{
     arguments::Argument,
     changers,
-    line::Known,
-    scene::{Follow, Scene},
+    line::CommandEffects,
+    scene::{CommandContext, FollowLinks},
 };
 
 /// Programs of which all words after the options are names of others, or text.
@@ -20,27 +20,35 @@ const CARRIERS: [&str; 10] =
 const SENDERS: [&str; 6] = ["aws", "gcloud", "gsutil", "kubectl", "oc", "rclone"];
 
 /// What is known of any command: the files that its words name.
-pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> Known {
+pub(super) fn unknown(
+    name: &str,
+    arguments: &[Argument],
+    scene: &CommandContext<'_>,
+) -> CommandEffects {
     if starts_another(name, arguments) || follows_out(name, arguments, scene) {
-        return Known::hidden();
+        return CommandEffects::hidden();
     }
     let takes_all = CARRIERS.contains(&name) || SENDERS.contains(&name);
-    let depth =
-        if takes_all || searches_folders(name, arguments) { Depth::Below } else { Depth::Itself };
-    let mut touches: Vec<Touch> = Vec::new();
+    let depth = if takes_all || searches_folders(name, arguments) {
+        TouchDepth::Below
+    } else {
+        TouchDepth::Itself
+    };
+    let mut touches: Vec<PathTouch> = Vec::new();
     let folders = folders_of(arguments);
     if CARRIERS.contains(&name) && arguments.contains(&Argument::Unknown) {
-        touches.extend(scene.touch(".", Access::Read, depth, Follow::Yes).unwrap_or_default());
+        touches.extend(scene.touch(".", Access::Read, depth, FollowLinks::Yes).unwrap_or_default());
     }
     for text in arguments.iter().filter_map(Argument::as_known) {
         for part in parts_of(text) {
             let below = folders.iter().filter(|_| !part.starts_with('/'));
             let moved = below.map(|folder| format!("{folder}/{part}"));
-            let moved = moved.filter_map(|it| scene.touch(&it, Access::Read, depth, Follow::Yes));
+            let moved =
+                moved.filter_map(|it| scene.touch(&it, Access::Read, depth, FollowLinks::Yes));
             touches.extend(moved.flatten().filter(|touch| touch.path.exists()));
-            let named = scene.touch(part, Access::Read, depth, Follow::Yes);
+            let named = scene.touch(part, Access::Read, depth, FollowLinks::Yes);
             let may_lead_out = leads_out(part) && !TEXTS.contains(&name);
-            let is_meant = |touch: &Touch| {
+            let is_meant = |touch: &PathTouch| {
                 let is_outside = !scene.workspace.contains(&touch.path);
                 // A file of a folder may be there by the time the line runs.
                 let is_in_folder = part.contains('/')
@@ -50,7 +58,7 @@ pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> 
             };
             let Some(named) = named else {
                 if may_lead_out {
-                    return Known::hidden();
+                    return CommandEffects::hidden();
                 }
                 continue;
             };
@@ -62,8 +70,8 @@ pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> 
         }
     }
     for name in named_in_commands(name, arguments) {
-        let named = scene.touch(name, Access::Read, Depth::Itself, Follow::Yes);
-        let written = scene.touch(name, Access::Write, Depth::Itself, Follow::Yes);
+        let named = scene.touch(name, Access::Read, TouchDepth::Itself, FollowLinks::Yes);
+        let written = scene.touch(name, Access::Write, TouchDepth::Itself, FollowLinks::Yes);
         for touch in named.into_iter().chain(written).flatten() {
             if touch.path.exists() && !touches.contains(&touch) {
                 touches.push(touch);
@@ -71,14 +79,14 @@ pub(super) fn unknown(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> 
         }
     }
     if touches.is_empty() && searches_folders(name, arguments) {
-        let here = scene.touch(".", Access::Read, Depth::Below, Follow::Yes);
+        let here = scene.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes);
         touches.extend(here.unwrap_or_default());
     }
     let words: Vec<&str> = arguments.iter().filter_map(Argument::as_known).collect();
     if changers::add_changes(name, &words, scene, &mut touches).is_none() {
-        return Known::hidden();
+        return CommandEffects::hidden();
     }
-    Known::changes(touches)
+    CommandEffects::changes(touches)
 }
 
 /// The pieces of commands that a program with a language of its own is given: `vim -c 'r file'`, `sqlite3 x '.read file'`.
@@ -112,7 +120,7 @@ fn searches_folders(name: &str, arguments: &[Argument]) -> bool {
 }
 
 /// Whether a program goes over links on its way, and one of them may lead out of the workspace.
-pub(super) fn follows_out(name: &str, arguments: &[Argument], scene: &Scene<'_>) -> bool {
+pub(super) fn follows_out(name: &str, arguments: &[Argument], scene: &CommandContext<'_>) -> bool {
     let words = || arguments.iter().filter_map(Argument::as_known);
     let has = |letter: char, long: &str| {
         words().any(|word| {
@@ -130,7 +138,8 @@ pub(super) fn follows_out(name: &str, arguments: &[Argument], scene: &Scene<'_>)
         _ => false,
     };
     let folders = words().filter(|word| !word.starts_with('-')).chain(["."]);
-    let paths = folders.filter_map(|it| scene.touch(it, Access::Read, Depth::Below, Follow::Yes));
+    let paths =
+        folders.filter_map(|it| scene.touch(it, Access::Read, TouchDepth::Below, FollowLinks::Yes));
     follows && !paths.flatten().all(|touch| scene.holds_all_below(&touch.path))
 }
 

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 use crow_core::{
-    tool::{Access, CommandMeaning, Depth, Extent},
+    tool::{Access, CommandMeaning, SideEffects, TouchDepth},
     workspace::Workspace,
 };
 
@@ -52,7 +52,7 @@ fn told(place: &Place, text: &str) -> String {
     };
     for command in commands {
         for touch in &command.touches {
-            let depth = if touch.depth == Depth::Below { "+" } else { "" };
+            let depth = if touch.depth == TouchDepth::Below { "+" } else { "" };
             told.push(format!("{}{depth} {}", letter(touch.access), shown(&touch.path)));
         }
         for redirect in command.redirects.iter().filter(|it| !it.is_device()) {
@@ -60,10 +60,10 @@ fn told(place: &Place, text: &str) -> String {
             told.push(format!("{} {path}", letter(redirect.access)));
         }
         match command.extent {
-            Extent::Anything => told.push("anything".to_owned()),
-            Extent::Hidden => told.push("hidden".to_owned()),
-            Extent::Reads => {}
-            Extent::HeldReads => told.push("held".to_owned()),
+            SideEffects::Anything => told.push("anything".to_owned()),
+            SideEffects::Hidden => told.push("hidden".to_owned()),
+            SideEffects::Reads => {}
+            SideEffects::HeldReads => told.push("held".to_owned()),
         }
     }
     told.join(", ")

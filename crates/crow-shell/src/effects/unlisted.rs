@@ -5,11 +5,11 @@
 
 use std::path::Path;
 
-use crow_core::tool::Word;
+use crow_core::tool::CommandWord;
 
 use super::{
     grants::{git_subcommand, is_operand},
-    scene::Scene,
+    scene::CommandContext,
 };
 
 /// Programs that run the script that is their first operand: what follows it is the script's own.
@@ -22,7 +22,11 @@ const INTERPRETERS: [&str; 21] = [
 const DATABASE_CLIENTS: [&str; 3] = ["mariadb", "mysql", "psql"];
 
 /// Returns the positions in a command of the words that may mean anything. The words are those behind the program's name.
-pub(super) fn positions(program: &str, words: &[Word], scene: &Scene<'_>) -> Vec<usize> {
+pub(super) fn positions(
+    program: &str,
+    words: &[CommandWord],
+    scene: &CommandContext<'_>,
+) -> Vec<usize> {
     if is_own_program(program, scene) {
         return Vec::new();
     }
@@ -63,7 +67,7 @@ pub(super) fn positions(program: &str, words: &[Word], scene: &Scene<'_>) -> Vec
 }
 
 /// Whether the next word is code, by a cluster of letters that ends in the option for it: `-ne`.
-fn takes_code(word: &Word) -> bool {
+fn takes_code(word: &CommandWord) -> bool {
     word.as_literal().and_then(|text| text.strip_prefix('-')).is_some_and(|letters| {
         letters.chars().all(|letter| letter.is_ascii_alphanumeric())
             && letters.ends_with(['c', 'e', 'E', 'p', 'r'])
@@ -72,7 +76,7 @@ fn takes_code(word: &Word) -> bool {
 
 /// Whether a word of a client of a database names another server, or has a command of the client itself, which may start a
 /// program or write a file.
-fn reaches_out(word: &Word) -> bool {
+fn reaches_out(word: &CommandWord) -> bool {
     let Some(text) = word.as_literal() else { return true };
     let text = text.trim().to_ascii_lowercase();
     let is_address = text.contains("://")
@@ -86,21 +90,21 @@ fn reaches_out(word: &Word) -> bool {
 }
 
 /// Whether an interpreter reads what comes in, and not a script of the project.
-fn is_input(word: &Word) -> bool {
+fn is_input(word: &CommandWord) -> bool {
     match word {
-        Word::Literal(text) => {
+        CommandWord::Literal(text) => {
             text == "-"
                 || ["/dev/fd/", "/dev/stdin", "/dev/tty", "/proc/"]
                     .iter()
                     .any(|start| text.starts_with(start))
         }
-        Word::Computed(text) => text.starts_with("<("),
+        CommandWord::Computed(text) => text.starts_with("<("),
     }
 }
 
 /// Whether a program is one of the project, whose options say what the project does: `./configure --with-x`. Those that
 /// a package manager put there are not.
-fn is_own_program(program: &str, scene: &Scene<'_>) -> bool {
+fn is_own_program(program: &str, scene: &CommandContext<'_>) -> bool {
     let is_installed = |name: &str| matches!(name, "node_modules" | ".venv" | "venv" | "vendor");
     let path = Path::new(program);
     program.contains('/')

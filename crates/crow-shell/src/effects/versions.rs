@@ -1,8 +1,8 @@
 //! Programs that are asked who they are, and nothing else.
 
-use crow_core::tool::Extent;
+use crow_core::tool::SideEffects;
 
-use super::{arguments::Argument, line::Known};
+use super::{arguments::Argument, line::CommandEffects};
 
 /// Programs that answer without looking at the project.
 const PLAIN: [&str; 24] = [
@@ -60,7 +60,7 @@ const HELD: [&str; 45] = [
 ];
 
 /// Returns that a program only tells its version.
-pub(super) fn version(name: &str, arguments: &[Argument]) -> Option<Known> {
+pub(super) fn version(name: &str, arguments: &[Argument]) -> Option<CommandEffects> {
     let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
     let asks = match words.as_slice() {
         ["--version"] => true,
@@ -76,9 +76,9 @@ pub(super) fn version(name: &str, arguments: &[Argument]) -> Option<Known> {
     };
     let extent = match name {
         _ if !asks => return None,
-        name if PLAIN.contains(&name) => Extent::Reads,
-        name if HELD.contains(&name) => Extent::HeldReads,
+        name if PLAIN.contains(&name) => SideEffects::Reads,
+        name if HELD.contains(&name) => SideEffects::HeldReads,
         _ => return None,
     };
-    Some(Known { touches: Vec::new(), extent, unlisted: Vec::new() })
+    Some(CommandEffects { touches: Vec::new(), extent, unlisted: Vec::new() })
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crow_core::{
-    tool::{Access, CommandLine, CommandMeaning, Extent, SimpleCommand, Word},
+    tool::{Access, CommandLine, CommandMeaning, CommandWord, SideEffects, SimpleCommand},
     workspace::Workspace,
 };
 
@@ -16,7 +16,8 @@ pub fn is_widened(before: &CommandLine, now: &CommandLine, workspace: &Workspace
             let commands = before.iter().zip(now);
             is_longer
                 || commands.into_iter().any(|(before, now)| {
-                    let was_read = matches!(before.extent, Extent::Reads | Extent::HeldReads);
+                    let was_read =
+                        matches!(before.extent, SideEffects::Reads | SideEffects::HeldReads);
                     was_read && now.extent != before.extent
                         || places(now).any(|(access, path)| {
                             let is_known = places(before)
@@ -38,8 +39,8 @@ pub fn is_widened(before: &CommandLine, now: &CommandLine, workspace: &Workspace
 /// files come and go all the time. What a link leads to lies elsewhere, and is not one of them.
 fn matches_again(before: &SimpleCommand, path: &Path) -> bool {
     let patterns = before.words.iter().filter_map(|word| match word {
-        Word::Computed(text) => Some(text.as_str()),
-        Word::Literal(_) => None,
+        CommandWord::Computed(text) => Some(text.as_str()),
+        CommandWord::Literal(_) => None,
     });
     let folders = patterns.filter_map(|text| {
         let (start, _) = text.split_at_checked(text.find(['*', '?', '['])?)?;

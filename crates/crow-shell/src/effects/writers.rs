@@ -1,18 +1,18 @@
 //! Programs that change the files that they are given, as far as it is known which.
 
-use crow_core::tool::{Access, Depth, Touch, Word};
+use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
 
 use super::{
     arguments::Argument,
     filters,
-    line::Known,
-    options::{Given, Options},
-    scene::{Follow, Scene},
+    line::CommandEffects,
+    options::{ParsedOptions, ProgramOptions},
+    scene::{CommandContext, FollowLinks},
 };
 
 /// What a program does with its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum OperandEffect {
     /// It changes all of them.
     All,
     /// It makes folders of that name.
@@ -29,61 +29,73 @@ enum Change {
     Link,
 }
 
-struct Writer {
+struct WriterProgram {
     name: &'static str,
-    change: Change,
-    options: Options,
+    change: OperandEffect,
+    options: ProgramOptions,
 }
 
 const fn writer(
     name: &'static str,
-    change: Change,
+    change: OperandEffect,
     flags: &'static str,
     valued: &'static str,
     long: &'static str,
-) -> Writer {
-    Writer { name, change, options: Options { flags, valued, long } }
+) -> WriterProgram {
+    WriterProgram { name, change, options: ProgramOptions { flags, valued, long } }
 }
 
-const WRITERS: [Writer; 15] = [
+const WRITERS: [WriterProgram; 15] = [
     writer(
         "rm",
-        Change::Removal,
+        OperandEffect::Removal,
         "fiIrRdv",
         "",
         "--force --recursive --interactive --dir --verbose --one-file-system --preserve-root",
     ),
-    writer("rmdir", Change::Removal, "pv", "", "--parents --verbose --ignore-fail-on-non-empty"),
-    writer("unlink", Change::Removal, "", "", ""),
-    writer("shred", Change::All, "fuvxz", "ns", "--force --remove --verbose --zero --iterations"),
-    writer("mkdir", Change::Making, "pv", "m", "--parents --verbose --mode"),
-    writer("touch", Change::All, "acmh", "dt", "--no-create --date --time"),
-    writer("truncate", Change::All, "co", "s", "--size --no-create"),
-    writer("mkfifo", Change::All, "", "m", ""),
+    writer(
+        "rmdir",
+        OperandEffect::Removal,
+        "pv",
+        "",
+        "--parents --verbose --ignore-fail-on-non-empty",
+    ),
+    writer("unlink", OperandEffect::Removal, "", "", ""),
+    writer(
+        "shred",
+        OperandEffect::All,
+        "fuvxz",
+        "ns",
+        "--force --remove --verbose --zero --iterations",
+    ),
+    writer("mkdir", OperandEffect::Making, "pv", "m", "--parents --verbose --mode"),
+    writer("touch", OperandEffect::All, "acmh", "dt", "--no-create --date --time"),
+    writer("truncate", OperandEffect::All, "co", "s", "--size --no-create"),
+    writer("mkfifo", OperandEffect::All, "", "m", ""),
     writer(
         "chmod",
-        Change::AfterFirst,
+        OperandEffect::AfterFirst,
         "Rvcf",
         "",
         "--recursive --verbose --changes --quiet --silent",
     ),
     writer(
         "chown",
-        Change::AfterFirst,
+        OperandEffect::AfterFirst,
         "Rvcfh",
         "",
         "--recursive --verbose --changes --quiet --silent --no-dereference",
     ),
     writer(
         "chgrp",
-        Change::AfterFirst,
+        OperandEffect::AfterFirst,
         "Rvcfh",
         "",
         "--recursive --verbose --changes --quiet --silent --no-dereference",
     ),
     writer(
         "cp",
-        Change::Copy,
+        OperandEffect::Copy,
         "abdfilLnpPrRTuvx",
         "",
         "--archive --force --interactive --link --no-clobber --parents --preserve \
@@ -92,21 +104,21 @@ const WRITERS: [Writer; 15] = [
     ),
     writer(
         "install",
-        Change::Copy,
+        OperandEffect::Copy,
         "bcCdDpsv",
         "mog",
         "--mode --directory --preserve-timestamps --verbose",
     ),
     writer(
         "mv",
-        Change::Move,
+        OperandEffect::Move,
         "bfinTuv",
         "",
         "--force --interactive --no-clobber --update --verbose --backup --no-target-directory",
     ),
     writer(
         "ln",
-        Change::Link,
+        OperandEffect::Link,
         "bfinrsTvPL",
         "",
         "--symbolic --force --relative --verbose --no-dereference --interactive \
@@ -118,9 +130,9 @@ const WRITERS: [Writer; 15] = [
 pub(super) fn change(
     name: &str,
     arguments: &[Argument],
-    words: &[Word],
-    scene: &Scene<'_>,
-) -> Option<Known> {
+    words: &[CommandWord],
+    scene: &CommandContext<'_>,
+) -> Option<CommandEffects> {
     // A permission for a filter covers changes of files only if it says so.
     let positions = match name {
         "sed" => filters::positions(words, filters::is_in_place_option, false),
@@ -136,30 +148,41 @@ pub(super) fn change(
             writer.options.read(arguments).and_then(|given| files(writer.change, &given, scene))
         }
     };
-    let known = known.map_or_else(Known::hidden, Known::changes);
-    Some(Known { unlisted: positions, ..known })
+    let known = known.map_or_else(CommandEffects::hidden, CommandEffects::changes);
+    Some(CommandEffects { unlisted: positions, ..known })
 }
 
-fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Touch>> {
+fn files(
+    change: OperandEffect,
+    given: &ParsedOptions<'_>,
+    scene: &CommandContext<'_>,
+) -> Option<Vec<PathTouch>> {
     let names: Vec<&str> =
         given.operands.iter().map(|operand| operand.as_known()).collect::<Option<_>>()?;
     let is_recursive = given.has('r', "--recursive")
         || given.has('R', "--recursive")
         || given.has('a', "--archive");
-    let depth = if is_recursive || change == Change::Move { Depth::Below } else { Depth::Itself };
-    let follow =
-        if matches!(change, Change::Removal | Change::Move) { Follow::No } else { Follow::Yes };
+    let depth = if is_recursive || change == OperandEffect::Move {
+        TouchDepth::Below
+    } else {
+        TouchDepth::Itself
+    };
+    let follow = if matches!(change, OperandEffect::Removal | OperandEffect::Move) {
+        FollowLinks::No
+    } else {
+        FollowLinks::Yes
+    };
     let mut touches = Vec::new();
     let mut touch = |name: &str, access, follow| {
         touches.extend(scene.touch(name, access, depth, follow)?);
         Some(())
     };
     match change {
-        Change::All | Change::Making | Change::Removal => {
+        OperandEffect::All | OperandEffect::Making | OperandEffect::Removal => {
             for name in names {
                 touch(name, Access::Write, follow)?;
                 // Folders on the way are made, too: also those that the path leaves again.
-                if change == Change::Making && name.contains("..") {
+                if change == OperandEffect::Making && name.contains("..") {
                     let ends = name.match_indices('/').filter(|(at, _)| *at > 0);
                     for (at, _) in ends {
                         touch(name.get(..at)?, Access::Write, follow)?;
@@ -167,36 +190,41 @@ fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Tou
                 }
             }
         }
-        Change::AfterFirst => {
+        OperandEffect::AfterFirst => {
             for name in names.iter().skip(1) {
                 touch(name, Access::Write, follow)?;
             }
         }
-        Change::Copy | Change::Move | Change::Link => {
+        OperandEffect::Copy | OperandEffect::Move | OperandEffect::Link => {
             let (target, sources) = names.split_last()?;
-            let access = if change == Change::Move { Access::Write } else { Access::Read };
+            let access = if change == OperandEffect::Move { Access::Write } else { Access::Read };
             // A copy that is a link is another name of the file.
-            let is_linked = change == Change::Copy
+            let is_linked = change == OperandEffect::Copy
                 && (given.has('l', "--link") || given.has('s', "--symbolic-link"));
             for source in sources {
                 if is_linked {
-                    touches.extend(scene.touch(source, Access::Write, Depth::Within, follow)?);
+                    touches.extend(scene.touch(
+                        source,
+                        Access::Write,
+                        TouchDepth::Within,
+                        follow,
+                    )?);
                 }
-                if change == Change::Link {
+                if change == OperandEffect::Link {
                     linked(source, target, given, scene, &mut touches)?;
                 } else {
                     touches.extend(scene.touch(source, access, depth, follow)?);
                 }
-                if change == Change::Move {
+                if change == OperandEffect::Move {
                     // What it holds, or leads to, can be read under the new name.
                     touches.extend(scene.touch(source, Access::Read, depth, follow)?);
-                    touches.extend(scene.touch(source, Access::Read, depth, Follow::Yes)?);
+                    touches.extend(scene.touch(source, Access::Read, depth, FollowLinks::Yes)?);
                 }
             }
             // A link in that place is taken away, or written through.
-            let both = |name: &str| -> Option<Vec<Touch>> {
-                let link = scene.touch(name, Access::Write, depth, Follow::No)?;
-                let file = scene.touch(name, Access::Write, depth, Follow::Yes)?;
+            let both = |name: &str| -> Option<Vec<PathTouch>> {
+                let link = scene.touch(name, Access::Write, depth, FollowLinks::No)?;
+                let file = scene.touch(name, Access::Write, depth, FollowLinks::Yes)?;
                 Some(link.into_iter().chain(file).collect())
             };
             touches.extend(both(target)?);
@@ -211,7 +239,7 @@ fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Tou
             }
         }
     }
-    let mut distinct: Vec<Touch> = Vec::new();
+    let mut distinct: Vec<PathTouch> = Vec::new();
     for touch in touches {
         if !distinct.contains(&touch) {
             distinct.push(touch);
@@ -225,9 +253,9 @@ fn files(change: Change, given: &Given<'_>, scene: &Scene<'_>) -> Option<Vec<Tou
 fn linked(
     source: &str,
     target: &str,
-    given: &Given<'_>,
-    scene: &Scene<'_>,
-    touches: &mut Vec<Touch>,
+    given: &ParsedOptions<'_>,
+    scene: &CommandContext<'_>,
+    touches: &mut Vec<PathTouch>,
 ) -> Option<()> {
     let is_relative = given.has('s', "--symbolic") && !source.starts_with('/');
     let names = if is_relative {
@@ -240,8 +268,8 @@ fn linked(
         vec![source.to_owned()]
     };
     for name in names {
-        touches.extend(scene.touch(&name, Access::Write, Depth::Within, Follow::Yes)?);
-        touches.extend(scene.touch(&name, Access::Read, Depth::Below, Follow::Yes)?);
+        touches.extend(scene.touch(&name, Access::Write, TouchDepth::Within, FollowLinks::Yes)?);
+        touches.extend(scene.touch(&name, Access::Read, TouchDepth::Below, FollowLinks::Yes)?);
     }
     Some(())
 }

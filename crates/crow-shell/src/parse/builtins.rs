@@ -1,14 +1,14 @@
 //! Commands whose arguments change what other commands mean, or start some.
 
-use crow_core::tool::Word;
+use crow_core::tool::CommandWord;
 
 use super::{
-    line::Unclear,
-    variables::{Reach, reach},
+    line::UnclearReason,
+    variables::{VariableEffect, reach},
 };
 
 /// Settings on the command line can name programs; those that cannot are listed here.
-pub(super) fn git(words: &[Word]) -> Result<(), Unclear> {
+pub(super) fn git(words: &[CommandWord]) -> Result<(), UnclearReason> {
     const HARMLESS: [&str; 8] = [
         "user.name=",
         "user.email=",
@@ -19,7 +19,7 @@ pub(super) fn git(words: &[Word]) -> Result<(), Unclear> {
         "init.defaultbranch=",
         "core.autocrlf=",
     ];
-    let literal = |at: usize| words.get(at).and_then(Word::as_literal);
+    let literal = |at: usize| words.get(at).and_then(CommandWord::as_literal);
     let mut at = 1;
     while let Some(option) = literal(at).filter(|word| word.starts_with('-')) {
         at += match option {
@@ -37,7 +37,7 @@ pub(super) fn git(words: &[Word]) -> Result<(), Unclear> {
     }
     let rest = words.get(at + 1..).unwrap_or_default();
     let is_literal = |text: &str| rest.iter().any(|word| word.as_literal() == Some(text));
-    let is_exec = |word: &Word| {
+    let is_exec = |word: &CommandWord| {
         word.as_literal().is_some_and(|word| {
             let is_cluster = word.starts_with('-') && !word.starts_with("--");
             is_cluster && word.contains('x') || word.starts_with("--ex")
@@ -55,7 +55,7 @@ pub(super) fn git(words: &[Word]) -> Result<(), Unclear> {
 }
 
 /// `set`, as far as it leaves the meaning of commands alone.
-pub(super) fn set(words: &[Word]) -> Result<(), Unclear> {
+pub(super) fn set(words: &[CommandWord]) -> Result<(), UnclearReason> {
     const NAMES: [&str; 6] = ["pipefail", "errexit", "nounset", "xtrace", "noclobber", "verbose"];
     let mut names_option = false;
     for word in words.get(1..).unwrap_or_default() {
@@ -82,10 +82,10 @@ pub(super) fn set(words: &[Word]) -> Result<(), Unclear> {
 }
 
 /// `read` and the like: the variables must be those of the shell alone.
-pub(super) fn sets_variables(words: &[Word]) -> Result<(), Unclear> {
-    let is_harmless = |word: &Word| {
+pub(super) fn sets_variables(words: &[CommandWord]) -> Result<(), UnclearReason> {
+    let is_harmless = |word: &CommandWord| {
         word.as_literal().is_some_and(|word| {
-            reach(word) == Reach::Shell
+            reach(word) == VariableEffect::Shell
                 || matches!(word, "-r" | "-t" | "-ra" | "-s" | "-d" | "")
                 || word.chars().all(|char| char.is_ascii_digit())
         })
@@ -98,8 +98,8 @@ pub(super) fn sets_variables(words: &[Word]) -> Result<(), Unclear> {
 }
 
 /// `printf`: `-v` and `%n` take the name of a variable, whose index may run commands.
-pub(super) fn printf(words: &[Word]) -> Result<(), Unclear> {
-    let is_after_dashes = words.get(1).and_then(Word::as_literal) == Some("--");
+pub(super) fn printf(words: &[CommandWord]) -> Result<(), UnclearReason> {
+    let is_after_dashes = words.get(1).and_then(CommandWord::as_literal) == Some("--");
     let Some(format) = words.get(if is_after_dashes { 2 } else { 1 }) else { return Ok(()) };
     match format.as_literal() {
         Some(format) if is_after_dashes || !format.starts_with('-') => {
@@ -112,7 +112,7 @@ pub(super) fn printf(words: &[Word]) -> Result<(), Unclear> {
 }
 
 /// `wait`: `-p` takes the name of a variable.
-pub(super) fn wait(words: &[Word]) -> Result<(), Unclear> {
+pub(super) fn wait(words: &[CommandWord]) -> Result<(), UnclearReason> {
     let is_harmless =
         |word: &str| !word.strip_prefix('-').is_some_and(|letters| letters.contains('p'));
     if words.iter().all(|word| word.as_literal().is_some_and(is_harmless)) {
@@ -125,12 +125,12 @@ pub(super) fn wait(words: &[Word]) -> Result<(), Unclear> {
 /// The words of a test: `-v` takes the name of a variable, whose index may run commands. A word that is known only when
 /// the line runs may be that option, unless its place says that it is none. Returns the variables without quotes, which
 /// must hold numbers: `[ $i -le 3 ]`.
-pub(super) fn test(words: &[Word]) -> Result<Vec<&str>, Unclear> {
+pub(super) fn test(words: &[CommandWord]) -> Result<Vec<&str>, UnclearReason> {
     const COMPARISONS: [&str; 9] = ["=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
-    let literal = |word: &Word| word.as_literal().map(str::to_owned);
-    let is_one = |word: &Word| match word {
-        Word::Literal(_) => true,
-        Word::Computed(text) => is_one_word(text),
+    let literal = |word: &CommandWord| word.as_literal().map(str::to_owned);
+    let is_one = |word: &CommandWord| match word {
+        CommandWord::Literal(_) => true,
+        CommandWord::Computed(text) => is_one_word(text),
     };
     let rest = match words {
         [first, rest @ ..] if literal(first).as_deref() == Some("!") => rest,
@@ -155,13 +155,13 @@ pub(super) fn test(words: &[Word]) -> Result<Vec<&str>, Unclear> {
         }
         _ => false,
     };
-    let names = |word: &Word| matches!(word.as_literal(), Some("-v" | "-R"));
+    let names = |word: &CommandWord| matches!(word.as_literal(), Some("-v" | "-R"));
     if is_understood && !words.iter().any(names) { Ok(numbers) } else { Err(names_a_variable()) }
 }
 
 /// The name of a variable that stands for itself, without quotes.
-fn bare_variable(word: &Word) -> Option<&str> {
-    let Word::Computed(text) = word else { return None };
+fn bare_variable(word: &CommandWord) -> Option<&str> {
+    let CommandWord::Computed(text) = word else { return None };
     let name = text.strip_prefix('$')?;
     let is_name =
         !name.is_empty() && name.chars().all(|char| char.is_ascii_lowercase() || char == '_');
@@ -174,6 +174,6 @@ fn is_one_word(text: &str) -> bool {
     inner.is_some_and(|inner| !inner.contains(['"', '@']))
 }
 
-fn names_a_variable() -> Unclear {
+fn names_a_variable() -> UnclearReason {
     "a variable is named in an unknown way".into()
 }

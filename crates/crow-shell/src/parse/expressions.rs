@@ -2,26 +2,26 @@
 
 use std::ops::Range;
 
-use crow_core::tool::Word;
+use crow_core::tool::CommandWord;
 use tree_sitter::Node;
 
 use super::{
     builtins,
-    line::{Content, Unclear},
-    parameter::{Nodes, Operator, parameter_expansion},
-    variables::{Reach, reach},
-    walk::{Place, Walk, children, is_number},
+    line::{UnclearReason, VariableContent},
+    parameter::{NodeEnds, Operator, parameter_expansion},
+    variables::{VariableEffect, reach},
+    walk::{NodeContext, SyntaxWalk, children, is_number},
 };
 
-impl Walk<'_, '_> {
+impl SyntaxWalk<'_, '_> {
     /// The grammar is believed only where it ends an expansion at the place where the shells do.
-    pub(super) fn expansion(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+    pub(super) fn expansion(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         let start = node.start_byte();
         let is_twice = |part: &Node<'_>| part.kind() == "@";
         if self.text_of(node).starts_with("${!") || children(node).iter().any(is_twice) {
             return Err("a variable that is evaluated twice".into());
         }
-        let inner: Nodes = substitutions(node)
+        let inner: NodeEnds = substitutions(node)
             .into_iter()
             .map(|inner| (inner.start_byte() - start, inner.end_byte() - start))
             .collect();
@@ -37,30 +37,32 @@ impl Walk<'_, '_> {
     }
 
     /// Notes that a variable is set for what comes after.
-    pub(super) fn set(&mut self, name: &str) -> Result<(), Unclear> {
-        self.set_to(name, None, Content::Anything)
+    pub(super) fn set(&mut self, name: &str) -> Result<(), UnclearReason> {
+        self.set_to(name, None, VariableContent::Anything)
     }
 
     /// Notes that a variable is set, and to what.
     fn set_to(
         &mut self,
         name: &str,
-        values: Option<Vec<Word>>,
-        content: Content,
-    ) -> Result<(), Unclear> {
-        self.reading.bind(name, values.filter(|_| reach(name) == Reach::Shell), content);
+        values: Option<Vec<CommandWord>>,
+        content: VariableContent,
+    ) -> Result<(), UnclearReason> {
+        self.reading.bind(name, values.filter(|_| reach(name) == VariableEffect::Shell), content);
         match reach(name) {
-            Reach::Shell => {}
-            Reach::Programs => self.reading.export(name),
-            Reach::Meaning => {
-                return Err(Unclear(format!("{name} is set, and names may mean other programs")));
+            VariableEffect::Shell => {}
+            VariableEffect::Programs => self.reading.export(name),
+            VariableEffect::Meaning => {
+                return Err(UnclearReason(format!(
+                    "{name} is set, and names may mean other programs"
+                )));
             }
-            Reach::NoName => return Err("a variable whose name is not known".into()),
+            VariableEffect::NoName => return Err("a variable whose name is not known".into()),
         }
         Ok(())
     }
 
-    pub(super) fn subscript(&self, node: Node<'_>) -> Result<(), Unclear> {
+    pub(super) fn subscript(&self, node: Node<'_>) -> Result<(), UnclearReason> {
         let text = self.text_of(node);
         let index = text.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
         match index {
@@ -70,12 +72,12 @@ impl Walk<'_, '_> {
         }
     }
 
-    pub(super) fn for_statement(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+    pub(super) fn for_statement(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         let name = node.child_by_field_name("variable").ok_or("a loop without variable")?;
         let name = self.text_of(name);
         self.reading.repeat();
         let parts = children(node);
-        let values: Result<Vec<Word>, Unclear> = parts
+        let values: Result<Vec<CommandWord>, UnclearReason> = parts
             .iter()
             .skip_while(|part| part.kind() != "in")
             .skip(1)
@@ -83,13 +85,13 @@ impl Walk<'_, '_> {
             .map(|part| self.word(*part))
             .collect();
         let values = values.ok().filter(|values| !values.is_empty());
-        let are_numbers = |values: &Vec<Word>| {
+        let are_numbers = |values: &Vec<CommandWord>| {
             values.iter().all(|value| value.as_literal().is_some_and(is_number))
         };
         let content = if values.as_ref().is_some_and(are_numbers) {
-            Content::Number
+            VariableContent::Number
         } else {
-            Content::Anything
+            VariableContent::Anything
         };
         if let Some(body) = node.child_by_field_name("body") {
             self.reading.set_within(name, body.byte_range());
@@ -97,12 +99,12 @@ impl Walk<'_, '_> {
         self.set_to(name, values, content)
     }
 
-    pub(super) fn assignment(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+    pub(super) fn assignment(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         let name = node.child(0).ok_or("an assignment without name")?;
         let is_index = name.kind() == "subscript";
         let text = self.text_of(name);
         if node.parent().is_some_and(|parent| parent.kind() == "command") {
-            self.reading.bind(text, None, Content::Anything);
+            self.reading.bind(text, None, VariableContent::Anything);
             return if is_index { Err("an index before a command".into()) } else { Ok(()) };
         }
         let name = if is_index { text.split('[').next().unwrap_or_default() } else { text };
@@ -112,8 +114,12 @@ impl Walk<'_, '_> {
         let is_result = value.is_some_and(|value| value.kind() == "arithmetic_expansion");
         let value = value.and_then(|value| self.word(value).ok());
         let literal = value.filter(|value| value.as_literal().is_some());
-        let is_digits = literal.as_ref().and_then(Word::as_literal).is_some_and(is_number);
-        let content = if is_result || is_digits { Content::Number } else { Content::Anything };
+        let is_digits = literal.as_ref().and_then(CommandWord::as_literal).is_some_and(is_number);
+        let content = if is_result || is_digits {
+            VariableContent::Number
+        } else {
+            VariableContent::Anything
+        };
         if let Some(range) = reach_of_assignment(node) {
             self.reading.set_within(name, range);
         }
@@ -121,7 +127,7 @@ impl Walk<'_, '_> {
     }
 
     /// `export`, `local`, `unset` and the like.
-    pub(super) fn declaration(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+    pub(super) fn declaration(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         self.one_line(node)?;
         for part in children(node).into_iter().skip(1) {
             let kind = part.kind();
@@ -132,8 +138,10 @@ impl Walk<'_, '_> {
                 self.text_of(part).to_owned()
             } else {
                 match self.word(part)? {
-                    Word::Literal(word) => word,
-                    Word::Computed(_) => return Err("a variable whose name is not known".into()),
+                    CommandWord::Literal(word) => word,
+                    CommandWord::Computed(_) => {
+                        return Err("a variable whose name is not known".into());
+                    }
                 }
             };
             match word.as_str() {
@@ -144,26 +152,26 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    pub(super) fn test(&mut self, node: Node<'_>) -> Result<Place, Unclear> {
+    pub(super) fn test(&mut self, node: Node<'_>) -> Result<NodeContext, UnclearReason> {
         let text = self.text_of(node);
         if text.starts_with("[[") {
-            return Ok(Place::Condition);
+            return Ok(NodeContext::Condition);
         }
         let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or("x");
         let is_apart = |char: char| char == ' ' || char == '\t';
         if !inner.starts_with(is_apart) || !inner.ends_with(is_apart) || inner.ends_with("\\ ") {
             return Err("a test whose brackets touch its words".into());
         }
-        self.expression(node, Place::Test)?;
+        self.expression(node, NodeContext::Test)?;
         let words = self.words_of_test(node)?;
         for name in builtins::test(&words)? {
             self.reading.use_as_number(name, node.start_byte());
         }
-        Ok(Place::Test)
+        Ok(NodeContext::Test)
     }
 
     /// The words between single brackets, as the command `[` gets them.
-    fn words_of_test(&self, node: Node<'_>) -> Result<Vec<Word>, Unclear> {
+    fn words_of_test(&self, node: Node<'_>) -> Result<Vec<CommandWord>, UnclearReason> {
         let mut words = Vec::new();
         let mut stack = vec![node];
         while let Some(node) = stack.pop() {
@@ -172,7 +180,7 @@ impl Walk<'_, '_> {
                 "test_command" | "binary_expression" | "unary_expression" => {
                     stack.extend(children(node).into_iter().rev());
                 }
-                kind if !node.is_named() => words.push(Word::Literal(kind.to_owned())),
+                kind if !node.is_named() => words.push(CommandWord::Literal(kind.to_owned())),
                 _ => words.push(self.word(node)?),
             }
         }
@@ -180,12 +188,16 @@ impl Walk<'_, '_> {
     }
 
     /// A part of a test. Single brackets are a command, and the shell sees its own operators in them.
-    pub(super) fn expression(&self, node: Node<'_>, place: Place) -> Result<(), Unclear> {
-        if place == Place::Arithmetic {
+    pub(super) fn expression(
+        &self,
+        node: Node<'_>,
+        place: NodeContext,
+    ) -> Result<(), UnclearReason> {
+        if place == NodeContext::Arithmetic {
             return Ok(());
         }
         let parts = children(node);
-        if place == Place::Test {
+        if place == NodeContext::Test {
             self.one_line(node)?;
             let known = ["[", "]", "=", "==", "!=", "!"];
             if parts.iter().any(|part| !part.is_named() && !known.contains(&part.kind())) {
@@ -196,7 +208,9 @@ impl Walk<'_, '_> {
         for operator in operators {
             match self.text_of(*operator) {
                 "-v" | "-R" => return Err("a variable that is evaluated twice".into()),
-                "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" if place == Place::Condition => {
+                "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge"
+                    if place == NodeContext::Condition =>
+                {
                     return Err("arithmetic on more than numbers".into());
                 }
                 _ => {}

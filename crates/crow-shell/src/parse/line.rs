@@ -6,10 +6,10 @@ use std::{
     ops::{ControlFlow, Range},
 };
 
-use crow_core::tool::{CommandLine, CommandMeaning, SimpleCommand, Word};
+use crow_core::tool::{CommandLine, CommandMeaning, CommandWord, SimpleCommand};
 use tree_sitter::{ParseOptions, Parser, Tree};
 
-use super::walk::Walk;
+use super::walk::SyntaxWalk;
 
 /// The longest line that is read.
 const MAX_BYTES: usize = 64 * 1024;
@@ -22,9 +22,9 @@ const MAX_NESTING: usize = 6;
 
 /// Why a line is not understood, in a few words.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unclear(pub(super) String);
+pub(super) struct UnclearReason(pub(super) String);
 
-impl From<&str> for Unclear {
+impl From<&str> for UnclearReason {
     fn from(reason: &str) -> Self {
         Self(reason.to_owned())
     }
@@ -36,13 +36,13 @@ thread_local! {
 
 /// What is to be known of a line beside its commands.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct LineNotes {
     /// The command that goes to a folder before anything else runs, and in the same shell as all else.
     pub(crate) lead: Option<usize>,
     /// Whether what stands later may run before what stands earlier.
     pub(crate) repeats: bool,
     /// What variables stand for: those of loops, and those that are set once. None: for anything.
-    pub(crate) variables: HashMap<String, Option<Vec<Word>>>,
+    pub(crate) variables: HashMap<String, Option<Vec<CommandWord>>>,
 }
 
 /// Reads a shell line. It always answers, and soon.
@@ -52,8 +52,8 @@ pub(super) fn read_command_line(text: &str) -> CommandLine {
 }
 
 /// Reads a shell line, and what is to be known of it beside its commands. It always answers, and soon.
-pub(crate) fn read_with_notes(text: &str) -> (CommandLine, Notes) {
-    let mut reading = Reading::default();
+pub(crate) fn read_with_notes(text: &str) -> (CommandLine, LineNotes) {
+    let mut reading = ParsedLine::default();
     let meaning = match reading.read(text) {
         Ok(()) if !reading.has_only_numbers() => {
             CommandMeaning::Unclear("arithmetic on more than numbers".to_owned())
@@ -63,14 +63,14 @@ pub(crate) fn read_with_notes(text: &str) -> (CommandLine, Notes) {
             let line = CommandMeaning::Commands(commands);
             return (CommandLine { text: text.to_owned(), folder: None, meaning: line }, notes);
         }
-        Err(Unclear(reason)) => CommandMeaning::Unclear(reason),
+        Err(UnclearReason(reason)) => CommandMeaning::Unclear(reason),
     };
-    (CommandLine { text: text.to_owned(), folder: None, meaning }, Notes::default())
+    (CommandLine { text: text.to_owned(), folder: None, meaning }, LineNotes::default())
 }
 
 /// What a variable is set to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum VariableContent {
     /// Digits, or the result of arithmetic.
     Number,
     Anything,
@@ -78,7 +78,7 @@ pub(super) enum Content {
 
 /// What was found so far.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct ParsedLine {
     commands: Vec<SimpleCommand>,
     nesting: usize,
     /// Variables that were set for the rest of the line, and that programs may see.
@@ -89,12 +89,12 @@ pub(super) struct Reading {
     set_in: Vec<(String, Range<usize>)>,
     /// The variables that arithmetic evaluates, and where.
     evaluated: Vec<(String, usize)>,
-    notes: Notes,
+    notes: LineNotes,
 }
 
-impl Reading {
+impl ParsedLine {
     /// Reads a line, or one inside of another.
-    pub(super) fn read(&mut self, text: &str) -> Result<(), Unclear> {
+    pub(super) fn read(&mut self, text: &str) -> Result<(), UnclearReason> {
         if text.len() > MAX_BYTES {
             return Err("the line is too long to be read".into());
         }
@@ -107,14 +107,14 @@ impl Reading {
             return Err("characters that cannot be seen, or that turn the text around".into());
         }
         let tree = parse(text)?;
-        self.deeper(|reading| Walk::new(text, reading).walk(tree.root_node()))
+        self.deeper(|reading| SyntaxWalk::new(text, reading).walk(tree.root_node()))
     }
 
     /// Reads what a command starts.
     pub(super) fn deeper(
         &mut self,
-        read: impl FnOnce(&mut Self) -> Result<(), Unclear>,
-    ) -> Result<(), Unclear> {
+        read: impl FnOnce(&mut Self) -> Result<(), UnclearReason>,
+    ) -> Result<(), UnclearReason> {
         if self.nesting >= MAX_NESTING {
             return Err("commands nested too deep".into());
         }
@@ -125,7 +125,7 @@ impl Reading {
     }
 
     /// Takes a command that was found.
-    pub(super) fn push(&mut self, command: SimpleCommand) -> Result<(), Unclear> {
+    pub(super) fn push(&mut self, command: SimpleCommand) -> Result<(), UnclearReason> {
         if self.commands.len() >= MAX_COMMANDS {
             return Err("too many commands".into());
         }
@@ -134,7 +134,7 @@ impl Reading {
     }
 
     /// Gives each command the variables that stay set. What is written later may run earlier, in a loop.
-    fn finish(mut self) -> (Vec<SimpleCommand>, Notes) {
+    fn finish(mut self) -> (Vec<SimpleCommand>, LineNotes) {
         for command in &mut self.commands {
             let assigned = &mut command.assignments;
             for name in &self.exported {
@@ -162,9 +162,14 @@ impl Reading {
     }
 
     /// Notes what a variable stands for. What is set twice may be anything.
-    pub(super) fn bind(&mut self, name: &str, values: Option<Vec<Word>>, content: Content) {
+    pub(super) fn bind(
+        &mut self,
+        name: &str,
+        values: Option<Vec<CommandWord>>,
+        content: VariableContent,
+    ) {
         // A command that is started inside has other variables of the same names.
-        let is_number = content == Content::Number && self.nesting == 1;
+        let is_number = content == VariableContent::Number && self.nesting == 1;
         *self.numbers.entry(name.to_owned()).or_insert(true) &= is_number;
         let known = self.notes.variables.entry(name.to_owned());
         known.and_modify(|known| *known = None).or_insert(values);
@@ -217,7 +222,7 @@ fn has_wide_range(text: &str) -> bool {
     })
 }
 
-fn parse(text: &str) -> Result<Tree, Unclear> {
+fn parse(text: &str) -> Result<Tree, UnclearReason> {
     if has_wide_range(text) {
         return Err("a brace before a character that is no ASCII".into());
     }

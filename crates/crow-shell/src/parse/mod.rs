@@ -19,7 +19,7 @@ mod words;
 mod wrapper_table;
 mod wrappers;
 
-pub(crate) use line::{Notes, read_with_notes};
+pub(crate) use line::{LineNotes, read_with_notes};
 pub use portable::needs_bash;
 pub(crate) use variables::is_set_by_the_shell;
 

@@ -30,13 +30,13 @@ pub(super) enum Operator {
 }
 
 /// The ends of nodes by their beginnings, as offsets into the text.
-pub(super) type Nodes = HashMap<usize, usize>;
+pub(super) type NodeEnds = HashMap<usize, usize>;
 
 /// Reads the expansion that begins at the start of a text. `inner` are the substitutions and expansions that the grammar
 /// has found in it. None if it is not surely the same to all shells.
 pub(super) fn parameter_expansion<'text>(
     text: &'text str,
-    inner: &Nodes,
+    inner: &NodeEnds,
 ) -> Option<ParameterExpansion<'text>> {
     let body = text.strip_prefix("${")?;
     // `${#x}` is a length, and takes no operator. In `${#-x}` and the like the shells do not agree on what is what.
@@ -57,7 +57,7 @@ pub(super) fn parameter_expansion<'text>(
         return None;
     }
     let base = text.len() - operand.len();
-    let mut operand = Operand { chars: operand.char_indices().peekable(), inner, base };
+    let mut operand = OperandScanner { chars: operand.char_indices().peekable(), inner, base };
     let end = operand.end()?;
     Some(ParameterExpansion { name, operator, end })
 }
@@ -103,14 +103,14 @@ fn operator(text: &str) -> Option<(Operator, &str)> {
 }
 
 /// An operand on the way to its end.
-struct Operand<'text, 'nodes> {
+struct OperandScanner<'text, 'nodes> {
     /// What is left, with offsets from `base`.
     chars: Peekable<CharIndices<'text>>,
-    inner: &'nodes Nodes,
+    inner: &'nodes NodeEnds,
     base: usize,
 }
 
-impl Operand<'_, '_> {
+impl OperandScanner<'_, '_> {
     /// Returns the offset behind the brace that ends the expansion.
     fn end(&mut self) -> Option<usize> {
         while let Some((at, char)) = self.chars.next() {
@@ -248,7 +248,7 @@ mod tests {
             "${x",
             "$x",
         ] {
-            assert_eq!(parameter_expansion(text, &Nodes::new()), None, "{text}");
+            assert_eq!(parameter_expansion(text, &NodeEnds::new()), None, "{text}");
         }
     }
 }

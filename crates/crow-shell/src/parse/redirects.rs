@@ -1,12 +1,15 @@
 //! Redirections and the files they name.
 
-use crow_core::tool::{Access, Redirect, Word};
+use crow_core::tool::{Access, CommandWord, Redirect};
 use tree_sitter::Node;
 
-use super::{line::Unclear, words::read_word};
+use super::{line::UnclearReason, words::read_word};
 
 /// Reads a redirection: its file, if it has one, and the words after it, which belong to the command.
-pub(super) fn read(node: Node<'_>, text: &str) -> Result<(Option<Redirect>, Vec<Word>), Unclear> {
+pub(super) fn read(
+    node: Node<'_>,
+    text: &str,
+) -> Result<(Option<Redirect>, Vec<CommandWord>), UnclearReason> {
     let mut operator = "";
     let mut words = Vec::new();
     let mut end = None;
@@ -53,9 +56,12 @@ pub(super) fn is_sure(text: &str) -> bool {
 }
 
 /// `2>&1` copies a descriptor; `>&file` writes to a file.
-fn copy(operator: &str, words: Vec<Word>) -> Result<(Option<Redirect>, Vec<Word>), Unclear> {
+fn copy(
+    operator: &str,
+    words: Vec<CommandWord>,
+) -> Result<(Option<Redirect>, Vec<CommandWord>), UnclearReason> {
     let (target, more) = first(words)?;
-    let Word::Literal(name) = &target else {
+    let CommandWord::Literal(name) = &target else {
         return Err("a descriptor that is not known".into());
     };
     let digits = name.strip_suffix('-').unwrap_or(name);
@@ -68,7 +74,7 @@ fn copy(operator: &str, words: Vec<Word>) -> Result<(Option<Redirect>, Vec<Word>
     Ok((Some(Redirect { access: Access::Write, target, path: None }), more))
 }
 
-fn first(words: Vec<Word>) -> Result<(Word, Vec<Word>), Unclear> {
+fn first(words: Vec<CommandWord>) -> Result<(CommandWord, Vec<CommandWord>), UnclearReason> {
     let mut words = words.into_iter();
     let target = words.next().ok_or("a redirection without target")?;
     Ok((target, words.collect()))

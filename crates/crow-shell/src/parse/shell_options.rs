@@ -1,8 +1,8 @@
 //! `bash -c '…'` and its like: where the line is that another shell runs.
 
-use crow_core::tool::Word;
+use crow_core::tool::CommandWord;
 
-use super::line::Unclear;
+use super::line::UnclearReason;
 
 /// Options of one letter that leave the meaning of a line alone. They are switched off by `+`.
 const FLAGS: &str = "abefhklmnuvxBCEHP";
@@ -24,12 +24,12 @@ pub(super) enum ShellScript<'words> {
     /// A file.
     File,
     /// A line, as one word.
-    Line(&'words Word),
+    Line(&'words CommandWord),
 }
 
 /// Reads the arguments of a shell, as bash and dash do: options that begin with `-` or `+` up to `-`, `--` or an operand;
 /// with `-c` the first operand is the line. An option that is not listed may make it run something else.
-pub(super) fn shell_script(arguments: &[Word]) -> Result<ShellScript<'_>, Unclear> {
+pub(super) fn shell_script(arguments: &[CommandWord]) -> Result<ShellScript<'_>, UnclearReason> {
     let mut words = arguments.iter();
     let mut takes_line = false;
     let operand = loop {
@@ -56,7 +56,7 @@ pub(super) fn shell_script(arguments: &[Word]) -> Result<ShellScript<'_>, Unclea
             match letter {
                 'c' if text.starts_with('-') => takes_line = true,
                 // Its value is the next word, also where other letters follow.
-                'o' => match words.next().and_then(Word::as_literal) {
+                'o' => match words.next().and_then(CommandWord::as_literal) {
                     Some(name) if NAMES.contains(&name) => {}
                     Some(_) | None => return Err(not_understood()),
                 },
@@ -73,9 +73,9 @@ pub(super) fn shell_script(arguments: &[Word]) -> Result<ShellScript<'_>, Unclea
 }
 
 /// Checks the file that `source` reads.
-pub(super) fn sourced(arguments: &[Word]) -> Result<(), Unclear> {
+pub(super) fn sourced(arguments: &[CommandWord]) -> Result<(), UnclearReason> {
     let name = match arguments {
-        [Word::Literal(dashes), name, ..] if dashes == "--" => name,
+        [CommandWord::Literal(dashes), name, ..] if dashes == "--" => name,
         [name, ..] => name,
         [] => return Ok(()),
     };
@@ -83,7 +83,7 @@ pub(super) fn sourced(arguments: &[Word]) -> Result<(), Unclear> {
 }
 
 /// A script by its name. What a script does is not read; what comes from the line itself may be anything.
-fn file(script: &Word) -> Result<ShellScript<'_>, Unclear> {
+fn file(script: &CommandWord) -> Result<ShellScript<'_>, UnclearReason> {
     let name = script.as_literal().ok_or("a script that is known only when the line runs")?;
     if INPUTS.iter().any(|input| name.starts_with(input)) {
         return Err("a shell that reads its commands from its input".into());
@@ -91,7 +91,7 @@ fn file(script: &Word) -> Result<ShellScript<'_>, Unclear> {
     Ok(ShellScript::File)
 }
 
-fn not_understood() -> Unclear {
+fn not_understood() -> UnclearReason {
     "the options of a shell are not understood".into()
 }
 
@@ -129,8 +129,8 @@ mod tests {
             ("-", None),
             ("", None),
         ] {
-            let words: Vec<Word> =
-                text.split_whitespace().map(|word| Word::Literal(word.to_owned())).collect();
+            let words: Vec<CommandWord> =
+                text.split_whitespace().map(|word| CommandWord::Literal(word.to_owned())).collect();
             let found = shell_script(&words).ok().map(|script| match script {
                 ShellScript::Nothing => "nothing",
                 ShellScript::File => "file",

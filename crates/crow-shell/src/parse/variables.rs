@@ -47,7 +47,7 @@ pub(crate) fn is_set_by_the_shell(name: &str) -> bool {
 
 /// What a variable that is set means for the commands after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum VariableEffect {
     /// No program looks at it: a lower-case name without underscore, as loops have it.
     Shell,
     /// Programs that are started later may find it in their environment.
@@ -59,19 +59,19 @@ pub(super) enum Reach {
 }
 
 /// Returns how far a variable of that name reaches.
-pub(super) fn reach(name: &str) -> Reach {
+pub(super) fn reach(name: &str) -> VariableEffect {
     let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
     if name.is_empty()
         || !name.chars().all(is_name)
         || name.starts_with(|char: char| char.is_ascii_digit())
     {
-        Reach::NoName
+        VariableEffect::NoName
     } else if OF_THE_SHELL.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     {
-        Reach::Meaning
+        VariableEffect::Meaning
     } else if name.chars().all(|char| char.is_ascii_lowercase() || char.is_ascii_digit()) {
-        Reach::Shell
+        VariableEffect::Shell
     } else {
-        Reach::Programs
+        VariableEffect::Programs
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use crow_core::tool::{Redirect, SimpleCommand, Word};
+use crow_core::tool::{CommandWord, Redirect, SimpleCommand};
 use tree_sitter::Node;
 
 use super::{
-    line::{Reading, Unclear},
+    line::{ParsedLine, UnclearReason},
     node_kinds::{ARITHMETIC, COMMENTED, PLAIN, TEXTS, WORDS},
     opaque, redirects,
     words::{is_whole_ansi_string, read_word},
@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 24;
 
 /// What a node lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum NodeContext {
     Statements,
     String,
     /// The text of a here-document.
@@ -32,38 +32,38 @@ pub(super) enum Place {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Step<'tree> {
+struct WalkStep<'tree> {
     node: Node<'tree>,
-    place: Place,
+    place: NodeContext,
     depth: usize,
 }
 
 /// What is attached to a statement from outside of it.
 #[derive(Debug, Default)]
-struct Attached {
+struct StatementAttachments {
     redirects: Vec<Redirect>,
-    words: Vec<Word>,
+    words: Vec<CommandWord>,
 }
 
 /// The way through one tree.
-pub(super) struct Walk<'text, 'reading> {
+pub(super) struct SyntaxWalk<'text, 'reading> {
     text: &'text str,
-    pub(super) reading: &'reading mut Reading,
-    attached: HashMap<usize, Attached>,
+    pub(super) reading: &'reading mut ParsedLine,
+    attached: HashMap<usize, StatementAttachments>,
     /// Where the last leaf ended.
     at: usize,
     /// Whether the last leaf was only digits, and no descriptor.
     is_number_last: bool,
 }
 
-impl<'text, 'reading> Walk<'text, 'reading> {
-    pub(super) fn new(text: &'text str, reading: &'reading mut Reading) -> Self {
+impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
+    pub(super) fn new(text: &'text str, reading: &'reading mut ParsedLine) -> Self {
         Self { text, reading, attached: HashMap::new(), at: 0, is_number_last: false }
     }
 
     /// Goes through the tree and hands over each command.
-    pub(super) fn walk(mut self, root: Node<'_>) -> Result<(), Unclear> {
-        let mut stack = vec![Step { node: root, place: Place::Statements, depth: 0 }];
+    pub(super) fn walk(mut self, root: Node<'_>) -> Result<(), UnclearReason> {
+        let mut stack = vec![WalkStep { node: root, place: NodeContext::Statements, depth: 0 }];
         while let Some(step) = stack.pop() {
             if step.depth > MAX_DEPTH {
                 return Err("nested too deep".into());
@@ -75,7 +75,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
             let first = stack.len();
             let deeper = usize::from(inner != step.place || is_deepening(step.node.kind()));
             let depth = step.depth + deeper;
-            stack.extend(children(step.node).into_iter().map(|node| Step {
+            stack.extend(children(step.node).into_iter().map(|node| WalkStep {
                 node,
                 place: inner,
                 depth,
@@ -105,15 +105,15 @@ impl<'text, 'reading> Walk<'text, 'reading> {
     }
 
     /// Checks a leaf, and that nothing lies before it that no node knows of.
-    fn leaf(&mut self, step: Step<'_>) -> Result<(), Unclear> {
+    fn leaf(&mut self, step: WalkStep<'_>) -> Result<(), UnclearReason> {
         let (node, start, end) = (step.node, step.node.start_byte(), step.node.end_byte());
         if start == end {
             return Ok(());
         }
         let gap = self.text.get(self.at..start).ok_or("parts in an unknown order")?;
         let (before, after) = (self.slice(0, self.at), self.slice(start, self.text.len()));
-        let is_known = step.place == Place::String && gap.trim().is_empty()
-            || step.place == Place::Document && opaque::is_inert(gap)
+        let is_known = step.place == NodeContext::String && gap.trim().is_empty()
+            || step.place == NodeContext::Document && opaque::is_inert(gap)
             // The grammar loses this one word; `redirected` has it.
             || node.kind().starts_with("<<") && is_lost_dash(gap)
             || opaque::is_space(before, gap, after);
@@ -128,13 +128,15 @@ impl<'text, 'reading> Walk<'text, 'reading> {
             &mut self.is_number_last,
             is_number(text) && node.kind() != "file_descriptor",
         );
-        if is_redirect && last && gap.is_empty() && step.place == Place::Statements {
+        if is_redirect && last && gap.is_empty() && step.place == NodeContext::Statements {
             return Err("digits that touch a redirection".into());
         }
         let is_understood = match node.kind() {
             "comment" => opaque::may_comment_follow(self.slice(0, start)),
-            "raw_string" => step.place != Place::Expansion || opaque::is_plain_in_expansion(text),
-            "ansi_c_string" => is_whole_ansi_string(text) && step.place != Place::Expansion,
+            "raw_string" => {
+                step.place != NodeContext::Expansion || opaque::is_plain_in_expansion(text)
+            }
+            "ansi_c_string" => is_whole_ansi_string(text) && step.place != NodeContext::Expansion,
             "heredoc_start" | "heredoc_end" => true,
             "file_descriptor" => is_number(text),
             "heredoc_body" => self.is_raw(node) || opaque::is_inert(text),
@@ -146,30 +148,30 @@ impl<'text, 'reading> Walk<'text, 'reading> {
     }
 
     /// Looks at a node before its children, and returns what these lie in.
-    fn enter(&mut self, step: Step<'_>) -> Result<Place, Unclear> {
-        let Step { node, place, .. } = step;
+    fn enter(&mut self, step: WalkStep<'_>) -> Result<NodeContext, UnclearReason> {
+        let WalkStep { node, place, .. } = step;
         if !node.is_named() {
             return Ok(place);
         }
         let kind = node.kind();
-        if place == Place::Arithmetic && !ARITHMETIC.contains(&kind) {
+        if place == NodeContext::Arithmetic && !ARITHMETIC.contains(&kind) {
             return Err("arithmetic on more than numbers".into());
         }
         match kind {
-            "variable_name" if place == Place::Arithmetic => {
+            "variable_name" if place == NodeContext::Arithmetic => {
                 self.reading.use_as_number(self.text_of(node), node.start_byte());
             }
-            "string" => return Ok(Place::String),
-            "heredoc_body" => return Ok(Place::Document),
+            "string" => return Ok(NodeContext::String),
+            "heredoc_body" => return Ok(NodeContext::Document),
             "command_substitution" => {
                 self.substitution(node, place)?;
-                return Ok(Place::Statements);
+                return Ok(NodeContext::Statements);
             }
-            "process_substitution" => return Ok(Place::Statements),
-            "expansion" => return self.expansion(node).map(|()| Place::Expansion),
-            "arithmetic_expansion" => return Ok(Place::Arithmetic),
+            "process_substitution" => return Ok(NodeContext::Statements),
+            "expansion" => return self.expansion(node).map(|()| NodeContext::Expansion),
+            "arithmetic_expansion" => return Ok(NodeContext::Arithmetic),
             "compound_statement" if self.text_of(node).starts_with("((") => {
-                return Ok(Place::Arithmetic);
+                return Ok(NodeContext::Arithmetic);
             }
             "compound_statement" | "raw_string" | "ansi_c_string" | "word" | "string_content"
             | "regex" | "extglob_pattern" | "heredoc_content" => {}
@@ -184,30 +186,32 @@ impl<'text, 'reading> Walk<'text, 'reading> {
             "subscript" => self.subscript(node)?,
             "for_statement" => self.for_statement(node)?,
             "while_statement" => self.reading.repeat(),
-            "redirected_statement" if place == Place::Statements => self.redirected(node)?,
+            "redirected_statement" if place == NodeContext::Statements => self.redirected(node)?,
             "heredoc_redirect" => return self.heredoc(step),
             "file_redirect" => self.lone_redirect(node)?,
             _ if PLAIN.contains(&kind) => {}
-            _ => return Err(Unclear(format!("{} is not understood", kind.replace('_', " ")))),
+            _ => {
+                return Err(UnclearReason(format!("{} is not understood", kind.replace('_', " "))));
+            }
         }
-        if place == Place::Statements && WORDS.contains(&kind) {
+        if place == NodeContext::Statements && WORDS.contains(&kind) {
             self.word(node)?;
         }
         Ok(place)
     }
 
-    pub(super) fn word(&self, node: Node<'_>) -> Result<Word, Unclear> {
+    pub(super) fn word(&self, node: Node<'_>) -> Result<CommandWord, UnclearReason> {
         read_word(self.text_of(node)).ok_or_else(|| "a word is not understood".into())
     }
 
     /// Back quotes have rules of their own for what is inside.
-    fn substitution(&self, node: Node<'_>, place: Place) -> Result<(), Unclear> {
+    fn substitution(&self, node: Node<'_>, place: NodeContext) -> Result<(), UnclearReason> {
         let text = self.text_of(node);
         if text.starts_with("$(") {
             return Ok(());
         }
         let is_odd =
-            |char: char| matches!(char, '\\' | '#') || char == '"' && place == Place::String;
+            |char: char| matches!(char, '\\' | '#') || char == '"' && place == NodeContext::String;
         if text.starts_with('`') && text.matches('`').count() == 2 && !text.contains(is_odd) {
             return Ok(());
         }
@@ -215,7 +219,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
     }
 
     /// Makes sure that no line ends between the parts of a node: to the shell, a command would end there.
-    pub(super) fn one_line(&self, node: Node<'_>) -> Result<(), Unclear> {
+    pub(super) fn one_line(&self, node: Node<'_>) -> Result<(), UnclearReason> {
         let parts = children(node);
         for (left, right) in parts.iter().zip(parts.iter().skip(1)) {
             if opaque::ends_line(self.slice(left.end_byte(), right.start_byte())) {
@@ -225,7 +229,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
         Ok(())
     }
 
-    fn command(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+    fn command(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         self.one_line(node)?;
         let mut command = SimpleCommand::default();
         let mut word_end = None;
@@ -247,7 +251,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
                     command.words.extend(more);
                 }
                 "herestring_redirect" => {}
-                "$" | "==" | "=~" => command.words.push(Word::Literal(kind.to_owned())),
+                "$" | "==" | "=~" => command.words.push(CommandWord::Literal(kind.to_owned())),
                 "command_name" => command.words.push(self.name(part)?),
                 _ if WORDS.contains(&kind) => command.words.push(self.word(part)?),
                 _ => return Err("an argument is not understood".into()),
@@ -276,22 +280,22 @@ impl<'text, 'reading> Walk<'text, 'reading> {
         })
     }
 
-    fn name(&self, node: Node<'_>) -> Result<Word, Unclear> {
-        if wrappers::is_grammar(&Word::Literal(self.text_of(node).to_owned())) {
+    fn name(&self, node: Node<'_>) -> Result<CommandWord, UnclearReason> {
+        if wrappers::is_grammar(&CommandWord::Literal(self.text_of(node).to_owned())) {
             return Err("a word of the grammar in an unknown place".into());
         }
         self.word(node)
     }
 
     /// Finds the command that redirections after a statement belong to.
-    fn redirected(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+    fn redirected(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         self.one_line(node)?;
-        let mut attached = Attached::default();
+        let mut attached = StatementAttachments::default();
         let mut end = node.start_byte();
         for part in children(node) {
             if part.kind() == "heredoc_redirect" && is_lost_dash(self.slice(end, part.start_byte()))
             {
-                attached.words.push(Word::Literal("-".to_owned()));
+                attached.words.push(CommandWord::Literal("-".to_owned()));
             }
             end = part.end_byte();
             let inner = if part.kind() == "heredoc_redirect" { children(part) } else { vec![part] };
@@ -321,7 +325,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
     }
 
     /// Hands over files that no program is started with.
-    fn files(&mut self, redirects: Vec<Redirect>) -> Result<(), Unclear> {
+    fn files(&mut self, redirects: Vec<Redirect>) -> Result<(), UnclearReason> {
         if redirects.is_empty() {
             return Ok(());
         }
@@ -329,7 +333,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
     }
 
     /// A redirection that stands for itself: `$(< file)`.
-    fn lone_redirect(&mut self, node: Node<'_>) -> Result<(), Unclear> {
+    fn lone_redirect(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         match node.parent().map_or("", |parent| parent.kind()) {
             "command" | "redirected_statement" | "heredoc_redirect" => Ok(()),
             _ => {
@@ -352,7 +356,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
             .is_some_and(|delimiter| delimiter.is_quoted)
     }
 
-    fn heredoc(&self, step: Step<'_>) -> Result<Place, Unclear> {
+    fn heredoc(&self, step: WalkStep<'_>) -> Result<NodeContext, UnclearReason> {
         let parts = children(step.node);
         let find = |kind: &str| parts.iter().copied().find(|part| part.kind() == kind);
         let start = find("heredoc_start").ok_or("a here-document without a word")?;
@@ -378,7 +382,7 @@ impl<'text, 'reading> Walk<'text, 'reading> {
         if step.depth > 0 && !after.trim_start().starts_with(')') {
             return Err("a here-document in a substitution".into());
         }
-        Ok(Place::Statements)
+        Ok(NodeContext::Statements)
     }
 }
 
@@ -432,7 +436,7 @@ fn last_statement(node: Node<'_>) -> Node<'_> {
     last
 }
 
-fn comment(node: Node<'_>) -> Result<(), Unclear> {
+fn comment(node: Node<'_>) -> Result<(), UnclearReason> {
     let parent = node.parent().map_or("", |parent| parent.kind());
     let is_in_dollar = parent == "command_substitution";
     if COMMENTED.contains(&parent) || is_in_dollar || parent == "redirected_statement" {

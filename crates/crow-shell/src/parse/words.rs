@@ -2,18 +2,21 @@
 
 use std::{iter::Peekable, str::Chars};
 
-use crow_core::tool::Word;
+use crow_core::tool::CommandWord;
 
 /// Reads the text of one word. None if it is not one word.
-pub(super) fn read_word(text: &str) -> Option<Word> {
-    let mut reader =
-        Reader { chars: text.chars().peekable(), value: String::new(), brace: Brace::None };
+pub(super) fn read_word(text: &str) -> Option<CommandWord> {
+    let mut reader = WordReader {
+        chars: text.chars().peekable(),
+        value: String::new(),
+        brace: BraceState::None,
+    };
     if text.starts_with('~') || text.starts_with("<(") || text.starts_with(">(") {
-        return Some(Word::Computed(text.to_owned()));
+        return Some(CommandWord::Computed(text.to_owned()));
     }
     match reader.read()? {
-        Known::Yes => Some(Word::Literal(reader.value)),
-        Known::No => Some(Word::Computed(text.to_owned())),
+        WordCertainty::Yes => Some(CommandWord::Literal(reader.value)),
+        WordCertainty::No => Some(CommandWord::Computed(text.to_owned())),
     }
 }
 
@@ -33,60 +36,60 @@ pub(super) fn is_whole_ansi_string(text: &str) -> bool {
 
 /// Whether the value of a word is known before the line runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum WordCertainty {
     Yes,
     No,
 }
 
 /// How far a brace expansion has been seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Brace {
+enum BraceState {
     None,
     Open,
 }
 
-struct Reader<'text> {
+struct WordReader<'text> {
     chars: Peekable<Chars<'text>>,
     value: String,
-    brace: Brace,
+    brace: BraceState,
 }
 
-impl Reader<'_> {
+impl WordReader<'_> {
     /// Reads up to the end, or to the first thing that makes the value unknown.
-    fn read(&mut self) -> Option<Known> {
+    fn read(&mut self) -> Option<WordCertainty> {
         while let Some(char) = self.chars.next() {
             match char {
                 '\'' => self.single_quoted()?,
                 '"' => {
-                    if self.double_quoted()? == Known::No {
-                        return Some(Known::No);
+                    if self.double_quoted()? == WordCertainty::No {
+                        return Some(WordCertainty::No);
                     }
                 }
                 '\\' => match self.chars.next()? {
                     '\n' => {}
                     escaped => self.value.push(escaped),
                 },
-                '`' | '*' | '?' | '[' => return Some(Known::No),
+                '`' | '*' | '?' | '[' => return Some(WordCertainty::No),
                 '$' if self.chars.next_if_eq(&'\'').is_some() => {
-                    if self.ansi_quoted()? == Known::No {
-                        return Some(Known::No);
+                    if self.ansi_quoted()? == WordCertainty::No {
+                        return Some(WordCertainty::No);
                     }
                 }
-                '$' if self.chars.peek().is_some() => return Some(Known::No),
+                '$' if self.chars.peek().is_some() => return Some(WordCertainty::No),
                 '{' => {
-                    self.brace = Brace::Open;
+                    self.brace = BraceState::Open;
                     self.value.push(char);
                 }
-                ',' if self.brace == Brace::Open => return Some(Known::No),
-                '.' if self.brace == Brace::Open && self.chars.peek() == Some(&'.') => {
-                    return Some(Known::No);
+                ',' if self.brace == BraceState::Open => return Some(WordCertainty::No),
+                '.' if self.brace == BraceState::Open && self.chars.peek() == Some(&'.') => {
+                    return Some(WordCertainty::No);
                 }
                 ';' | '|' | '&' | '(' | ')' | '<' | '>' => return None,
                 _ if char.is_ascii_whitespace() || char == '\u{b}' => return None,
                 _ => self.value.push(char),
             }
         }
-        Some(Known::Yes)
+        Some(WordCertainty::Yes)
     }
 
     fn single_quoted(&mut self) -> Option<()> {
@@ -99,22 +102,22 @@ impl Reader<'_> {
     }
 
     /// Reads `$'…'`. Its escapes are left to the shell.
-    fn ansi_quoted(&mut self) -> Option<Known> {
+    fn ansi_quoted(&mut self) -> Option<WordCertainty> {
         loop {
             match self.chars.next()? {
-                '\'' => return Some(Known::Yes),
-                '\\' => return Some(Known::No),
+                '\'' => return Some(WordCertainty::Yes),
+                '\\' => return Some(WordCertainty::No),
                 char => self.value.push(char),
             }
         }
     }
 
-    fn double_quoted(&mut self) -> Option<Known> {
+    fn double_quoted(&mut self) -> Option<WordCertainty> {
         loop {
             match self.chars.next()? {
-                '"' => return Some(Known::Yes),
-                '`' => return Some(Known::No),
-                '$' if self.chars.peek() != Some(&'"') => return Some(Known::No),
+                '"' => return Some(WordCertainty::Yes),
+                '`' => return Some(WordCertainty::No),
+                '$' if self.chars.peek() != Some(&'"') => return Some(WordCertainty::No),
                 '\\' => match self.chars.next()? {
                     '\n' => {}
                     escaped @ ('$' | '`' | '"' | '\\') => self.value.push(escaped),

@@ -1,7 +1,7 @@
 //! Commands that start other commands, and how they take their options.
 
 /// How a command that starts another one takes its options.
-pub(super) struct Options {
+pub(super) struct WrapperOptions {
     /// Options of one letter without a value.
     pub flags: &'static str,
     /// Options of one letter with a value.
@@ -11,9 +11,9 @@ pub(super) struct Options {
 }
 
 /// A command that becomes another one, which is all that is to be judged.
-pub(super) struct Transparent {
+pub(super) struct TransparentWrapper {
     pub name: &'static str,
-    pub options: Options,
+    pub options: WrapperOptions,
     /// Words between the options and the command.
     pub operands: usize,
 }
@@ -24,11 +24,11 @@ const fn transparent(
     valued: &'static str,
     long: &'static [&'static str],
     operands: usize,
-) -> Transparent {
-    Transparent { name, options: Options { flags, valued, long }, operands }
+) -> TransparentWrapper {
+    TransparentWrapper { name, options: WrapperOptions { flags, valued, long }, operands }
 }
 
-pub(super) const TRANSPARENT: [Transparent; 10] = [
+pub(super) const TRANSPARENT: [TransparentWrapper; 10] = [
     transparent("command", "p", "", &[], 0),
     transparent("builtin", "", "", &[], 0),
     transparent("exec", "cl", "a", &[], 0),
@@ -47,14 +47,17 @@ pub(super) const TRANSPARENT: [Transparent; 10] = [
     transparent("stdbuf", "", "ioe", &["--input", "--output", "--error"], 0),
 ];
 
-pub(super) const ENV: Options =
-    Options { flags: "i0", valued: "u", long: &["--ignore-environment", "--unset", "--null"] };
-pub(super) const SUDO: Options = Options {
+pub(super) const ENV: WrapperOptions = WrapperOptions {
+    flags: "i0",
+    valued: "u",
+    long: &["--ignore-environment", "--unset", "--null"],
+};
+pub(super) const SUDO: WrapperOptions = WrapperOptions {
     flags: "AbEHknPSN",
     valued: "ugpCT",
     long: &["--non-interactive", "--preserve-env", "--set-home", "--user", "--group"],
 };
-pub(super) const XARGS: Options = Options {
+pub(super) const XARGS: WrapperOptions = WrapperOptions {
     flags: "0rtpxo",
     valued: "adELnPsI",
     long: &[
@@ -72,8 +75,8 @@ pub(super) const XARGS: Options = Options {
         "--exit",
     ],
 };
-pub(super) const SSH: Options =
-    Options { flags: "46ACfGgKkMNnqsTtVvXxYy", valued: "bciJLlmpRW", long: &[] };
+pub(super) const SSH: WrapperOptions =
+    WrapperOptions { flags: "46ACfGgKkMNnqsTtVvXxYy", valued: "bciJLlmpRW", long: &[] };
 /// Commands that change what later words mean, or that start others in ways that are not read.
 pub(super) const OPAQUE: [&str; 80] = [
     "coreutils",

@@ -1,24 +1,29 @@
 //! Commands that start other commands.
 
-use crow_core::tool::{SimpleCommand, Word};
+use crow_core::tool::{CommandWord, SimpleCommand};
 
 use super::{
     builtins::{git, printf, set, sets_variables, test, wait},
-    line::{Content, Reading, Unclear},
+    line::{ParsedLine, UnclearReason, VariableContent},
     portable::needs_bash,
     shell_options::{ShellScript, shell_script, sourced},
-    variables::{Reach, reach},
-    wrapper_table::{ENV, OPAQUE, Options, RESERVED, SSH, STARTERS, SUDO, TRANSPARENT, XARGS},
+    variables::{VariableEffect, reach},
+    wrapper_table::{
+        ENV, OPAQUE, RESERVED, SSH, STARTERS, SUDO, TRANSPARENT, WrapperOptions, XARGS,
+    },
 };
 
 /// The most wrappers around one command.
 const MAX_WRAPPERS: usize = 16;
 
 /// Hands over what a command starts: itself, what is behind it, or both.
-pub(super) fn unwrap(command: SimpleCommand, reading: &mut Reading) -> Result<(), Unclear> {
+pub(super) fn unwrap(
+    command: SimpleCommand,
+    reading: &mut ParsedLine,
+) -> Result<(), UnclearReason> {
     let mut command = command;
     for _ in 0..MAX_WRAPPERS {
-        let Some(Word::Literal(program)) = command.words.first() else {
+        let Some(CommandWord::Literal(program)) = command.words.first() else {
             return reading.push(command);
         };
         let name = name_of(program).to_owned();
@@ -27,7 +32,7 @@ pub(super) fn unwrap(command: SimpleCommand, reading: &mut Reading) -> Result<()
             return reading.push(command);
         }
         if OPAQUE.contains(&name.as_str()) || name.starts_with("ld-linux") {
-            return Err(Unclear(format!("{name} is not understood")));
+            return Err(UnclearReason(format!("{name} is not understood")));
         }
         if is_own && !STARTERS.contains(&name.as_str()) {
             return reading.push(command);
@@ -79,12 +84,12 @@ fn is_own_file(program: &str) -> bool {
 
 /// `command -v x` asks for a program and starts none.
 fn is_query(command: &SimpleCommand) -> bool {
-    matches!(command.words.get(1).and_then(Word::as_literal), Some("-v" | "-V"))
+    matches!(command.words.get(1).and_then(CommandWord::as_literal), Some("-v" | "-V"))
 }
 
 /// Whether a word is no program where a command begins.
-pub(super) fn is_grammar(word: &Word) -> bool {
-    let (Word::Literal(text) | Word::Computed(text)) = word;
+pub(super) fn is_grammar(word: &CommandWord) -> bool {
+    let (CommandWord::Literal(text) | CommandWord::Computed(text)) = word;
     let is_assignment = text.split_once('=').is_some_and(|(name, _)| {
         name.starts_with(|char: char| char.is_alphabetic() || char == '_')
     });
@@ -93,7 +98,7 @@ pub(super) fn is_grammar(word: &Word) -> bool {
 
 /// Returns a place if all words before it are known. Others may turn into several words, or into none, and then another
 /// word is the command that is started.
-fn known_up_to(words: &[Word], at: usize) -> Result<usize, Unclear> {
+fn known_up_to(words: &[CommandWord], at: usize) -> Result<usize, UnclearReason> {
     if words.iter().take(at).all(|word| word.as_literal().is_some()) {
         Ok(at)
     } else {
@@ -102,7 +107,7 @@ fn known_up_to(words: &[Word], at: usize) -> Result<usize, Unclear> {
 }
 
 /// Returns the place of the first word after the options.
-fn skip_options(words: &[Word], options: &Options) -> Result<usize, Unclear> {
+fn skip_options(words: &[CommandWord], options: &WrapperOptions) -> Result<usize, UnclearReason> {
     let mut at = 1;
     while let Some(word) = words.get(at) {
         // What it turns into decides whether it is an option.
@@ -113,7 +118,7 @@ fn skip_options(words: &[Word], options: &Options) -> Result<usize, Unclear> {
         if let Some(long) = word.strip_prefix("--") {
             let name = format!("--{}", long.split('=').next().unwrap_or_default());
             if !options.long.contains(&name.as_str()) || needs_next(&name, word) {
-                return Err(Unclear(format!("the option {name} is not understood")));
+                return Err(UnclearReason(format!("the option {name} is not understood")));
             }
             at += 1;
             continue;
@@ -129,7 +134,7 @@ fn skip_options(words: &[Word], options: &Options) -> Result<usize, Unclear> {
                 break;
             }
             if !options.flags.contains(letter) {
-                return Err(Unclear(format!("the option -{letter} is not understood")));
+                return Err(UnclearReason(format!("the option -{letter} is not understood")));
             }
         }
     }
@@ -160,13 +165,13 @@ fn needs_next(name: &str, word: &str) -> bool {
 }
 
 /// Reads `env [options] [NAME=value …] command`: where the command begins, and the names.
-fn env(command: &SimpleCommand) -> Result<(usize, Vec<String>), Unclear> {
+fn env(command: &SimpleCommand) -> Result<(usize, Vec<String>), UnclearReason> {
     let mut at = skip_options(&command.words, &ENV)?;
     // The same as `-i`, and other options may follow.
-    if command.words.get(at).and_then(Word::as_literal) == Some("-") {
+    if command.words.get(at).and_then(CommandWord::as_literal) == Some("-") {
         at += 1;
         let is_option = |word: &str| word.starts_with('-');
-        if command.words.get(at).and_then(Word::as_literal).is_some_and(is_option) {
+        if command.words.get(at).and_then(CommandWord::as_literal).is_some_and(is_option) {
             return Err("the options of env are not understood".into());
         }
     }
@@ -174,7 +179,7 @@ fn env(command: &SimpleCommand) -> Result<(usize, Vec<String>), Unclear> {
     while let Some(word) = command.words.get(at) {
         let text = word.as_literal().ok_or("options that are not known")?;
         let Some((name, _)) = text.split_once('=') else { break };
-        if reach(name) == Reach::NoName {
+        if reach(name) == VariableEffect::NoName {
             return Err("a variable whose name is not known".into());
         }
         assignments.push(name.to_owned());
@@ -184,7 +189,11 @@ fn env(command: &SimpleCommand) -> Result<(usize, Vec<String>), Unclear> {
 }
 
 /// Commands that are listed, and with them what they start.
-fn nested(name: &str, command: SimpleCommand, reading: &mut Reading) -> Result<(), Unclear> {
+fn nested(
+    name: &str,
+    command: SimpleCommand,
+    reading: &mut ParsedLine,
+) -> Result<(), UnclearReason> {
     let words = command.words.clone();
     for assigned in &command.assignments {
         if starts_lines(name) {
@@ -215,8 +224,8 @@ fn nested(name: &str, command: SimpleCommand, reading: &mut Reading) -> Result<(
         "git" => git(&words),
         "set" => set(&words),
         "read" | "mapfile" | "readarray" | "getopts" => {
-            for name in words.iter().filter_map(Word::as_literal) {
-                reading.bind(name, None, Content::Anything);
+            for name in words.iter().filter_map(CommandWord::as_literal) {
+                reading.bind(name, None, VariableContent::Anything);
             }
             sets_variables(&words)
         }
@@ -232,7 +241,7 @@ fn nested(name: &str, command: SimpleCommand, reading: &mut Reading) -> Result<(
 }
 
 /// A test as a command, of which it is not known where in the line it stands.
-fn without_numbers(words: &[Word]) -> Result<(), Unclear> {
+fn without_numbers(words: &[CommandWord]) -> Result<(), UnclearReason> {
     if test(words)?.is_empty() { Ok(()) } else { Err("a test that is not understood".into()) }
 }
 
@@ -240,14 +249,18 @@ fn starts_lines(name: &str) -> bool {
     matches!(name, "sh" | "bash" | "dash" | "ksh" | "ash" | "eval" | "trap" | "source" | ".")
 }
 
-fn inner(outer: &SimpleCommand, words: Vec<Word>, reading: &mut Reading) -> Result<(), Unclear> {
+fn inner(
+    outer: &SimpleCommand,
+    words: Vec<CommandWord>,
+    reading: &mut ParsedLine,
+) -> Result<(), UnclearReason> {
     if words.is_empty() {
         return Ok(());
     }
     let command =
         SimpleCommand { words, assignments: outer.assignments.clone(), ..SimpleCommand::default() };
     let is_assignment =
-        matches!(command.words.first(), Some(Word::Literal(word)) if word.contains('='));
+        matches!(command.words.first(), Some(CommandWord::Literal(word)) if word.contains('='));
     if is_assignment {
         return Err("variables before a command that another one starts".into());
     }
@@ -256,13 +269,17 @@ fn inner(outer: &SimpleCommand, words: Vec<Word>, reading: &mut Reading) -> Resu
 }
 
 /// The words from the input come last, or in place of a mark.
-fn xargs(outer: &SimpleCommand, words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
+fn xargs(
+    outer: &SimpleCommand,
+    words: &[CommandWord],
+    reading: &mut ParsedLine,
+) -> Result<(), UnclearReason> {
     let at = skip_options(words, &XARGS)?;
     let (options, rest) = words.split_at_checked(at).unwrap_or((words, &[]));
     if rest.is_empty() {
         return Ok(());
     }
-    let options: Vec<&str> = options.iter().filter_map(Word::as_literal).collect();
+    let options: Vec<&str> = options.iter().filter_map(CommandWord::as_literal).collect();
     let mark =
         options.iter().enumerate().find_map(|(at, option)| match option.strip_prefix("-I") {
             Some("") => options.get(at + 1).copied(),
@@ -277,36 +294,45 @@ fn xargs(outer: &SimpleCommand, words: &[Word], reading: &mut Reading) -> Result
     if mark.is_none() && options.iter().any(is_cluster) {
         return Err("the options of xargs are not understood".into());
     }
-    let mut words: Vec<Word> = rest.iter().map(|word| replaced(word, mark)).collect();
+    let mut words: Vec<CommandWord> = rest.iter().map(|word| replaced(word, mark)).collect();
     if mark.is_none() {
-        words.push(Word::Computed("{}".to_owned()));
+        words.push(CommandWord::Computed("{}".to_owned()));
     }
     inner(outer, words, reading)
 }
 
-fn replaced(word: &Word, mark: Option<&str>) -> Word {
+fn replaced(word: &CommandWord, mark: Option<&str>) -> CommandWord {
     match word {
-        Word::Literal(text) if mark.is_some_and(|mark| text.contains(mark)) => {
+        CommandWord::Literal(text) if mark.is_some_and(|mark| text.contains(mark)) => {
             // As braces that are no list: nothing takes it for a pattern of the shell.
-            Word::Computed(text.replace(mark.unwrap_or("{}"), "{}"))
+            CommandWord::Computed(text.replace(mark.unwrap_or("{}"), "{}"))
         }
-        Word::Literal(_) | Word::Computed(_) => word.clone(),
+        CommandWord::Literal(_) | CommandWord::Computed(_) => word.clone(),
     }
 }
 
-fn find(outer: &SimpleCommand, words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
-    let starts =
-        |word: &Word| matches!(word.as_literal(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
-    let ends = |word: &Word| matches!(word.as_literal(), Some(";" | "+"));
+fn find(
+    outer: &SimpleCommand,
+    words: &[CommandWord],
+    reading: &mut ParsedLine,
+) -> Result<(), UnclearReason> {
+    let starts = |word: &CommandWord| {
+        matches!(word.as_literal(), Some("-exec" | "-execdir" | "-ok" | "-okdir"))
+    };
+    let ends = |word: &CommandWord| matches!(word.as_literal(), Some(";" | "+"));
     let mut rest = words;
     while let Some(at) = rest.iter().position(starts) {
-        let is_elsewhere =
-            rest.get(at).and_then(Word::as_literal).is_some_and(|word| word.ends_with("dir"));
+        let is_elsewhere = rest
+            .get(at)
+            .and_then(CommandWord::as_literal)
+            .is_some_and(|word| word.ends_with("dir"));
         rest = rest.get(at + 1..).unwrap_or_default();
         let end = rest.iter().position(ends).ok_or("the end of the command of find")?;
         let command = rest.get(..end).unwrap_or_default();
         let is_relative = |program: &str| program.contains('/') && !program.starts_with('/');
-        if is_elsewhere && command.first().and_then(Word::as_literal).is_some_and(is_relative) {
+        if is_elsewhere
+            && command.first().and_then(CommandWord::as_literal).is_some_and(is_relative)
+        {
             return Err("a program in a folder that is not known".into());
         }
         inner(outer, command.iter().map(|word| replaced(word, Some("{}"))).collect(), reading)?;
@@ -316,15 +342,20 @@ fn find(outer: &SimpleCommand, words: &[Word], reading: &mut Reading) -> Result<
 }
 
 /// `fd -x command`, up to a `;` or the end. The names come last, or in place of marks.
-fn fd(outer: &SimpleCommand, words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
+fn fd(
+    outer: &SimpleCommand,
+    words: &[CommandWord],
+    reading: &mut ParsedLine,
+) -> Result<(), UnclearReason> {
     const MARKS: [&str; 5] = ["{}", "{/}", "{//}", "{.}", "{/.}"];
-    let starts = |word: &Word| {
+    let starts = |word: &CommandWord| {
         word.as_literal().is_some_and(|word| {
             let is_cluster = word.starts_with('-') && !word.starts_with("--");
             is_cluster && word.ends_with(['x', 'X']) || matches!(word, "--exec" | "--exec-batch")
         })
     };
-    let attached = |word: &Word| word.as_literal().is_some_and(|word| word.starts_with("--exec"));
+    let attached =
+        |word: &CommandWord| word.as_literal().is_some_and(|word| word.starts_with("--exec"));
     let Some(at) = words.iter().position(starts) else {
         // `--exec=command` and names that are cut short.
         return if words.iter().any(attached) {
@@ -333,29 +364,29 @@ fn fd(outer: &SimpleCommand, words: &[Word], reading: &mut Reading) -> Result<()
             Ok(())
         };
     };
-    let is_end = |word: &&Word| word.as_literal() == Some(";");
+    let is_end = |word: &&CommandWord| word.as_literal() == Some(";");
     let command = words.iter().skip(at + 1).take_while(|word| !is_end(word));
-    let mut inner_words: Vec<Word> = command
+    let mut inner_words: Vec<CommandWord> = command
         .map(|word| MARKS.iter().fold(word.clone(), |word, mark| replaced(&word, Some(mark))))
         .collect();
     if inner_words.iter().all(|word| word.as_literal().is_some()) {
-        inner_words.push(Word::Computed("{}".to_owned()));
+        inner_words.push(CommandWord::Computed("{}".to_owned()));
     }
     inner(outer, inner_words, reading)
 }
 
 /// Reads the line that words make together.
-fn line(words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
-    let words: Option<Vec<&str>> = words.iter().map(Word::as_literal).collect();
+fn line(words: &[CommandWord], reading: &mut ParsedLine) -> Result<(), UnclearReason> {
+    let words: Option<Vec<&str>> = words.iter().map(CommandWord::as_literal).collect();
     let Some(words) = words else {
         return Err("a shell line that is known only when it runs".into());
     };
     reading.read(&words.join(" "))
 }
 
-fn shell(name: &str, words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
+fn shell(name: &str, words: &[CommandWord], reading: &mut ParsedLine) -> Result<(), UnclearReason> {
     match shell_script(words.get(1..).unwrap_or_default())? {
-        ShellScript::Line(Word::Literal(text)) if name != "bash" && needs_bash(text) => {
+        ShellScript::Line(CommandWord::Literal(text)) if name != "bash" && needs_bash(text) => {
             Err("another shell than bash may read its line in another way".into())
         }
         ShellScript::Line(text) => line(std::slice::from_ref(text), reading),
@@ -363,12 +394,14 @@ fn shell(name: &str, words: &[Word], reading: &mut Reading) -> Result<(), Unclea
     }
 }
 
-fn trap(words: &[Word], reading: &mut Reading) -> Result<(), Unclear> {
+fn trap(words: &[CommandWord], reading: &mut ParsedLine) -> Result<(), UnclearReason> {
     let rest = words.get(1..).unwrap_or_default();
-    let rest = rest.strip_prefix(&[Word::Literal("--".to_owned())][..]).unwrap_or(rest);
+    let rest = rest.strip_prefix(&[CommandWord::Literal("--".to_owned())][..]).unwrap_or(rest);
     match rest.first() {
         None => Ok(()),
-        Some(Word::Literal(text)) if matches!(text.as_str(), "" | "-" | "-p" | "-l") => Ok(()),
+        Some(CommandWord::Literal(text)) if matches!(text.as_str(), "" | "-" | "-p" | "-l") => {
+            Ok(())
+        }
         Some(text) => line(std::slice::from_ref(text), reading),
     }
 }

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use crow_snapshot::{Entry, PutBack, SnapshotStore, SnapshotStoreError, WhyNotCovered};
+use crow_snapshot::{PutBack, SnapshotEntry, SnapshotStore, SnapshotStoreError, WhyNotCovered};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::project::{Project, results, session, tree};
@@ -83,7 +83,7 @@ fn scans_of_a_tree_that_never_rests_go_on_and_the_first_at_rest_is_right() {
     assert_eq!(quiet.snapshot, project.other().scan(&session("cold")).unwrap().snapshot);
     for (path, (_, bytes)) in tree(&project.root) {
         let entry = project.store.entry(&quiet.snapshot, &path).unwrap().unwrap();
-        if matches!(entry, Entry::File { .. } | Entry::Link { .. }) {
+        if matches!(entry, SnapshotEntry::File { .. } | SnapshotEntry::Link { .. }) {
             assert_eq!(project.store.read(&entry).unwrap(), bytes, "{path:?}");
         }
     }

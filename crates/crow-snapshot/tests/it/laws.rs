@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::cases;
-use crow_snapshot::{Change, Entry, PutBack, Undone};
+use crow_snapshot::{PathChange, PutBack, RestoreOutcome, SnapshotEntry};
 use proptest::prelude::*;
 
 use super::project::{Project, session, tree};
@@ -113,13 +113,13 @@ fn remove_git(folder: &Path) {
 }
 
 /// Leaves out that repositories came and went: that is told, and not undone.
-fn without_git(mut changes: Vec<Change>) -> Vec<Change> {
+fn without_git(mut changes: Vec<PathChange>) -> Vec<PathChange> {
     changes.retain(|change| change.path.file_name() != Some(".git".as_ref()));
     changes
 }
 
 /// Undoes changes after it was foreseen what that would do.
-fn undo(project: &Project, changes: &[Change]) -> Result<Vec<Undone>, TestCaseError> {
+fn undo(project: &Project, changes: &[PathChange]) -> Result<Vec<RestoreOutcome>, TestCaseError> {
     let seen = tree(&project.root);
     let foreseen = project.store.foresee(changes).unwrap();
     prop_assert_eq!(tree(&project.root), seen, "foreseeing touches nothing");
@@ -128,7 +128,7 @@ fn undo(project: &Project, changes: &[Change]) -> Result<Vec<Undone>, TestCaseEr
     Ok(undone)
 }
 
-fn undo_all(project: &Project, changes: &[Change]) -> Result<(), TestCaseError> {
+fn undo_all(project: &Project, changes: &[PathChange]) -> Result<(), TestCaseError> {
     // They would keep folders from going.
     remove_git(&project.root);
     for undone in undo(project, changes)? {
@@ -217,13 +217,13 @@ proptest! {
         for change in project.changes(&after, &by_others) {
             let (now, seen) = (now.get(&change.path), seen.get(&change.path));
             match change.after {
-                Entry::File { .. } | Entry::Link { .. } => {
+                SnapshotEntry::File { .. } | SnapshotEntry::Link { .. } => {
                     prop_assert_eq!(now, seen, "{:?}", change.path);
                 }
                 // It may lead to something that returned.
-                Entry::Absent => prop_assert!(now.is_none_or(|_| change.path.is_dir())),
+                SnapshotEntry::Absent => prop_assert!(now.is_none_or(|_| change.path.is_dir())),
                 // Its bits may return.
-                Entry::Folder { .. } | Entry::LeftOut { .. } => prop_assert!(change.path.is_dir()),
+                SnapshotEntry::Folder { .. } | SnapshotEntry::LeftOut { .. } => prop_assert!(change.path.is_dir()),
             }
         }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use crow_core::ids::SessionId;
 use crow_snapshot::{
-    Change, PutBack, Scan, SnapshotLimits, SnapshotStore, SnapshotStoreError, Undone,
+    PathChange, PutBack, RestoreOutcome, Scan, SnapshotLimits, SnapshotStore, SnapshotStoreError,
 };
 
 /// A project and its store.
@@ -52,7 +52,7 @@ impl Project {
         self.store.scan(&session("s")).unwrap()
     }
 
-    pub(super) fn changes(&self, before: &Scan, after: &Scan) -> Vec<Change> {
+    pub(super) fn changes(&self, before: &Scan, after: &Scan) -> Vec<PathChange> {
         self.store.changes(&before.snapshot, &after.snapshot).unwrap()
     }
 
@@ -111,8 +111,8 @@ pub(super) fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 }
 
 /// What became of each path, below the root where it is.
-pub(super) fn results(project: &Project, undone: &[Undone]) -> Vec<(String, &'static str)> {
-    let result = |undone: &Undone| match &undone.result {
+pub(super) fn results(project: &Project, undone: &[RestoreOutcome]) -> Vec<(String, &'static str)> {
+    let result = |undone: &RestoreOutcome| match &undone.result {
         Ok(PutBack::Done) => "done",
         Ok(PutBack::Unchanged) => "unchanged",
         Ok(PutBack::Conflict { .. }) => "conflict",

@@ -12,7 +12,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use crow_snapshot::{Change, Entry, PutBack};
+use crow_snapshot::{PathChange, PutBack, SnapshotEntry};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::project::{Project, session, tree};
@@ -127,7 +127,7 @@ fn no_undo_changes_what_a_folder_was_exchanged_for() {
     let after = project.scan();
     let changes = project.changes(&before, &after);
     assert_eq!(changes.len(), 8, "{changes:?}");
-    let reversed: Vec<_> = changes.iter().cloned().map(Change::reversed).collect();
+    let reversed: Vec<_> = changes.iter().cloned().map(PathChange::reversed).collect();
     // Outside is the same as in the project, so that every look by name says that it may be undone.
     let out = outside(&project);
     write(&out, "sub/replaced", "after");
@@ -209,5 +209,8 @@ fn what_a_killed_undo_left_is_not_removed_where_a_folder_was_exchanged() {
     fs::write(records.join("killed"), record).unwrap();
     project.store.undo(&[]).unwrap();
     assert!(!left.exists());
-    assert_eq!(project.store.look_at(&left, &Entry::Absent).unwrap(), Entry::Absent);
+    assert_eq!(
+        project.store.look_at(&left, &SnapshotEntry::Absent).unwrap(),
+        SnapshotEntry::Absent
+    );
 }

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use crow_snapshot::{
-    Content, Entry, PutBack, Scan, SnapshotStore, SnapshotStoreError, WhyNotCovered,
+    ContentRef, PutBack, Scan, SnapshotEntry, SnapshotStore, SnapshotStoreError, WhyNotCovered,
 };
 
 use super::project::{Project, session};
@@ -148,7 +148,7 @@ fn large_files_are_seen_but_not_stored() {
     let small = project.scan();
     assert!(matches!(
         project.changes(&after, &small)[0].after,
-        Entry::File { content: Content::Stored(_), .. }
+        SnapshotEntry::File { content: ContentRef::Stored(_), .. }
     ));
 }
 
@@ -203,5 +203,5 @@ fn a_store_inside_the_project_does_not_hold_itself() {
     let store = SnapshotStore::open(&data, &project.root, project.limits, None).unwrap();
     let first = store.scan(&session("s")).unwrap();
     assert_eq!(store.scan(&session("s")).unwrap().snapshot, first.snapshot);
-    assert_eq!(store.entry(&first.snapshot, &data).unwrap(), Some(Entry::Absent));
+    assert_eq!(store.entry(&first.snapshot, &data).unwrap(), Some(SnapshotEntry::Absent));
 }

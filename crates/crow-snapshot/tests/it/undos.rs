@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use crow_snapshot::{Change, Content, Entry, PutBack, SnapshotStoreError};
+use crow_snapshot::{ContentRef, PathChange, PutBack, SnapshotEntry, SnapshotStoreError};
 
 use super::project::{Project, results, session, tree};
 
@@ -50,7 +50,7 @@ fn every_kind_of_change_is_told() {
     let kind = changes.iter().find(|change| change.path.ends_with("kind")).unwrap();
     assert!(matches!(
         (&kind.before, &kind.after),
-        (Entry::File { size: 4, .. }, Entry::Folder { .. })
+        (SnapshotEntry::File { size: 4, .. }, SnapshotEntry::Folder { .. })
     ));
     assert_eq!(project.store.read(&changes[1].before).unwrap(), b"edited");
     assert_eq!(
@@ -59,7 +59,7 @@ fn every_kind_of_change_is_told() {
     );
     assert_eq!(
         project.store.entry(&after.snapshot, &changes[0].path).unwrap(),
-        Some(Entry::Absent)
+        Some(SnapshotEntry::Absent)
     );
 }
 
@@ -137,7 +137,7 @@ fn undo_and_redo_are_each_others_opposite() {
     let changes = project.changes(&before, &after);
     project.store.undo(&changes).unwrap();
     assert_eq!(tree(&project.root), tree_before);
-    let redo: Vec<_> = changes.into_iter().map(Change::reversed).collect();
+    let redo: Vec<_> = changes.into_iter().map(PathChange::reversed).collect();
     project.store.undo(&redo).unwrap();
     assert_eq!(tree(&project.root), tree_after);
     assert!(matches!(
@@ -216,10 +216,12 @@ fn what_is_foreseen_is_what_undoing_reports() {
 }
 
 /// Cuts the object of what was `damaged` and removes that of what was `lost`.
-fn damage(project: &Project, changes: &[Change]) {
+fn damage(project: &Project, changes: &[PathChange]) {
     for (name, cut) in [("damaged", true), ("lost", false)] {
         let change = changes.iter().find(|change| change.path.ends_with(name)).unwrap();
-        let Entry::File { content: Content::Stored(hash), .. } = change.before else { panic!() };
+        let SnapshotEntry::File { content: ContentRef::Stored(hash), .. } = change.before else {
+            panic!()
+        };
         let hash = hash.to_string();
         let named = |path: &PathBuf| path.display().to_string().replace('/', "").ends_with(&hash);
         let object = project.stored("objects").into_iter().find(named).unwrap();
@@ -294,7 +296,7 @@ fn what_a_killed_undo_left_is_no_part_of_the_project_and_goes_with_the_next_undo
     project.write(&format!("folder/{}", name(1)), "half");
     let emptied = project.scan();
     let made: Vec<_> =
-        project.changes(&emptied, &plain).into_iter().map(Change::reversed).collect();
+        project.changes(&emptied, &plain).into_iter().map(PathChange::reversed).collect();
     let foreseen = project.store.foresee(&made).unwrap();
     assert!(left.exists());
     assert_eq!(format!("{foreseen:?}"), format!("{:?}", project.store.undo(&made).unwrap()));
@@ -353,8 +355,8 @@ fn what_a_path_is_now_is_told_without_storing_it() {
         assert_eq!(project.store.look_at(&path, &known).unwrap(), known, "{name}");
         project.write("file", "2");
     }
-    let now = project.store.look_at(&project.root.join("file"), &Entry::Absent).unwrap();
-    assert!(matches!(now, Entry::File { size: 1, content: Content::Stored(_), .. }));
+    let now = project.store.look_at(&project.root.join("file"), &SnapshotEntry::Absent).unwrap();
+    assert!(matches!(now, SnapshotEntry::File { size: 1, content: ContentRef::Stored(_), .. }));
     assert_eq!(project.stored("objects").len(), objects);
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crow_testkit::{Dialect, ModelServer};
+use crow_testkit::{ModelServer, WireDialect};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -18,7 +18,7 @@ use crate::bare_agent;
 pub(crate) const WORD: &str = "word ";
 
 /// An agent that can be started.
-pub(crate) struct Program {
+pub(crate) struct AgentProgram {
     path: PathBuf,
     is_crow: bool,
     folder: TempDir,
@@ -35,7 +35,7 @@ pub(crate) struct Editor {
 }
 
 /// What came before an answer.
-pub(crate) struct Answered {
+pub(crate) struct EditorAnswer {
     pub(crate) result: Value,
     pub(crate) updates: usize,
     /// How many words of the reply they brought.
@@ -44,7 +44,7 @@ pub(crate) struct Answered {
     pub(crate) streaming: Duration,
 }
 
-impl Program {
+impl AgentProgram {
     pub(crate) fn crow(path: PathBuf) -> Self {
         Self { path, is_crow: true, folder: folders() }
     }
@@ -68,7 +68,7 @@ impl Program {
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         if self.is_crow {
-            let url = server.base_url(Dialect::AnthropicMessages);
+            let url = server.base_url(WireDialect::AnthropicMessages);
             command.args(["acp", "-m", "anthropic/claude-sonnet-4-5", "-p", "full-auto"]);
             command.env("ANTHROPIC_API_KEY", "sk-bench").env("ANTHROPIC_BASE_URL", url);
         } else {
@@ -125,7 +125,7 @@ impl Editor {
     }
 
     /// Reads up to the answer to a request.
-    pub(crate) fn answer(&mut self, id: u64) -> Answered {
+    pub(crate) fn answer(&mut self, id: u64) -> EditorAnswer {
         // A word may come in two updates, so letters are counted.
         let (mut updates, mut letters) = (0, 0);
         let mut first = None;
@@ -146,7 +146,7 @@ impl Editor {
             assert!(message["error"].is_null(), "{message}");
             let streaming = first.map_or(Duration::ZERO, |first| first.elapsed());
             let words = letters / WORD.len();
-            return Answered { result: message["result"].clone(), updates, words, streaming };
+            return EditorAnswer { result: message["result"].clone(), updates, words, streaming };
         }
     }
 
@@ -168,7 +168,7 @@ impl Editor {
         assert!(child.wait().unwrap().success());
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Answered {
+    fn ask(&mut self, method: &str, params: &Value) -> EditorAnswer {
         let id = self.send(method, params);
         self.answer(id)
     }

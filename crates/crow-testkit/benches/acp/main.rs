@@ -24,7 +24,7 @@ mod table;
 
 use std::path::PathBuf;
 
-use editor::Program;
+use editor::AgentProgram;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -39,7 +39,7 @@ fn main() {
     );
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let rows = runtime.block_on(measure::all(&Program::crow(program), &Program::bare()));
+    let rows = runtime.block_on(measure::all(&AgentProgram::crow(program), &AgentProgram::bare()));
     println!("{}", table::render("crow-agent", "bare agent", &rows));
 }
 

@@ -6,14 +6,15 @@ use std::{
 };
 
 use crow_testkit::{
-    Checks, Delivery, ModelServer, PrefixCheck, Reply, Script, ServerOptions, Step,
+    Delivery, ModelServer, PrefixCheck, Script, ScriptStep, ScriptedReply, ServerChecks,
+    ServerOptions,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    editor::{Editor, Program, WORD},
+    editor::{AgentProgram, Editor, WORD},
     proc::Proc,
-    table::Row,
+    table::TableRow,
 };
 
 /// How often short things are measured. The median counts.
@@ -31,8 +32,8 @@ const STALL: Duration = Duration::from_secs(3);
 /// What the model's command sleeps, in seconds; no other process does so.
 const SLEEP: &str = "98764";
 
-pub(crate) async fn all(crow: &Program, bare: &Program) -> Vec<Row> {
-    let quiet = server(Reply::new().text("done")).await;
+pub(crate) async fn all(crow: &AgentProgram, bare: &AgentProgram) -> Vec<TableRow> {
+    let quiet = server(ScriptedReply::new().text("done")).await;
     let (ours, theirs) = (starts(crow, &quiet), starts(bare, &quiet));
     let mut rows = vec![
         pair("`initialize`, from the start of the process", "≤ 20 ms", ms(ours.0), ms(theirs.0)),
@@ -46,19 +47,19 @@ pub(crate) async fn all(crow: &Program, bare: &Program) -> Vec<Row> {
     rows
 }
 
-fn pair(what: &'static str, bound: &'static str, ours: String, reference: String) -> Row {
-    Row { what, bound, ours, reference }
+fn pair(what: &'static str, bound: &'static str, ours: String, reference: String) -> TableRow {
+    TableRow { what, bound, ours, reference }
 }
 
 /// Starts a model that always answers in the same way.
-async fn server(reply: Reply) -> ModelServer {
-    let checks = Checks { prefix: PrefixCheck::Off, ..Checks::default() };
+async fn server(reply: ScriptedReply) -> ModelServer {
+    let checks = ServerChecks { prefix: PrefixCheck::Off, ..ServerChecks::default() };
     let options =
         ServerOptions { checks, delivery: Delivery::Together, ..ServerOptions::default() };
     ModelServer::start_with(Script::repeating(reply), options).await
 }
 
-fn begin(program: &Program, server: &ModelServer) -> (Editor, String) {
+fn begin(program: &AgentProgram, server: &ModelServer) -> (Editor, String) {
     let mut editor = program.start(server);
     editor.initialize();
     let (session, _) = editor.create();
@@ -66,7 +67,7 @@ fn begin(program: &Program, server: &ModelServer) -> (Editor, String) {
 }
 
 /// How long `initialize` and the first `session/new` take.
-fn starts(program: &Program, server: &ModelServer) -> (Duration, Duration) {
+fn starts(program: &AgentProgram, server: &ModelServer) -> (Duration, Duration) {
     let both = (0..TIMES).map(|_| {
         let mut editor = program.start(server);
         let introduced = editor.initialize();
@@ -78,9 +79,9 @@ fn starts(program: &Program, server: &ModelServer) -> (Duration, Duration) {
     (median(introduced), median(created))
 }
 
-async fn updates(crow: &Program, bare: &Program) -> Row {
-    let model = server(Reply::new().text(WORD.repeat(WORDS))).await;
-    let rate = |program: &Program, prompt: &str| {
+async fn updates(crow: &AgentProgram, bare: &AgentProgram) -> TableRow {
+    let model = server(ScriptedReply::new().text(WORD.repeat(WORDS))).await;
+    let rate = |program: &AgentProgram, prompt: &str| {
         let (mut editor, session) = begin(program, &model);
         let id = editor.prompt(&session, prompt);
         let answered = editor.answer(id);
@@ -95,10 +96,10 @@ async fn updates(crow: &Program, bare: &Program) -> Row {
 }
 
 /// How long a cancel takes while a command runs, and until nothing of it is left.
-async fn cancels(crow: &Program, bare: &Program) -> Vec<Row> {
+async fn cancels(crow: &AgentProgram, bare: &AgentProgram) -> Vec<TableRow> {
     let command = json!({"command": format!("sleep {SLEEP} & sleep {SLEEP}"), "timeout": 600_000});
-    let model = server(Reply::new().call("c", "bash", &command)).await;
-    let times = |program: &Program| {
+    let model = server(ScriptedReply::new().call("c", "bash", &command)).await;
+    let times = |program: &AgentProgram| {
         let (mut acknowledged, mut gone) = (Vec::new(), Vec::new());
         for _ in 0..TIMES {
             let (mut editor, session) = begin(program, &model);
@@ -127,10 +128,10 @@ async fn cancels(crow: &Program, bare: &Program) -> Vec<Row> {
 }
 
 /// What an editor costs that does not read: memory, and how long its cancel takes.
-async fn stalled(crow: &Program) -> Vec<Row> {
+async fn stalled(crow: &AgentProgram) -> Vec<TableRow> {
     // The command keeps the turn open when all has been said.
     let command = json!({"command": format!("sleep {SLEEP}"), "timeout": 600_000});
-    let reply = Reply::new().text(WORD.repeat(MANY_WORDS)).call("c", "bash", &command);
+    let reply = ScriptedReply::new().text(WORD.repeat(MANY_WORDS)).call("c", "bash", &command);
     let model = server(reply).await;
     let (mut editor, session) = begin(crow, &model);
     std::thread::sleep(Duration::from_millis(200));
@@ -152,7 +153,7 @@ async fn stalled(crow: &Program) -> Vec<Row> {
     ]
 }
 
-fn sessions(crow: &Program, quiet: &ModelServer) -> Row {
+fn sessions(crow: &AgentProgram, quiet: &ModelServer) -> TableRow {
     let mut editor = crow.start(quiet);
     editor.initialize();
     for _ in 0..SESSIONS {
@@ -167,13 +168,13 @@ fn sessions(crow: &Program, quiet: &ModelServer) -> Row {
 }
 
 /// How long it takes until an editor has all of a long session, in a new process; beside it, to parse the lines of its log.
-async fn loads(crow: &Program) -> Row {
+async fn loads(crow: &AgentProgram) -> TableRow {
     let command = json!({"command": "true"});
     let turn = |turn: usize| {
-        let call = Reply::new().call(format!("call{turn}"), "bash", &command);
-        [call.into(), Reply::new().text(WORD.repeat(20)).into()]
+        let call = ScriptedReply::new().call(format!("call{turn}"), "bash", &command);
+        [call.into(), ScriptedReply::new().text(WORD.repeat(20)).into()]
     };
-    let script: Vec<Step> = (0..TURNS).flat_map(turn).collect();
+    let script: Vec<ScriptStep> = (0..TURNS).flat_map(turn).collect();
     let options = ServerOptions { delivery: Delivery::Together, ..ServerOptions::default() };
     let model = ModelServer::start_with(script, options).await;
     let (mut editor, session) = begin(crow, &model);

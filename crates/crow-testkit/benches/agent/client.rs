@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use crow_testkit::{Dialect, ModelServer};
+use crow_testkit::{ModelServer, WireDialect};
 use tempfile::TempDir;
 
 use crate::bare_loop;
@@ -16,7 +16,7 @@ const HOME: &str = "home";
 const PROJECT: &str = "project";
 
 /// A program that talks to the server.
-pub(crate) struct Client {
+pub(crate) struct BenchClient {
     program: PathBuf,
     is_crow: bool,
     /// Home and project of all its runs.
@@ -29,7 +29,7 @@ pub(crate) struct Started {
     pub(crate) at: Instant,
 }
 
-impl Client {
+impl BenchClient {
     pub(crate) fn crow(program: PathBuf) -> Self {
         Self { program, is_crow: true, folder: folders() }
     }
@@ -63,7 +63,7 @@ impl Client {
     }
 
     pub(crate) fn start(&self, server: &ModelServer) -> Started {
-        let url = server.base_url(Dialect::AnthropicMessages);
+        let url = server.base_url(WireDialect::AnthropicMessages);
         let mut command = self.command();
         if self.is_crow {
             let run = [

@@ -22,7 +22,7 @@ mod table;
 
 use std::path::PathBuf;
 
-use client::Client;
+use client::BenchClient;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -39,8 +39,8 @@ fn main() {
     );
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let crow = Client::crow(program.clone());
-    let bare = Client::bare();
+    let crow = BenchClient::crow(program.clone());
+    let bare = BenchClient::bare();
     let rows = runtime.block_on(measure::all(&crow, &bare));
     println!("{}", table::render("crow-agent", "bare loop", &rows));
 }

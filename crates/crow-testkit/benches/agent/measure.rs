@@ -3,11 +3,12 @@
 use std::{fs, time::Duration};
 
 use crow_testkit::{
-    Checks, Delivery, Fault, Gate, ModelServer, PrefixCheck, Reply, ServerOptions, Step,
+    Delivery, Fault, ModelServer, PrefixCheck, ScriptStep, ScriptedReply, ServerChecks,
+    ServerOptions, StreamGate,
 };
 use serde_json::json;
 
-use crate::{client::Client, proc::Proc, table::Row};
+use crate::{client::BenchClient, proc::Proc, table::TableRow};
 
 /// How often short things are measured. The median counts.
 const TIMES: usize = 15;
@@ -26,12 +27,12 @@ const AGENTS: usize = 200;
 /// Sessions in the list.
 const SESSIONS: usize = 10_000;
 
-pub(crate) async fn all(crow: &Client, bare: &Client) -> Vec<Row> {
+pub(crate) async fn all(crow: &BenchClient, bare: &BenchClient) -> Vec<TableRow> {
     if let Ok(many) = std::env::var("CROW_BENCH_STEPS") {
         return vec![memory(crow, bare, many.parse().unwrap()).await];
     }
     let mut rows = Vec::new();
-    rows.push(Row {
+    rows.push(TableRow {
         what: "first request on the wire after start, warm home",
         bound: "≤ 15 ms",
         ours: ms(first_request(crow).await),
@@ -94,7 +95,7 @@ pub(crate) async fn all(crow: &Client, bare: &Client) -> Vec<Row> {
 }
 
 /// Measures the memory after many steps, with `CROW_BENCH_STEPS` after so many.
-async fn memory(crow: &Client, bare: &Client, many: usize) -> Row {
+async fn memory(crow: &BenchClient, bare: &BenchClient, many: usize) -> TableRow {
     let (ours, theirs) = (steps(crow, many).await, steps(bare, many).await);
     pair(
         "memory (PSS) after 1,000 steps, or `CROW_BENCH_STEPS`",
@@ -105,7 +106,7 @@ async fn memory(crow: &Client, bare: &Client, many: usize) -> Row {
 }
 
 /// Measures replies that come in many small parts.
-async fn streams(crow: &Client, bare: &Client) -> [Row; 2] {
+async fn streams(crow: &BenchClient, bare: &BenchClient) -> [TableRow; 2] {
     let cpu = pair(
         "CPU for 20,000 text deltas",
         "≤ 0.10 s",
@@ -122,29 +123,32 @@ async fn streams(crow: &Client, bare: &Client) -> [Row; 2] {
     [cpu, wall]
 }
 
-fn pair(what: &'static str, bound: &'static str, ours: String, reference: String) -> Row {
-    Row { what, bound, ours, reference }
+fn pair(what: &'static str, bound: &'static str, ours: String, reference: String) -> TableRow {
+    TableRow { what, bound, ours, reference }
 }
 
-fn alone(what: &'static str, bound: &'static str, ours: String) -> Row {
-    Row { what, bound, ours, reference: "–".to_owned() }
+fn alone(what: &'static str, bound: &'static str, ours: String) -> TableRow {
+    TableRow { what, bound, ours, reference: "–".to_owned() }
 }
 
 fn options(delivery: Delivery) -> ServerOptions {
-    let checks = Checks { prefix: PrefixCheck::Off, ..Checks::default() };
+    let checks = ServerChecks { prefix: PrefixCheck::Off, ..ServerChecks::default() };
     ServerOptions { checks, delivery, ..ServerOptions::default() }
 }
 
 /// A reply that begins, then waits.
-fn held(gate: &Gate) -> Step {
-    Reply::new().text("done").with(Fault::StallAfter { events: 1, gate: gate.clone() })
+fn held(gate: &StreamGate) -> ScriptStep {
+    ScriptedReply::new().text("done").with(Fault::StallAfter { events: 1, gate: gate.clone() })
 }
 
-async fn first_request(client: &Client) -> Duration {
+async fn first_request(client: &BenchClient) -> Duration {
     let mut times = Vec::new();
     for _ in 0..TIMES {
-        let server =
-            ModelServer::start_with([Reply::new().text("done")], options(Delivery::Together)).await;
+        let server = ModelServer::start_with(
+            [ScriptedReply::new().text("done")],
+            options(Delivery::Together),
+        )
+        .await;
         let mut started = client.start(&server);
         let request = server.wait_for_request(0).await;
         times.push(request.first_byte_at - started.at);
@@ -154,8 +158,8 @@ async fn first_request(client: &Client) -> Duration {
     median(times)
 }
 
-async fn waiting(client: &Client) -> f64 {
-    let gate = Gate::new();
+async fn waiting(client: &BenchClient) -> f64 {
+    let gate = StreamGate::new();
     let server = ModelServer::start_with([held(&gate)], options(Delivery::Each)).await;
     let mut started = client.start(&server);
     gate.reached(1).await;
@@ -177,16 +181,16 @@ struct Steps {
     first_body: usize,
 }
 
-async fn steps(client: &Client, count: usize) -> Steps {
-    let gate = Gate::new();
+async fn steps(client: &BenchClient, count: usize) -> Steps {
+    let gate = StreamGate::new();
     let call = |n: usize| {
-        Step::from(Reply::new().call(
+        ScriptStep::from(ScriptedReply::new().call(
             format!("toolu_{n}"),
             "bash",
             &json!({"command": format!("true # {n}")}),
         ))
     };
-    let script: Vec<Step> = (0..count).map(call).chain([held(&gate)]).collect();
+    let script: Vec<ScriptStep> = (0..count).map(call).chain([held(&gate)]).collect();
     let server = ModelServer::start_with(script, options(Delivery::Together)).await;
     let mut started = client.start(&server);
     gate.reached(1).await;
@@ -215,11 +219,12 @@ async fn steps(client: &Client, count: usize) -> Steps {
     }
 }
 
-async fn deltas(client: &Client) -> Duration {
+async fn deltas(client: &BenchClient) -> Duration {
     let text = "word ".repeat(DELTAS);
-    let gate = Gate::new();
-    let reply =
-        Reply::new().text(&text).with(Fault::StallAfter { events: DELTAS + 2, gate: gate.clone() });
+    let gate = StreamGate::new();
+    let reply = ScriptedReply::new()
+        .text(&text)
+        .with(Fault::StallAfter { events: DELTAS + 2, gate: gate.clone() });
     let server = ModelServer::start_with([reply], options(Delivery::Each)).await;
     let mut started = client.start(&server);
     gate.reached(1).await;
@@ -232,11 +237,11 @@ async fn deltas(client: &Client) -> Duration {
 }
 
 /// The time from the first byte of the request to the end of the program, which reads as fast as it can.
-async fn fast_stream(client: &Client) -> Duration {
+async fn fast_stream(client: &BenchClient) -> Duration {
     let text = "word ".repeat(DELTAS);
     let mut times = Vec::new();
     for _ in 0..STREAMS {
-        let reply = Reply::new().text(&text);
+        let reply = ScriptedReply::new().text(&text);
         let server = ModelServer::start_with([reply], options(Delivery::Each)).await;
         let mut started = client.start(&server);
         let begun = server.wait_for_request(0).await.first_byte_at;
@@ -248,7 +253,7 @@ async fn fast_stream(client: &Client) -> Duration {
 }
 
 /// Makes sessions by copying the headers of one that a run left behind.
-fn make_sessions(crow: &Client) {
+fn make_sessions(crow: &BenchClient) {
     let folder = crow.home().join(".local/share/crow-agent/sessions");
     let first = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
     let header = fs::read_to_string(first.join("metadata.json")).unwrap();

@@ -12,7 +12,7 @@ use crow_core::event::{AgentEvent, Envelope, NoticeAudience, NoticeLevel};
 use crow_runtime::{AgentRuntime, AgentSession, RuntimeConfig, SessionSpec};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::table::Row;
+use crate::table::TableRow;
 
 /// How many agents work at once.
 const AGENTS: usize = 100;
@@ -31,7 +31,7 @@ pub(crate) fn notice() -> AgentEvent {
 }
 
 /// The steps of agents of which none ever waits: the busiest one to the middle one, and the middle one to the laziest.
-pub(crate) async fn fairness() -> Row {
+pub(crate) async fn fairness() -> TableRow {
     let config = RuntimeConfig::default();
     let runtime = AgentRuntime::new(config.clone());
     let stop = Arc::new(AtomicBool::new(false));
@@ -54,7 +54,7 @@ pub(crate) async fn fairness() -> Row {
     runtime.shutdown_all(Duration::from_secs(5)).await;
     let bound = "≤ 2; ≥ 1 step each";
     let what = "100 agents that never wait: most / median / fewest steps";
-    Row { what, bound, ours, reference: plain_fairness().await }
+    TableRow { what, bound, ours, reference: plain_fairness().await }
 }
 
 async fn plain_fairness() -> String {

@@ -21,7 +21,7 @@ use crow_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::table::Row;
+use crate::table::TableRow;
 
 const TIMES: usize = 10;
 /// Says its number, which is that of its group, and stays.
@@ -71,7 +71,7 @@ impl Tool for Shell {
     }
 }
 
-pub(crate) async fn all() -> Vec<Row> {
+pub(crate) async fn all() -> Vec<TableRow> {
     let (mut told, mut gone) = (Vec::new(), Vec::new());
     for _ in 0..TIMES {
         let (first, second) = interrupt(SLEEP).await;
@@ -81,7 +81,7 @@ pub(crate) async fn all() -> Vec<Row> {
     let (deaf_told, deaf_gone) = interrupt(DEAF).await;
     told.push(deaf_told);
     let killed: Vec<_> = (0..TIMES).map(|_| killed(SLEEP)).collect();
-    let row = |what, bound, ours, reference| Row { what, bound, ours, reference };
+    let row = |what, bound, ours, reference| TableRow { what, bound, ours, reference };
     vec![
         row(
             "interrupt to the listener's word of it, worst",

@@ -10,14 +10,14 @@ use tokio::{sync::mpsc, task::JoinSet};
 use crate::{
     agents::{create, notice},
     proc::Proc,
-    table::Row,
+    table::TableRow,
 };
 
 const AGENTS: usize = 1000;
 const TIMES: usize = 500;
 
 /// What a thousand agents take that have said that they are ready and wait for input.
-pub(crate) async fn memory() -> Row {
+pub(crate) async fn memory() -> TableRow {
     let own = Proc::new(std::process::id());
     let before = own.pss_mb();
     let mut tasks = JoinSet::new();
@@ -49,7 +49,7 @@ pub(crate) async fn memory() -> Row {
     let ours = own.pss_mb() - before;
     runtime.shutdown_all(Duration::from_secs(5)).await;
     let show = |mb: f64| format!("{mb:.1} MB");
-    Row {
+    TableRow {
         what: "memory (PSS) of 1,000 idle agents",
         bound: "≤ 100 MB",
         ours: show(ours),
@@ -58,7 +58,7 @@ pub(crate) async fn memory() -> Row {
 }
 
 /// From the start of an agent in a session to its first event in the hands of a listener.
-pub(crate) async fn first_event() -> Row {
+pub(crate) async fn first_event() -> TableRow {
     let config = RuntimeConfig::default();
     let runtime = AgentRuntime::new(config.clone());
     let (mut ours, mut plain) = (Vec::new(), Vec::new());
@@ -83,7 +83,7 @@ pub(crate) async fn first_event() -> Row {
         let (median, late) = (times[TIMES / 2], times[TIMES * 99 / 100]);
         format!("{:.3} ms, {:.3} ms", median.as_secs_f64() * 1e3, late.as_secs_f64() * 1e3)
     };
-    Row {
+    TableRow {
         what: "start of an agent to its first event, median and 99th of 100",
         bound: "≤ 1 ms",
         ours: show(ours),

@@ -16,7 +16,7 @@ use crow_runtime::{AgentRuntime, AgentSession, RuntimeConfig, SessionSpec};
 use crow_testkit::scripted::{ScriptedModel, reply, text};
 use tokio_util::sync::CancellationToken;
 
-use crate::table::Row;
+use crate::table::TableRow;
 
 const ROUNDS: u32 = 500;
 
@@ -85,7 +85,7 @@ async fn told(agents: Vec<BaseAgent>) -> f64 {
                 model: agent.model().clone(),
                 task: String::new(),
                 call_id: None,
-                reach: crow_runtime::Reach::ReadOnly,
+                reach: crow_runtime::AgentAccess::ReadOnly,
             };
             all.push(internals.child(spec).await?);
         }
@@ -103,12 +103,12 @@ async fn told(agents: Vec<BaseAgent>) -> f64 {
     .await
 }
 
-pub(crate) async fn all() -> Vec<Row> {
+pub(crate) async fn all() -> Vec<TableRow> {
     let alone = driven(ControlFlow::Loop { max_rounds: None }, false).await;
     let alone_told = told(vec![agent("builder", ROUNDS)]).await;
     let pair = driven(ControlFlow::judge(), true).await;
     let pair_told = told(vec![agent("builder", ROUNDS), agent("reviewer", ROUNDS)]).await;
-    let row = |what, ours: f64, reference: f64| Row {
+    let row = |what, ours: f64, reference: f64| TableRow {
         what,
         bound: "≤ 1 ms more",
         ours: format!("{:.3} ms", ours / 1e3),

@@ -11,8 +11,8 @@ use crow_core::{
     ids::{ReplyId, SessionId},
 };
 use crow_runtime::{
-    AgentInternals, AgentRuntime, FileStore, MemoryStore, Observed, RuntimeConfig, SessionStore,
-    SystemClock,
+    AgentInternals, AgentRuntime, FileStore, MemoryStore, ObserverItem, RuntimeConfig,
+    SessionStore, SystemClock,
 };
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use crate::{
     agents::{create, notice},
     proc::Proc,
-    table::Row,
+    table::TableRow,
 };
 
 const DELTAS: usize = 500_000;
@@ -35,13 +35,13 @@ enum Watch {
     OneObserver,
 }
 
-pub(crate) async fn all() -> Vec<Row> {
+pub(crate) async fn all() -> Vec<TableRow> {
     let folder = tempfile::tempdir().unwrap();
     let memory = || Arc::new(MemoryStore::default());
     let file = || Arc::new(FileStore::new(folder.path()));
     let (plain_deltas, plain_notices) =
         (plain(DELTAS, delta).await, plain(NOTICES, |_| notice()).await);
-    let row = |what, bound, ours, reference: &String| Row {
+    let row = |what, bound, ours, reference: &String| TableRow {
         what,
         bound,
         ours,
@@ -118,7 +118,7 @@ async fn ours(
         while let Some(observer) = &mut observer
             && let Some(observed) = observer.next().await
         {
-            lags += u64::from(matches!(observed, Observed::Lagged { .. }));
+            lags += u64::from(matches!(observed, ObserverItem::Lagged { .. }));
         }
         lags
     });

@@ -26,7 +26,7 @@ use crow_core::{
     tool::Progress,
 };
 use crow_runtime::{ProcessRunner, Sandbox, SandboxConfig};
-use table::Row;
+use table::TableRow;
 use tokio_util::sync::CancellationToken;
 
 const ROUNDS: usize = 300;
@@ -103,7 +103,12 @@ async fn main() {
     let reference = if has_bwrap { ms(median(&mut others)) } else { "not installed".to_owned() };
     let rows = [
         row("`sh -c true` without a sandbox", "", ms(plain)),
-        Row { what: "the same in the sandbox; bwrap", bound: "", ours: ms(sandboxed), reference },
+        TableRow {
+            what: "the same in the sandbox; bwrap",
+            bound: "",
+            ours: ms(sandboxed),
+            reference,
+        },
         row("what the sandbox adds", "≤ 2 ms", ms(sandboxed.saturating_sub(plain))),
         row(
             "of that, what git would read, in a repository with 20 submodules",
@@ -120,8 +125,8 @@ async fn main() {
     );
 }
 
-fn row(what: &'static str, bound: &'static str, ours: String) -> Row {
-    Row { what, bound, ours, reference: String::new() }
+fn row(what: &'static str, bound: &'static str, ours: String) -> TableRow {
+    TableRow { what, bound, ours, reference: String::new() }
 }
 
 /// Makes the hidden places of a home, some of which are there.

@@ -1,7 +1,7 @@
 //! The table.
 
 /// One measured figure beside that of the reference.
-pub(crate) struct Row {
+pub(crate) struct TableRow {
     pub(crate) what: &'static str,
     pub(crate) bound: &'static str,
     pub(crate) ours: String,
@@ -9,9 +9,9 @@ pub(crate) struct Row {
 }
 
 /// Writes the rows as Markdown.
-pub(crate) fn render(ours: &str, reference: &str, rows: &[Row]) -> String {
+pub(crate) fn render(ours: &str, reference: &str, rows: &[TableRow]) -> String {
     let mut text = format!("| what | bound | {ours} | {reference} |\n|---|---|---|---|\n");
-    for Row { what, bound, ours, reference } in rows {
+    for TableRow { what, bound, ours, reference } in rows {
         text.push_str(&format!("| {what} | {bound} | {ours} | {reference} |\n"));
     }
     text

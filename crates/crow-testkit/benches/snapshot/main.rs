@@ -17,13 +17,13 @@ mod table;
 
 use std::time::{Duration, Instant};
 
-use project::Project;
+use project::BenchProject;
 
 const FOLDER: usize = 20;
 
 fn main() {
-    let mut rows = steps::rows(&Project::new(1000, FOLDER));
-    let small = Project::new(10_000, FOLDER);
+    let mut rows = steps::rows(&BenchProject::new(1000, FOLDER));
+    let small = BenchProject::new(10_000, FOLDER);
     rows.extend(small.rows(&Words {
         cold: "10k files, first scan; git: add, write-tree",
         unchanged: "10k files, nothing changed; a walk with lstat, git",
@@ -31,7 +31,7 @@ fn main() {
         changed: "10k files, one changed; git",
     }));
     drop(small);
-    rows.extend(Project::new(100_000, FOLDER).rows(&Words {
+    rows.extend(BenchProject::new(100_000, FOLDER).rows(&Words {
         cold: "100k files, first scan; git: add, write-tree",
         unchanged: "100k files, nothing changed; a walk with lstat, git",
         bound: "≤ 120 ms",

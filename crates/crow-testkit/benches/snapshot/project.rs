@@ -11,20 +11,20 @@ use crow_core::ids::SessionId;
 use crow_runtime::{Scan, SnapshotLimits, SnapshotStore};
 use ignore::WalkBuilder;
 
-use crate::{Words, show, table::Row, timed};
+use crate::{Words, show, table::TableRow, timed};
 
 const TIMES: usize = 15;
 /// By then no file is so new that the next scan reads it once more.
 pub(crate) const SETTLED: Duration = Duration::from_millis(300);
 
-pub(crate) struct Project {
+pub(crate) struct BenchProject {
     folder: tempfile::TempDir,
     pub(crate) root: PathBuf,
     pub(crate) store: SnapshotStore,
     pub(crate) session: SessionId,
 }
 
-impl Project {
+impl BenchProject {
     /// Makes `files` files, so many to a folder.
     pub(crate) fn new(files: usize, to_a_folder: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -43,7 +43,7 @@ impl Project {
         Self { folder, root, store, session: SessionId::new("bench") }
     }
 
-    pub(crate) fn rows(&self, words: &Words) -> Vec<Row> {
+    pub(crate) fn rows(&self, words: &Words) -> Vec<TableRow> {
         let cold = timed(|| self.scan());
         let git = Git::new(&self.folder.path().join("git"), &self.root);
         let git_cold = git.as_ref().map(|git| timed(|| git.track()));
@@ -63,19 +63,19 @@ impl Project {
             if times.is_empty() { "not installed".to_owned() } else { show(times) }
         };
         vec![
-            Row {
+            TableRow {
                 what: words.cold,
                 bound: "",
                 ours: show(&mut [cold]),
                 reference: git_text(&mut git_cold.into_iter().collect()),
             },
-            Row {
+            TableRow {
                 what: words.unchanged,
                 bound: words.bound,
                 ours: show(&mut ours),
                 reference: format!("{}, {}", show(&mut walk), git_text(&mut git_warm)),
             },
-            Row {
+            TableRow {
                 what: words.changed,
                 bound: "",
                 ours: show(&mut one),

@@ -9,28 +9,28 @@ use std::{
 use crow_runtime::SnapshotStore;
 
 use crate::{
-    project::{Git, Project, SETTLED, content},
+    project::{BenchProject, Git, SETTLED, content},
     show,
-    table::Row,
+    table::TableRow,
     timed,
 };
 
 const TIMES: usize = 200;
 const FILES: usize = 100;
 
-pub(crate) fn rows(project: &Project) -> Vec<Row> {
+pub(crate) fn rows(project: &BenchProject) -> Vec<TableRow> {
     project.settle();
     vec![begin(project), shell(project), two_roots(project), capture(project), undo(project)]
 }
 
 /// Telling others that this one writes, beside making and removing a file.
-fn begin(project: &Project) -> Row {
+fn begin(project: &BenchProject) -> TableRow {
     let mark = project.root.join("../mark");
     let mut ours: Vec<_> =
         (0..TIMES).map(|_| timed(|| drop(project.store.begin().unwrap()))).collect();
     let plain = || fs::write(&mark, "").and_then(|()| fs::remove_file(&mark)).unwrap();
     let mut plain: Vec<_> = (0..TIMES).map(|_| timed(plain)).collect();
-    Row {
+    TableRow {
         what: "an activity begun and ended; a file made and removed",
         bound: "≤ 0.1 ms",
         ours: show(&mut ours),
@@ -39,7 +39,7 @@ fn begin(project: &Project) -> Row {
 }
 
 /// What a call of the shell costs that changes nothing.
-fn shell(project: &Project) -> Row {
+fn shell(project: &BenchProject) -> TableRow {
     let paths = [PathBuf::from(".gitignore")];
     let ours = || {
         let activity = project.store.begin().unwrap();
@@ -54,7 +54,7 @@ fn shell(project: &Project) -> Row {
         .iter()
         .flat_map(|git| (0..TIMES / 10).map(|_| timed(|| (git.track(), git.track()))))
         .collect();
-    Row {
+    TableRow {
         what: "1k files: begun, one file captured, scanned twice; git: add, write-tree twice",
         bound: "≤ 1.5 ms",
         ours: show(&mut ours),
@@ -63,8 +63,8 @@ fn shell(project: &Project) -> Row {
 }
 
 /// The same in a session that works in another folder of as many files as well, beside one of the project alone.
-fn two_roots(project: &Project) -> Row {
-    let other = Project::new(1000, 20);
+fn two_roots(project: &BenchProject) -> TableRow {
+    let other = BenchProject::new(1000, 20);
     let data = project.root.with_file_name("data-of-two");
     let place = |root: &Path| data.with_file_name(format!("data-{}", root.components().count()));
     let further = std::slice::from_ref(&other.root);
@@ -82,7 +82,7 @@ fn two_roots(project: &Project) -> Row {
     }
     let mut ours: Vec<_> = (0..TIMES).map(|_| timed(|| call(&both))).collect();
     let mut one: Vec<_> = (0..TIMES).map(|_| timed(|| call(&project.store))).collect();
-    Row {
+    TableRow {
         what: "1k files in each of two roots: begun, scanned twice; one root",
         bound: "",
         ours: show(&mut ours),
@@ -91,7 +91,7 @@ fn two_roots(project: &Project) -> Row {
 }
 
 /// One file captured, new content each time, beside writing a copy of it.
-fn capture(project: &Project) -> Row {
+fn capture(project: &BenchProject) -> TableRow {
     let (mut ours, mut plain) = (Vec::new(), Vec::new());
     for round in 0..500 {
         // New files: the file system takes its time when one is written over.
@@ -101,7 +101,7 @@ fn capture(project: &Project) -> Row {
         plain.push(timed(|| fs::write(&copy, &content).unwrap()));
         ours.push(timed(|| project.store.capture(&project.session, &[path]).unwrap()));
     }
-    Row {
+    TableRow {
         what: "one file captured; a copy written",
         bound: "≤ 0.1 ms",
         ours: show(&mut ours),
@@ -110,7 +110,7 @@ fn capture(project: &Project) -> Row {
 }
 
 /// A hundred files that a call changed, put back, beside writing them.
-fn undo(project: &Project) -> Row {
+fn undo(project: &BenchProject) -> TableRow {
     let files: Vec<PathBuf> =
         (0..FILES).map(|number| project.root.join(format!("undone/{number}.rs"))).collect();
     let write = |seed: usize| {
@@ -130,7 +130,7 @@ fn undo(project: &Project) -> Row {
         undone.push(timed(|| project.store.undo(&changes).unwrap()));
     }
     assert_eq!(project.scan().snapshot, before.snapshot);
-    Row {
+    TableRow {
         what: "100 files: what undoing would do, undone; written plainly",
         bound: "",
         ours: format!("{}, {}", show(&mut foreseen), show(&mut undone)),

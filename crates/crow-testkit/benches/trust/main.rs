@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use table::Row;
+use table::TableRow;
 
 const ROUNDS: usize = 300;
 /// With the folder that they lie in, this is all that is admitted.
@@ -31,12 +31,12 @@ const FILES: usize = 199;
 /// Together nearly what is admitted.
 const BYTES: usize = 5000;
 
-struct Place {
+struct TrustBench {
     program: PathBuf,
     base: PathBuf,
 }
 
-impl Place {
+impl TrustBench {
     fn project(&self, name: &str) -> PathBuf {
         self.base.join(name)
     }
@@ -62,7 +62,7 @@ fn main() {
     let usual = own.ancestors().nth(2).unwrap().join("crow-agent");
     let program = std::env::var_os("CROW_AGENT").map_or(usual, PathBuf::from);
     assert!(program.is_file(), "{}: run `cargo build --release` first", program.display());
-    let place = Place { program, base: folder.path().canonicalize().unwrap() };
+    let place = TrustBench { program, base: folder.path().canonicalize().unwrap() };
     for name in ["home", "empty", "full/.crow-agent/notes"] {
         fs::create_dir_all(place.base.join(name)).unwrap();
     }
@@ -87,7 +87,7 @@ fn main() {
         read.push(started.elapsed());
     }
     let (empty, full, read) = (median(&mut empty), median(&mut full), median(&mut read));
-    let rows = [Row {
+    let rows = [TableRow {
         what: "the check of trust at a start, 199 files of 1 MB",
         bound: "≤ 5 ms",
         ours: ms(full.saturating_sub(empty)),

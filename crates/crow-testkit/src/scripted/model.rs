@@ -27,11 +27,11 @@ use super::{Play, SeenRequest};
 /// paired, and the request before is its beginning.
 #[derive(Debug, Clone)]
 pub struct ScriptedModel {
-    shared: Arc<Shared>,
+    shared: Arc<ScriptedModelState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ScriptedModelState {
     plays: Mutex<VecDeque<Play>>,
     requests: Mutex<Vec<SeenRequest>>,
     asked: tokio::sync::watch::Sender<usize>,
@@ -41,7 +41,7 @@ struct Shared {
 impl ScriptedModel {
     /// Makes a model of its answers.
     pub fn new(plays: impl IntoIterator<Item = Play>) -> Self {
-        let shared = Shared {
+        let shared = ScriptedModelState {
             plays: Mutex::new(plays.into_iter().collect()),
             requests: Mutex::new(Vec::new()),
             asked: tokio::sync::watch::Sender::new(0),

@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::Gate;
+use super::StreamGate;
 
 /// One thing the server does while it sends a body.
 #[derive(Debug, Clone)]
-pub enum Chunk {
+pub enum BodyChunk {
     /// Sends the bytes as one HTTP chunk.
     Data(Bytes),
     /// Waits at the gate, or until the client leaves.
-    Gate(Gate),
+    Gate(StreamGate),
     /// Waits for a time.
     Delay(Duration),
     /// Ends the body here, in the given way; a body without it ends cleanly.
-    End(Ending),
+    End(BodyEnd),
 }
 
-impl Chunk {
+impl BodyChunk {
     /// A chunk of data.
     pub fn data(bytes: impl Into<Bytes>) -> Self {
         Self::Data(bytes.into())
@@ -28,7 +28,7 @@ impl Chunk {
 
 /// How the server stops sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum BodyEnd {
     /// The HTTP body is complete, whatever the events in it say; the connection stays.
     Clean,
     /// The connection is closed in the middle of the HTTP body.

@@ -8,50 +8,53 @@ use tokio::net::TcpStream;
 
 use super::check::{Rule, SentReply};
 use super::http::{
-    LAST_CHUNK, RawRequest, ReadError, RequestReader, chunked_head, push_chunk, whole,
+    LAST_CHUNK, RawRequest, RequestReadError, RequestReader, chunked_head, push_chunk, whole,
 };
-use super::state::State;
+use super::state::ModelServerState;
 use super::terms::{stream_headers, wire_options};
-use super::{AnswerState, Chunk, Delivery, Ending, Fault, Gate, RecordedRequest, Step, fault};
-use crate::wire::{Dialect, ErrorResponse, Reply, Stop, model_list};
+use super::{
+    AnswerState, BodyChunk, BodyEnd, Delivery, Fault, RecordedRequest, ScriptStep, StreamGate,
+    fault,
+};
+use crate::wire::{ErrorResponse, ScriptedReply, ScriptedStop, WireDialect, model_list};
 
 /// Serves requests until either side ends the connection.
-pub(super) async fn serve(stream: TcpStream, number: usize, state: Arc<State>) {
+pub(super) async fn serve(stream: TcpStream, number: usize, state: Arc<ModelServerState>) {
     // A socket that refuses the option still works, only later.
     drop(stream.set_nodelay(true));
     let reader = RequestReader::new(state.options.checks.max_body);
-    Connection { stream, reader, number, state }.run().await;
+    ClientConnection { stream, reader, number, state }.run().await;
 }
 
-struct Connection {
+struct ClientConnection {
     stream: TcpStream,
     reader: RequestReader,
     number: usize,
-    state: Arc<State>,
+    state: Arc<ModelServerState>,
 }
 
 /// What happens to the connection after an answer.
-enum After {
+enum KeepAlive {
     Keep,
     Close,
 }
 
 /// The client is gone.
-struct Left;
+struct ClientDisconnect;
 
-impl Connection {
+impl ClientConnection {
     async fn run(mut self) {
         loop {
             let request = match self.read().await {
                 Ok(request) => request,
-                Err(ReadError::Left) => return,
-                Err(ReadError::TooLarge { limit }) => {
+                Err(RequestReadError::Left) => return,
+                Err(RequestReadError::TooLarge { limit }) => {
                     let text = format!("the request body has more than {limit} bytes");
                     self.state.violated(None, Rule::BodySize, text.clone());
                     drop(self.write(&plain(413, &text)).await);
                     return;
                 }
-                Err(error @ ReadError::Malformed(_)) => {
+                Err(error @ RequestReadError::Malformed(_)) => {
                     self.state.violated(None, Rule::Http, error.to_string());
                     drop(self.write(&plain(400, &error.to_string())).await);
                     return;
@@ -59,109 +62,112 @@ impl Connection {
             };
             let wants_close = request.wants_close();
             match self.answer(request).await {
-                Ok(After::Keep) if !wants_close => {}
-                Ok(After::Keep | After::Close) | Err(Left) => return,
+                Ok(KeepAlive::Keep) if !wants_close => {}
+                Ok(KeepAlive::Keep | KeepAlive::Close) | Err(ClientDisconnect) => return,
             }
         }
     }
 
-    async fn read(&mut self) -> Result<RawRequest, ReadError> {
+    async fn read(&mut self) -> Result<RawRequest, RequestReadError> {
         let mut request = self.reader.read_head(&mut self.stream).await?;
         if request.header("expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue"))
         {
             let interim = b"HTTP/1.1 100 Continue\r\n\r\n";
-            self.stream.write_all(interim).await.map_err(|_| ReadError::Left)?;
+            self.stream.write_all(interim).await.map_err(|_| RequestReadError::Left)?;
         }
         self.reader.read_body(&mut self.stream, &mut request).await?;
         Ok(request)
     }
 
-    async fn answer(&mut self, raw: RawRequest) -> Result<After, Left> {
+    async fn answer(&mut self, raw: RawRequest) -> Result<KeepAlive, ClientDisconnect> {
         let path = raw.target.split('?').next().unwrap_or_default();
         if raw.method == "GET" && path.ends_with("/models") {
             return self.list_models(&raw).await;
         }
-        let Some(dialect) = Dialect::of_path(path).filter(|_| raw.method == "POST") else {
+        let Some(dialect) = WireDialect::of_path(path).filter(|_| raw.method == "POST") else {
             let text = format!("no such endpoint: {} {}", raw.method, raw.target);
             self.state.violated(None, Rule::Http, text.clone());
             self.write(&plain(404, &text)).await?;
-            return Ok(After::Keep);
+            return Ok(KeepAlive::Keep);
         };
         let request = self.state.record(dialect, raw, self.number);
         let outcome = self.answer_model(&request).await;
         let state = match outcome {
             Ok(_) => AnswerState::Sent,
-            Err(Left) => AnswerState::ClientLeft,
+            Err(ClientDisconnect) => AnswerState::ClientLeft,
         };
         self.state.ended(request.index, state);
         outcome
     }
 
-    async fn list_models(&mut self, raw: &RawRequest) -> Result<After, Left> {
+    async fn list_models(&mut self, raw: &RawRequest) -> Result<KeepAlive, ClientDisconnect> {
         self.state.lock().model_lists += 1;
         self.state.announce();
         let dialect = if raw.header("anthropic-version").is_some() {
-            Dialect::AnthropicMessages
+            WireDialect::AnthropicMessages
         } else if raw.target.contains("/v1beta/") {
-            Dialect::Gemini
+            WireDialect::Gemini
         } else {
-            Dialect::OpenAiChat
+            WireDialect::OpenAiChat
         };
         let body = model_list(dialect, &self.state.options.models).to_string();
         self.write(&whole(200, &json_headers(), body.as_bytes())).await?;
-        Ok(After::Keep)
+        Ok(KeepAlive::Keep)
     }
 
-    async fn answer_model(&mut self, request: &RecordedRequest) -> Result<After, Left> {
+    async fn answer_model(
+        &mut self,
+        request: &RecordedRequest,
+    ) -> Result<KeepAlive, ClientDisconnect> {
         if request.body.is_null() {
             self.send(request, &plain(400, "the body is not JSON")).await?;
-            return Ok(After::Keep);
+            return Ok(KeepAlive::Keep);
         }
         let step = match self.state.next_step(request) {
             Ok(step) => step,
             Err(none) => {
                 self.state.violated(Some(request.index), Rule::Script, none.to_string());
                 self.send(request, &plain(500, &none.to_string())).await?;
-                return Ok(After::Keep);
+                return Ok(KeepAlive::Keep);
             }
         };
         match step {
-            Step::Reply(reply) => self.reply(request, reply, &[]).await,
-            Step::Faulty { reply, faults } => self.reply(request, reply, &faults).await,
-            Step::Error(error) => {
+            ScriptStep::Reply(reply) => self.reply(request, reply, &[]).await,
+            ScriptStep::Faulty { reply, faults } => self.reply(request, reply, &faults).await,
+            ScriptStep::Error(error) => {
                 let ErrorResponse { status, headers, body } =
                     error.response(request.dialect, request.model(), request.index);
                 self.send(request, &whole(status, &headers, &body)).await?;
-                Ok(After::Keep)
+                Ok(KeepAlive::Keep)
             }
-            Step::Http { status, headers, body } => {
+            ScriptStep::Http { status, headers, body } => {
                 self.send(request, &whole_or_json(status, headers, &body)).await?;
-                Ok(After::Keep)
+                Ok(KeepAlive::Keep)
             }
-            Step::Raw(chunks) => self.stream(request, chunks).await,
-            Step::Silence { gate, ending } => {
+            ScriptStep::Raw(chunks) => self.stream(request, chunks).await,
+            ScriptStep::Silence { gate, ending } => {
                 if let Some(gate) = gate {
                     self.wait_at(&gate).await?;
                 }
-                Ok(self.finish(ending, After::Close))
+                Ok(self.finish(ending, KeepAlive::Close))
             }
             // The state has resolved responders.
-            Step::Respond(_) => Ok(After::Close),
+            ScriptStep::Respond(_) => Ok(KeepAlive::Close),
         }
     }
 
     async fn reply(
         &mut self,
         request: &RecordedRequest,
-        reply: Reply,
+        reply: ScriptedReply,
         faults: &[Fault],
-    ) -> Result<After, Left> {
+    ) -> Result<KeepAlive, ClientDisconnect> {
         let usage = self.state.report_usage(request, reply.usage);
         let reply = reply.with_usage(usage);
         let options = wire_options(request, &self.state.options);
         let chunks = fault::chunks(&reply, faults, request.dialect, &options);
         // Remembered before the first byte: the client may answer before this task runs again.
-        if reply.stop != Stop::Failed && !faults.iter().any(Fault::truncates) {
+        if reply.stop != ScriptedStop::Failed && !faults.iter().any(Fault::truncates) {
             self.state.sent(SentReply::new(request.dialect, &options, &reply));
         }
         self.stream(request, chunks).await
@@ -170,64 +176,72 @@ impl Connection {
     async fn stream(
         &mut self,
         request: &RecordedRequest,
-        chunks: Vec<Chunk>,
-    ) -> Result<After, Left> {
+        chunks: Vec<BodyChunk>,
+    ) -> Result<KeepAlive, ClientDisconnect> {
         let mut out = chunked_head(&stream_headers(request.dialect, request.index));
         for chunk in chunks {
             match chunk {
-                Chunk::Data(data) if data.is_empty() => {}
-                Chunk::Data(data) => {
+                BodyChunk::Data(data) if data.is_empty() => {}
+                BodyChunk::Data(data) => {
                     push_chunk(&mut out, &data);
                     if self.state.options.delivery == Delivery::Each {
                         self.flush(request, &mut out).await?;
                     }
                 }
-                Chunk::Gate(gate) => {
+                BodyChunk::Gate(gate) => {
                     self.flush(request, &mut out).await?;
                     self.wait_at(&gate).await?;
                 }
-                Chunk::Delay(time) => {
+                BodyChunk::Delay(time) => {
                     self.flush(request, &mut out).await?;
                     self.wait_for(tokio::time::sleep(time)).await?;
                 }
-                Chunk::End(Ending::Clean) => break,
-                Chunk::End(ending @ (Ending::Close | Ending::Reset)) => {
+                BodyChunk::End(BodyEnd::Clean) => break,
+                BodyChunk::End(ending @ (BodyEnd::Close | BodyEnd::Reset)) => {
                     self.flush(request, &mut out).await?;
-                    return Ok(self.finish(ending, After::Close));
+                    return Ok(self.finish(ending, KeepAlive::Close));
                 }
             }
         }
         out.extend_from_slice(LAST_CHUNK);
         self.flush(request, &mut out).await?;
-        Ok(After::Keep)
+        Ok(KeepAlive::Keep)
     }
 
-    async fn wait_at(&mut self, gate: &Gate) -> Result<(), Left> {
+    async fn wait_at(&mut self, gate: &StreamGate) -> Result<(), ClientDisconnect> {
         self.wait_for(gate.pass()).await
     }
 
-    async fn wait_for(&mut self, until: impl Future<Output = ()>) -> Result<(), Left> {
+    async fn wait_for(&mut self, until: impl Future<Output = ()>) -> Result<(), ClientDisconnect> {
         tokio::select! {
             () = until => Ok(()),
-            () = self.reader.client_left(&mut self.stream) => Err(Left),
+            () = self.reader.client_left(&mut self.stream) => Err(ClientDisconnect),
         }
     }
 
-    fn finish(&self, ending: Ending, after: After) -> After {
-        if ending == Ending::Reset {
+    fn finish(&self, ending: BodyEnd, after: KeepAlive) -> KeepAlive {
+        if ending == BodyEnd::Reset {
             // Where the option is refused the client sees a close instead.
             drop(self.stream.set_zero_linger());
         }
         after
     }
 
-    async fn send(&mut self, request: &RecordedRequest, bytes: &[u8]) -> Result<(), Left> {
+    async fn send(
+        &mut self,
+        request: &RecordedRequest,
+        bytes: &[u8],
+    ) -> Result<(), ClientDisconnect> {
         self.write(bytes).await?;
         self.state.began(request.index);
         Ok(())
     }
 
-    async fn flush(&mut self, request: &RecordedRequest, out: &mut Vec<u8>) -> Result<(), Left> {
+    async fn flush(
+        &mut self,
+        request: &RecordedRequest,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ClientDisconnect> {
         if !out.is_empty() {
             self.send(request, out).await?;
             out.clear();
@@ -235,8 +249,8 @@ impl Connection {
         Ok(())
     }
 
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), Left> {
-        self.stream.write_all(bytes).await.map_err(|_| Left)
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), ClientDisconnect> {
+        self.stream.write_all(bytes).await.map_err(|_| ClientDisconnect)
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Chunk, Ending, Gate};
+use super::{BodyChunk, BodyEnd, StreamGate};
 use crate::wire::{
-    Dialect, Reply, VendorError, WireOptions, comment_frame, error_event_frame, error_frame,
-    frames, terminal_frames, unknown_frame,
+    ScriptedReply, VendorError, WireDialect, WireOptions, comment_frame, error_event_frame,
+    error_frame, frames, terminal_frames, unknown_frame,
 };
 
 /// Something that goes wrong, or just differently, while a reply is streamed.
@@ -36,23 +36,23 @@ pub enum Fault {
         /// Events of the reply that are still sent.
         events: usize,
         /// How it ends.
-        ending: Ending,
+        ending: BodyEnd,
     },
     /// The body ends before the events that say the reply is complete.
-    WithoutTerminal(Ending),
+    WithoutTerminal(BodyEnd),
     /// After so many events the stream waits at the gate or until the client leaves.
     StallAfter {
         /// Events sent before the stall.
         events: usize,
         /// Opened by the test to go on.
-        gate: Gate,
+        gate: StreamGate,
     },
     /// An event that no client knows follows each event but the last.
     UnknownEvents,
     /// A comment follows each event but the last.
     Comments,
     /// All lines end in this way.
-    LineEnds(LineEnd),
+    LineEnds(SseLineEnd),
     /// Other bytes stand in place of these, wherever an event has them.
     Replaced {
         /// What would be sent.
@@ -73,17 +73,17 @@ pub enum Fault {
         /// Bytes still sent.
         bytes: usize,
         /// How it ends.
-        ending: Ending,
+        ending: BodyEnd,
     },
     /// Each piece waits at the gate.
-    Gated(Gate),
+    Gated(StreamGate),
     /// Each piece waits for this time.
     Delayed(Duration),
 }
 
 /// A way to end a line of an event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LineEnd {
+pub enum SseLineEnd {
     /// `\n`.
     Lf,
     /// `\r\n`.
@@ -100,30 +100,30 @@ impl Fault {
 
     /// Whether the client cannot get the whole reply.
     pub(super) fn truncates(&self) -> bool {
-        matches!(self.stage(), Stage::EventCuts | Stage::ByteCuts)
+        matches!(self.stage(), FaultStage::EventCuts | FaultStage::ByteCuts)
     }
 
-    fn stage(&self) -> Stage {
+    fn stage(&self) -> FaultStage {
         match self {
             Self::ErrorAfter { .. }
             | Self::ErrorEventAfter { .. }
             | Self::EndAfter { .. }
-            | Self::WithoutTerminal(_) => Stage::EventCuts,
-            Self::StallAfter { .. } => Stage::Stalls,
-            Self::UnknownEvents | Self::Comments => Stage::Insertions,
-            Self::LineEnds(_) | Self::Replaced { .. } => Stage::Lines,
-            Self::ByteOrderMark => Stage::Mark,
-            Self::SplitEach(_) => Stage::EventSplits,
-            Self::SplitAt(_) | Self::SplitEvery(_) => Stage::Splits,
-            Self::CutAt { .. } => Stage::ByteCuts,
-            Self::Gated(_) | Self::Delayed(_) => Stage::Pacing,
+            | Self::WithoutTerminal(_) => FaultStage::EventCuts,
+            Self::StallAfter { .. } => FaultStage::Stalls,
+            Self::UnknownEvents | Self::Comments => FaultStage::Insertions,
+            Self::LineEnds(_) | Self::Replaced { .. } => FaultStage::Lines,
+            Self::ByteOrderMark => FaultStage::Mark,
+            Self::SplitEach(_) => FaultStage::EventSplits,
+            Self::SplitAt(_) | Self::SplitEvery(_) => FaultStage::Splits,
+            Self::CutAt { .. } => FaultStage::ByteCuts,
+            Self::Gated(_) | Self::Delayed(_) => FaultStage::Pacing,
         }
     }
 }
 
 /// When a fault takes effect, whatever its place in the list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum FaultStage {
     EventCuts,
     Stalls,
     Insertions,
@@ -137,14 +137,14 @@ enum Stage {
 
 /// Renders a reply with its faults.
 pub(super) fn chunks(
-    reply: &Reply,
+    reply: &ScriptedReply,
     faults: &[Fault],
-    dialect: Dialect,
+    dialect: WireDialect,
     options: &WireOptions,
-) -> Vec<Chunk> {
-    let mut body = Body {
-        chunks: frames(reply, dialect, options).into_iter().map(Chunk::Data).collect(),
-        ending: Ending::Clean,
+) -> Vec<BodyChunk> {
+    let mut body = FaultyBody {
+        chunks: frames(reply, dialect, options).into_iter().map(BodyChunk::Data).collect(),
+        ending: BodyEnd::Clean,
         terminal: terminal_frames(reply, dialect, options),
         dialect,
         options,
@@ -154,32 +154,32 @@ pub(super) fn chunks(
     for fault in in_order {
         body.apply(fault);
     }
-    body.chunks.push(Chunk::End(body.ending));
+    body.chunks.push(BodyChunk::End(body.ending));
     body.chunks
 }
 
-struct Body<'a> {
-    chunks: Vec<Chunk>,
-    ending: Ending,
+struct FaultyBody<'a> {
+    chunks: Vec<BodyChunk>,
+    ending: BodyEnd,
     terminal: usize,
-    dialect: Dialect,
+    dialect: WireDialect,
     options: &'a WireOptions,
 }
 
-impl Body<'_> {
+impl FaultyBody<'_> {
     fn apply(&mut self, fault: &Fault) {
         match fault {
             Fault::ErrorAfter { events, error } => {
                 self.chunks.truncate(*events);
                 let sequence = self.chunks.len();
                 let frame = error_frame(error, self.dialect, self.options, sequence);
-                self.chunks.push(Chunk::Data(frame));
+                self.chunks.push(BodyChunk::Data(frame));
             }
             Fault::ErrorEventAfter { events, error } => {
                 self.chunks.truncate(*events);
                 let sequence = self.chunks.len();
                 let frame = error_event_frame(error, self.dialect, self.options, sequence);
-                self.chunks.push(Chunk::Data(frame));
+                self.chunks.push(BodyChunk::Data(frame));
             }
             Fault::EndAfter { events, ending } => self.end_after(*events, *ending),
             Fault::WithoutTerminal(ending) => {
@@ -187,19 +187,19 @@ impl Body<'_> {
             }
             Fault::StallAfter { events, gate } => {
                 let position = self.position_after(*events);
-                self.chunks.insert(position, Chunk::Gate(gate.clone()));
+                self.chunks.insert(position, BodyChunk::Gate(gate.clone()));
             }
             Fault::UnknownEvents => self.follow_each(&unknown_frame(self.dialect)),
             Fault::Comments => self.follow_each(&comment_frame()),
             Fault::LineEnds(end) => {
-                self.map_data(|data, _| vec![Chunk::Data(with_line_ends(data, *end))]);
+                self.map_data(|data, _| vec![BodyChunk::Data(with_line_ends(data, *end))]);
             }
             Fault::Replaced { old, new } => {
-                self.map_data(|data, _| vec![Chunk::Data(with_replaced(data, old, new))]);
+                self.map_data(|data, _| vec![BodyChunk::Data(with_replaced(data, old, new))]);
             }
             Fault::ByteOrderMark => {
                 let mark = Bytes::from_static("\u{feff}".as_bytes());
-                self.chunks.insert(0, Chunk::Data(mark));
+                self.chunks.insert(0, BodyChunk::Data(mark));
             }
             Fault::SplitEach(positions) => self.map_data(|data, _| split(data, positions.clone())),
             Fault::SplitAt(positions) => self.map_data(|data, start| {
@@ -210,51 +210,54 @@ impl Body<'_> {
                 split(data, (1..data.len()).filter(is_cut).collect())
             }),
             Fault::CutAt { bytes, ending } => self.cut_at(*bytes, *ending),
-            Fault::Gated(gate) => self.precede_each(&Chunk::Gate(gate.clone())),
-            Fault::Delayed(time) => self.precede_each(&Chunk::Delay(*time)),
+            Fault::Gated(gate) => self.precede_each(&BodyChunk::Gate(gate.clone())),
+            Fault::Delayed(time) => self.precede_each(&BodyChunk::Delay(*time)),
         }
     }
 
-    fn end_after(&mut self, events: usize, ending: Ending) {
+    fn end_after(&mut self, events: usize, ending: BodyEnd) {
         self.chunks.truncate(events);
         self.ending = ending;
     }
 
-    fn cut_at(&mut self, bytes: usize, ending: Ending) {
+    fn cut_at(&mut self, bytes: usize, ending: BodyEnd) {
         self.map_data(|data, start| {
             let length = data.len().min(bytes.saturating_sub(start));
-            vec![Chunk::Data(data.slice(..length))]
+            vec![BodyChunk::Data(data.slice(..length))]
         });
         // What waits behind the cut is cut as well.
-        let is_sent = |chunk: &Chunk| matches!(chunk, Chunk::Data(data) if !data.is_empty());
+        let is_sent =
+            |chunk: &BodyChunk| matches!(chunk, BodyChunk::Data(data) if !data.is_empty());
         let kept = self.chunks.iter().rposition(is_sent).map_or(0, |last| last + 1);
         self.end_after(kept, ending);
     }
 
     fn follow_each(&mut self, frame: &Bytes) {
-        let is_data = |chunk: &Chunk| matches!(chunk, Chunk::Data(_));
+        let is_data = |chunk: &BodyChunk| matches!(chunk, BodyChunk::Data(_));
         let Some(last) = self.chunks.iter().rposition(is_data) else { return };
         let behind = self.chunks.split_off(last);
-        self.map_data(|data, _| vec![Chunk::Data(data.clone()), Chunk::Data(frame.clone())]);
+        self.map_data(|data, _| {
+            vec![BodyChunk::Data(data.clone()), BodyChunk::Data(frame.clone())]
+        });
         self.chunks.extend(behind);
     }
 
-    fn precede_each(&mut self, chunk: &Chunk) {
-        self.map_data(|data, _| vec![chunk.clone(), Chunk::Data(data.clone())]);
+    fn precede_each(&mut self, chunk: &BodyChunk) {
+        self.map_data(|data, _| vec![chunk.clone(), BodyChunk::Data(data.clone())]);
     }
 
     /// Replaces each chunk of data; `replace` is also told at which byte of the body the chunk begins.
-    fn map_data(&mut self, replace: impl Fn(&Bytes, usize) -> Vec<Chunk>) {
+    fn map_data(&mut self, replace: impl Fn(&Bytes, usize) -> Vec<BodyChunk>) {
         let mut start = 0;
         self.chunks = std::mem::take(&mut self.chunks)
             .into_iter()
             .flat_map(|chunk| match chunk {
-                Chunk::Data(data) => {
+                BodyChunk::Data(data) => {
                     let replaced = replace(&data, start);
                     start += data.len();
                     replaced
                 }
-                Chunk::Gate(_) | Chunk::Delay(_) | Chunk::End(_) => vec![chunk],
+                BodyChunk::Gate(_) | BodyChunk::Delay(_) | BodyChunk::End(_) => vec![chunk],
             })
             .collect();
     }
@@ -263,17 +266,17 @@ impl Body<'_> {
         self.chunks
             .iter()
             .enumerate()
-            .filter(|(_, chunk)| matches!(chunk, Chunk::Data(_)))
+            .filter(|(_, chunk)| matches!(chunk, BodyChunk::Data(_)))
             .nth(events)
             .map_or(self.chunks.len(), |(position, _)| position)
     }
 }
 
-fn with_line_ends(data: &[u8], end: LineEnd) -> Bytes {
+fn with_line_ends(data: &[u8], end: SseLineEnd) -> Bytes {
     let end: &[u8] = match end {
-        LineEnd::Lf => b"\n",
-        LineEnd::CrLf => b"\r\n",
-        LineEnd::Cr => b"\r",
+        SseLineEnd::Lf => b"\n",
+        SseLineEnd::CrLf => b"\r\n",
+        SseLineEnd::Cr => b"\r",
     };
     let mut shaped = Vec::with_capacity(data.len() + 8);
     for byte in data {
@@ -302,7 +305,7 @@ fn with_replaced(data: &[u8], old: &[u8], new: &[u8]) -> Bytes {
 }
 
 /// Cuts data at the positions that lie inside it.
-fn split(data: &Bytes, mut cuts: Vec<usize>) -> Vec<Chunk> {
+fn split(data: &Bytes, mut cuts: Vec<usize>) -> Vec<BodyChunk> {
     cuts.retain(|at| (1..data.len()).contains(at));
     cuts.sort_unstable();
     cuts.dedup();
@@ -310,7 +313,7 @@ fn split(data: &Bytes, mut cuts: Vec<usize>) -> Vec<Chunk> {
     let mut from = 0;
     cuts.into_iter()
         .map(|to| {
-            let piece = Chunk::Data(data.slice(from..to));
+            let piece = BodyChunk::Data(data.slice(from..to));
             from = to;
             piece
         })

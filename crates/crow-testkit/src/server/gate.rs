@@ -6,24 +6,24 @@ use tokio::sync::{Semaphore, watch};
 
 /// Holds a stream until the test lets it pass; clones are the same gate.
 #[derive(Debug, Clone)]
-pub struct Gate(Arc<Inner>);
+pub struct StreamGate(Arc<GateInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct GateInner {
     passes: Semaphore,
     arrivals: watch::Sender<usize>,
 }
 
-impl Default for Gate {
+impl Default for StreamGate {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Gate {
+impl StreamGate {
     /// A closed gate.
     pub fn new() -> Self {
-        Self(Arc::new(Inner { passes: Semaphore::new(0), arrivals: watch::Sender::new(0) }))
+        Self(Arc::new(GateInner { passes: Semaphore::new(0), arrivals: watch::Sender::new(0) }))
     }
 
     /// Lets the next `count` arrivals pass.

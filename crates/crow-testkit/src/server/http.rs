@@ -19,7 +19,7 @@ pub(super) struct RawRequest {
 
 /// Why no request could be read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ReadError {
+pub(super) enum RequestReadError {
     /// The client closed the connection.
     #[error("the client left")]
     Left,
@@ -57,28 +57,29 @@ impl RequestReader {
     pub(super) async fn read_head(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
-    ) -> Result<RawRequest, ReadError> {
+    ) -> Result<RawRequest, RequestReadError> {
         if self.buffer.is_empty() {
             self.fill(stream).await?;
         }
         let first_byte_at = Instant::now();
         let head = self.take_until(stream, b"\r\n\r\n").await?;
-        let head = str::from_utf8(&head).map_err(|_| ReadError::Malformed("head is not utf-8"))?;
+        let head =
+            str::from_utf8(&head).map_err(|_| RequestReadError::Malformed("head is not utf-8"))?;
         let mut lines = head.split("\r\n");
         let mut words = lines.next().unwrap_or_default().split(' ');
         let (Some(method), Some(target), Some("HTTP/1.1" | "HTTP/1.0")) =
             (words.next(), words.next(), words.next())
         else {
-            return Err(ReadError::Malformed("request line"));
+            return Err(RequestReadError::Malformed("request line"));
         };
         let headers = lines
             .filter(|line| !line.is_empty())
             .map(|line| {
                 let (name, value) =
-                    line.split_once(':').ok_or(ReadError::Malformed("header line"))?;
+                    line.split_once(':').ok_or(RequestReadError::Malformed("header line"))?;
                 Ok((name.to_ascii_lowercase(), value.trim().to_owned()))
             })
-            .collect::<Result<Vec<_>, ReadError>>()?;
+            .collect::<Result<Vec<_>, RequestReadError>>()?;
         let (method, target) = (method.to_owned(), target.to_owned());
         Ok(RawRequest { method, target, headers, body: Bytes::new(), first_byte_at })
     }
@@ -88,17 +89,18 @@ impl RequestReader {
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         request: &mut RawRequest,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), RequestReadError> {
         let is_chunked = request
             .header("transfer-encoding")
             .is_some_and(|value| value.eq_ignore_ascii_case("chunked"));
         if is_chunked {
             request.body = self.read_chunked(stream).await?;
         } else if let Some(length) = request.header("content-length") {
-            let length = length.parse().map_err(|_| ReadError::Malformed("content-length"))?;
+            let length =
+                length.parse().map_err(|_| RequestReadError::Malformed("content-length"))?;
             if length > self.limit {
                 self.skip(stream, length).await?;
-                return Err(ReadError::TooLarge { limit: self.limit });
+                return Err(RequestReadError::TooLarge { limit: self.limit });
             }
             request.body = self.take(stream, length).await?;
         }
@@ -113,7 +115,7 @@ impl RequestReader {
     async fn read_chunked(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
-    ) -> Result<Bytes, ReadError> {
+    ) -> Result<Bytes, RequestReadError> {
         let mut body = BytesMut::new();
         let mut total = 0_usize;
         loop {
@@ -122,7 +124,7 @@ impl RequestReader {
                 .ok()
                 .and_then(|line| line.trim().split(';').next())
                 .and_then(|size| usize::from_str_radix(size, 16).ok())
-                .ok_or(ReadError::Malformed("chunk size"))?;
+                .ok_or(RequestReadError::Malformed("chunk size"))?;
             if size == 0 {
                 while self.take_until(stream, b"\r\n").await?.len() > 2 {}
                 break;
@@ -136,7 +138,7 @@ impl RequestReader {
             }
         }
         if total > self.limit {
-            return Err(ReadError::TooLarge { limit: self.limit });
+            return Err(RequestReadError::TooLarge { limit: self.limit });
         }
         Ok(body.freeze())
     }
@@ -145,7 +147,7 @@ impl RequestReader {
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         end: &[u8],
-    ) -> Result<Bytes, ReadError> {
+    ) -> Result<Bytes, RequestReadError> {
         let mut searched = 0;
         loop {
             let unsearched = self.buffer.get(searched..).unwrap_or_default();
@@ -154,7 +156,7 @@ impl RequestReader {
             }
             searched = self.buffer.len().saturating_sub(end.len() - 1);
             if self.buffer.len() > MAX_HEAD {
-                return Err(ReadError::Malformed("head or chunk line too long"));
+                return Err(RequestReadError::Malformed("head or chunk line too long"));
             }
             self.fill(stream).await?;
         }
@@ -164,7 +166,7 @@ impl RequestReader {
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         length: usize,
-    ) -> Result<Bytes, ReadError> {
+    ) -> Result<Bytes, RequestReadError> {
         self.buffer.reserve(length.saturating_sub(self.buffer.len()));
         while self.buffer.len() < length {
             self.fill(stream).await?;
@@ -176,7 +178,7 @@ impl RequestReader {
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         length: usize,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), RequestReadError> {
         let mut left = length;
         loop {
             let here = self.buffer.len().min(left);
@@ -189,9 +191,12 @@ impl RequestReader {
         }
     }
 
-    async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> Result<(), ReadError> {
+    async fn fill(
+        &mut self,
+        stream: &mut (impl AsyncRead + Unpin),
+    ) -> Result<(), RequestReadError> {
         match stream.read_buf(&mut self.buffer).await {
-            Ok(0) | Err(_) => Err(ReadError::Left),
+            Ok(0) | Err(_) => Err(RequestReadError::Left),
             Ok(_) => Ok(()),
         }
     }

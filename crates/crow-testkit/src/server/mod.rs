@@ -18,10 +18,10 @@ mod script;
 mod state;
 mod terms;
 
-pub use chunk::{Chunk, Ending};
-pub use fault::{Fault, LineEnd};
-pub use gate::Gate;
+pub use chunk::{BodyChunk, BodyEnd};
+pub use fault::{Fault, SseLineEnd};
+pub use gate::StreamGate;
 pub use model_server::{ModelServer, refused_base_url};
 pub use options::{Delivery, ServerOptions, UsageSource};
-pub use request::{Answer, AnswerState, RecordedRequest};
-pub use script::{Responder, Script, Step};
+pub use request::{AnswerState, RecordedAnswer, RecordedRequest};
+pub use script::{Responder, Script, ScriptStep};

@@ -9,9 +9,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::check::{Violation, Violations};
-use super::state::State;
-use super::{Answer, AnswerState, RecordedRequest, Script, ServerOptions, Step, connection};
-use crate::wire::Dialect;
+use super::state::ModelServerState;
+use super::{
+    AnswerState, RecordedAnswer, RecordedRequest, Script, ScriptStep, ServerOptions, connection,
+};
+use crate::wire::WireDialect;
 
 /// A model server on loopback.
 ///
@@ -20,7 +22,7 @@ use crate::wire::Dialect;
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
-    state: Arc<State>,
+    state: Arc<ModelServerState>,
     tasks: TaskTracker,
     stop: CancellationToken,
     is_judged: AtomicBool,
@@ -39,7 +41,7 @@ impl ModelServer {
     pub async fn start_with(script: impl Into<Script>, options: ServerOptions) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
-        let state = Arc::new(State::new(script.into(), options));
+        let state = Arc::new(ModelServerState::new(script.into(), options));
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let accepting = accept(listener, Arc::clone(&state), tasks.clone(), stop.clone());
         tasks.spawn(accepting);
@@ -53,12 +55,12 @@ impl ModelServer {
     }
 
     /// The base URL that a client of the dialect is configured with.
-    pub fn base_url(&self, dialect: Dialect) -> String {
+    pub fn base_url(&self, dialect: WireDialect) -> String {
         format!("http://{}{}", self.address, dialect.base_path())
     }
 
     /// Appends a step to the running script.
-    pub fn push(&self, step: impl Into<Step>) {
+    pub fn push(&self, step: impl Into<ScriptStep>) {
         let mut inner = self.state.lock();
         inner.script = std::mem::take(&mut inner.script).then(step);
     }
@@ -69,7 +71,7 @@ impl ModelServer {
     }
 
     /// How far the answer to a request has come; none if there is no such request.
-    pub fn answer(&self, index: usize) -> Option<Answer> {
+    pub fn answer(&self, index: usize) -> Option<RecordedAnswer> {
         self.state.lock().answers.get(index).copied()
     }
 
@@ -94,8 +96,8 @@ impl ModelServer {
     }
 
     /// Waits for the answer to request `index` to have ended.
-    pub async fn wait_for_answer(&self, index: usize) -> Answer {
-        let is_ended = |answer: &Answer| answer.state != AnswerState::Open;
+    pub async fn wait_for_answer(&self, index: usize) -> RecordedAnswer {
+        let is_ended = |answer: &RecordedAnswer| answer.state != AnswerState::Open;
         self.state.wait_until(|inner| inner.answers.get(index).copied().filter(is_ended)).await
     }
 
@@ -149,7 +151,7 @@ impl Drop for ModelServer {
 ///
 /// # Panics
 /// If loopback has no free port.
-pub async fn refused_base_url(dialect: Dialect) -> String {
+pub async fn refused_base_url(dialect: WireDialect) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     format!("http://{address}{}", dialect.base_path())
@@ -157,7 +159,7 @@ pub async fn refused_base_url(dialect: Dialect) -> String {
 
 async fn accept(
     listener: TcpListener,
-    state: Arc<State>,
+    state: Arc<ModelServerState>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {

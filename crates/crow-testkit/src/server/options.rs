@@ -1,13 +1,13 @@
 //! How a server is set up.
 
-use super::check::Checks;
+use super::check::ServerChecks;
 use crate::wire::{ChatFlavour, Pieces};
 
 /// The settings of a server; the default checks everything.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// What requests are checked for.
-    pub checks: Checks,
+    pub checks: ServerChecks,
     /// The ids that `GET /v1/models` lists.
     pub models: Vec<String>,
     /// How texts are cut into deltas.
@@ -23,7 +23,7 @@ pub struct ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
-            checks: Checks::default(),
+            checks: ServerChecks::default(),
             models: vec!["test-model".to_owned()],
             pieces: Pieces::default(),
             chat: ChatFlavour::default(),

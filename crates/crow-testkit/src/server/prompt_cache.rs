@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::RecordedRequest;
 use super::check::{prefix_sequence, without_mark};
-use crate::wire::{Dialect, ReplyUsage};
+use crate::wire::{ReplyUsage, WireDialect};
 
 /// Four bytes are a token here; a real tokenizer would not change the shares.
 const TOKEN: usize = 4;
@@ -19,12 +19,12 @@ const CAPACITY: usize = 64;
 
 /// The prompts a vendor has seen lately.
 #[derive(Debug, Default)]
-pub(super) struct PromptCache(VecDeque<Prompt>);
+pub(super) struct PromptCache(VecDeque<CachedPrompt>);
 
 /// A prompt as one text, with the ends of the prefixes that were written to the cache.
 #[derive(Debug)]
-struct Prompt {
-    dialect: Dialect,
+struct CachedPrompt {
+    dialect: WireDialect,
     model: String,
     text: String,
     written: Vec<usize>,
@@ -33,15 +33,15 @@ struct Prompt {
 impl PromptCache {
     /// The usage of a request, with the prompt's share of the cache measured and the rest of `reply` kept.
     pub(super) fn measure(&mut self, request: &RecordedRequest, reply: ReplyUsage) -> ReplyUsage {
-        let prompt = Prompt::of(request);
+        let prompt = CachedPrompt::of(request);
         let seen = self
             .0
             .iter()
             .filter(|before| before.dialect == prompt.dialect && before.model == prompt.model);
         let read = seen.map(|before| prompt.read_from(before)).max().unwrap_or(0);
         let end = match prompt.dialect {
-            Dialect::AnthropicMessages => prompt.written.last().copied().unwrap_or(0).max(read),
-            Dialect::OpenAiResponses | Dialect::OpenAiChat | Dialect::Gemini => read,
+            WireDialect::AnthropicMessages => prompt.written.last().copied().unwrap_or(0).max(read),
+            WireDialect::OpenAiResponses | WireDialect::OpenAiChat | WireDialect::Gemini => read,
         };
         let usage = ReplyUsage {
             input: tokens(prompt.text.len() - end),
@@ -57,11 +57,11 @@ impl PromptCache {
     }
 }
 
-impl Prompt {
+impl CachedPrompt {
     fn of(request: &RecordedRequest) -> Self {
         let (text, written) = match request.dialect {
-            Dialect::AnthropicMessages => marked_text(&request.body),
-            Dialect::OpenAiResponses | Dialect::OpenAiChat | Dialect::Gemini => {
+            WireDialect::AnthropicMessages => marked_text(&request.body),
+            WireDialect::OpenAiResponses | WireDialect::OpenAiChat | WireDialect::Gemini => {
                 (prefix_sequence(request.dialect, &request.body).concat(), Vec::new())
             }
         };
@@ -73,15 +73,15 @@ impl Prompt {
         let same = common_prefix(self.text.as_bytes(), before.text.as_bytes());
         match self.dialect {
             // Only what was marked is written, and only up to a mark of its own does a request read.
-            Dialect::AnthropicMessages => {
+            WireDialect::AnthropicMessages => {
                 let reach = same.min(self.written.last().copied().unwrap_or(0));
                 before.written.iter().copied().filter(|end| *end <= reach).max().unwrap_or(0)
             }
-            Dialect::OpenAiResponses | Dialect::OpenAiChat if same >= SHORTEST => {
+            WireDialect::OpenAiResponses | WireDialect::OpenAiChat if same >= SHORTEST => {
                 same / STEP * STEP
             }
-            Dialect::Gemini if same >= SHORTEST => same,
-            Dialect::OpenAiResponses | Dialect::OpenAiChat | Dialect::Gemini => 0,
+            WireDialect::Gemini if same >= SHORTEST => same,
+            WireDialect::OpenAiResponses | WireDialect::OpenAiChat | WireDialect::Gemini => 0,
         }
     }
 }

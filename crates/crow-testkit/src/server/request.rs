@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::wire::{Dialect, ReplyUsage};
+use crate::wire::{ReplyUsage, WireDialect};
 
 /// A model request as it came.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub struct RecordedRequest {
     /// Its place in the order of arrival, from 0.
     pub index: usize,
     /// The dialect of its path.
-    pub dialect: Dialect,
+    pub dialect: WireDialect,
     /// The path without the query.
     pub path: String,
     /// The query without its question mark, possibly empty.
@@ -41,10 +41,12 @@ impl RecordedRequest {
     /// The model asked for, from body or path; empty if there is none.
     pub fn model(&self) -> &str {
         match self.dialect {
-            Dialect::AnthropicMessages | Dialect::OpenAiResponses | Dialect::OpenAiChat => {
+            WireDialect::AnthropicMessages
+            | WireDialect::OpenAiResponses
+            | WireDialect::OpenAiChat => {
                 self.body.get("model").and_then(Value::as_str).unwrap_or_default()
             }
-            Dialect::Gemini => self
+            WireDialect::Gemini => self
                 .path
                 .rsplit_once('/')
                 .and_then(|(_, tail)| tail.split_once(':'))
@@ -60,7 +62,7 @@ impl RecordedRequest {
 
 /// How far the answer to a request has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Answer {
+pub struct RecordedAnswer {
     /// The state.
     pub state: AnswerState,
     /// The usage reported in the reply; none if the answer is no reply.

@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Chunk, Ending, Fault, Gate, RecordedRequest};
-use crate::wire::{Reply, VendorError};
+use super::{BodyChunk, BodyEnd, Fault, RecordedRequest, StreamGate};
+use crate::wire::{ScriptedReply, VendorError};
 
 /// Decides an answer from the request; if it panics, the answer is a 500 and the panic becomes a violation.
-pub type Responder = Arc<dyn Fn(&RecordedRequest) -> Step + Send + Sync>;
+pub type Responder = Arc<dyn Fn(&RecordedRequest) -> ScriptStep + Send + Sync>;
 
 /// One answer.
 #[derive(Clone)]
-pub enum Step {
+pub enum ScriptStep {
     /// A reply in the dialect of the request.
-    Reply(Reply),
+    Reply(ScriptedReply),
     /// A reply with faults laid over it.
     Faulty {
         /// The reply.
-        reply: Reply,
+        reply: ScriptedReply,
         /// What goes wrong.
         faults: Vec<Fault>,
     },
@@ -36,19 +36,19 @@ pub enum Step {
         body: Bytes,
     },
     /// An event stream of the given bytes.
-    Raw(Vec<Chunk>),
+    Raw(Vec<BodyChunk>),
     /// No byte of an answer: the server waits at the gate, if there is one, and then ends the connection.
     Silence {
         /// Where it waits before.
-        gate: Option<Gate>,
+        gate: Option<StreamGate>,
         /// How it ends; `Clean` closes as well, since there is no body to complete.
-        ending: Ending,
+        ending: BodyEnd,
     },
     /// Whatever the responder decides.
     Respond(Responder),
 }
 
-impl Step {
+impl ScriptStep {
     /// A step decided from the request.
     pub fn respond(responder: impl Fn(&RecordedRequest) -> Self + Send + Sync + 'static) -> Self {
         Self::Respond(Arc::new(responder))
@@ -72,20 +72,20 @@ impl Step {
     }
 }
 
-impl From<Reply> for Step {
-    fn from(reply: Reply) -> Self {
+impl From<ScriptedReply> for ScriptStep {
+    fn from(reply: ScriptedReply) -> Self {
         Self::Reply(reply)
     }
 }
 
-impl Reply {
+impl ScriptedReply {
     /// The step that streams this reply with a fault.
-    pub fn with(self, fault: Fault) -> Step {
-        Step::Reply(self).with(fault)
+    pub fn with(self, fault: Fault) -> ScriptStep {
+        ScriptStep::Reply(self).with(fault)
     }
 }
 
-impl fmt::Debug for Step {
+impl fmt::Debug for ScriptStep {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reply(reply) => formatter.debug_tuple("Reply").field(reply).finish(),
@@ -104,8 +104,8 @@ impl fmt::Debug for Step {
 /// The steps in order, and a responder for what comes after them.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
-    steps: VecDeque<Step>,
-    rest: Option<Step>,
+    steps: VecDeque<ScriptStep>,
+    rest: Option<ScriptStep>,
 }
 
 impl Script {
@@ -115,18 +115,20 @@ impl Script {
     }
 
     /// Every request is answered by the responder.
-    pub fn responder(responder: impl Fn(&RecordedRequest) -> Step + Send + Sync + 'static) -> Self {
+    pub fn responder(
+        responder: impl Fn(&RecordedRequest) -> ScriptStep + Send + Sync + 'static,
+    ) -> Self {
         Self::new().then_respond(responder)
     }
 
     /// Every request is answered by the same step.
-    pub fn repeating(step: impl Into<Step>) -> Self {
+    pub fn repeating(step: impl Into<ScriptStep>) -> Self {
         Self { steps: VecDeque::new(), rest: Some(step.into()) }
     }
 
     /// Appends a step.
     #[must_use]
-    pub fn then(mut self, step: impl Into<Step>) -> Self {
+    pub fn then(mut self, step: impl Into<ScriptStep>) -> Self {
         self.steps.push_back(step.into());
         self
     }
@@ -135,9 +137,9 @@ impl Script {
     #[must_use]
     pub fn then_respond(
         mut self,
-        responder: impl Fn(&RecordedRequest) -> Step + Send + Sync + 'static,
+        responder: impl Fn(&RecordedRequest) -> ScriptStep + Send + Sync + 'static,
     ) -> Self {
-        self.rest = Some(Step::respond(responder));
+        self.rest = Some(ScriptStep::respond(responder));
         self
     }
 
@@ -146,18 +148,18 @@ impl Script {
         self.steps.len()
     }
 
-    pub(super) fn next_step(&mut self) -> Option<Step> {
+    pub(super) fn next_step(&mut self) -> Option<ScriptStep> {
         self.steps.pop_front().or_else(|| self.rest.clone())
     }
 }
 
-impl<S: Into<Step>> From<Vec<S>> for Script {
+impl<S: Into<ScriptStep>> From<Vec<S>> for Script {
     fn from(steps: Vec<S>) -> Self {
         Self { steps: steps.into_iter().map(Into::into).collect(), rest: None }
     }
 }
 
-impl<S: Into<Step>, const N: usize> From<[S; N]> for Script {
+impl<S: Into<ScriptStep>, const N: usize> From<[S; N]> for Script {
     fn from(steps: [S; N]) -> Self {
         Self { steps: steps.into_iter().map(Into::into).collect(), rest: None }
     }

@@ -11,22 +11,24 @@ use tokio::sync::watch;
 use super::check::{EchoBook, PrefixBook, Rule, SentReply, Violation, check_record};
 use super::http::RawRequest;
 use super::prompt_cache::PromptCache;
-use super::{Answer, AnswerState, RecordedRequest, Script, ServerOptions, Step, UsageSource};
-use crate::wire::{Dialect, ReplyUsage};
+use super::{
+    AnswerState, RecordedAnswer, RecordedRequest, Script, ScriptStep, ServerOptions, UsageSource,
+};
+use crate::wire::{ReplyUsage, WireDialect};
 
 /// The state behind a server; the lock is never held across a wait.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct ModelServerState {
     pub(super) options: ServerOptions,
-    inner: Mutex<Inner>,
+    inner: Mutex<ModelServerInner>,
     changes: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Inner {
+pub(super) struct ModelServerInner {
     pub(super) script: Script,
     pub(super) requests: Vec<Arc<RecordedRequest>>,
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<RecordedAnswer>,
     pub(super) violations: Vec<Violation>,
     pub(super) connections: usize,
     pub(super) model_lists: usize,
@@ -44,14 +46,14 @@ pub(super) enum NoStep {
     Panicked(String),
 }
 
-impl State {
+impl ModelServerState {
     pub(super) fn new(script: Script, options: ServerOptions) -> Self {
-        let inner = Inner { script, ..Inner::default() };
+        let inner = ModelServerInner { script, ..ModelServerInner::default() };
         Self { options, inner: Mutex::new(inner), changes: watch::Sender::new(0) }
     }
 
     /// The shared values; a panic elsewhere does not hide them.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ModelServerInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +70,7 @@ impl State {
     /// Records and checks a request.
     pub(super) fn record(
         &self,
-        dialect: Dialect,
+        dialect: WireDialect,
         raw: RawRequest,
         connection: usize,
     ) -> Arc<RecordedRequest> {
@@ -98,7 +100,7 @@ impl State {
         found.retain(|violation| self.options.checks.covers(violation.rule));
         inner.violations.extend(found.into_iter().map(|found| found.of_request(request.index)));
         inner.requests.push(Arc::clone(&request));
-        inner.answers.push(Answer::default());
+        inner.answers.push(RecordedAnswer::default());
         drop(inner);
         self.announce();
         request
@@ -122,9 +124,9 @@ impl State {
     }
 
     /// The next step, with responders resolved.
-    pub(super) fn next_step(&self, request: &RecordedRequest) -> Result<Step, NoStep> {
+    pub(super) fn next_step(&self, request: &RecordedRequest) -> Result<ScriptStep, NoStep> {
         let mut step = self.lock().script.next_step().ok_or(NoStep::ScriptOver)?;
-        while let Step::Respond(responder) = step {
+        while let ScriptStep::Respond(responder) = step {
             // A failed assertion in a responder must reach the test and not die with the connection's task.
             step = catch_unwind(AssertUnwindSafe(|| responder(request)))
                 .map_err(|panic| NoStep::Panicked(panic_text(panic.as_ref())))?;
@@ -162,7 +164,7 @@ impl State {
     }
 
     /// Waits until `find` finds something in the state.
-    pub(super) async fn wait_until<T>(&self, find: impl Fn(&Inner) -> Option<T>) -> T {
+    pub(super) async fn wait_until<T>(&self, find: impl Fn(&ModelServerInner) -> Option<T>) -> T {
         let mut changes = self.changes.subscribe();
         loop {
             changes.mark_unchanged();
@@ -174,7 +176,7 @@ impl State {
         }
     }
 
-    fn check(&self, inner: &mut Inner, request: &RecordedRequest) -> Vec<Violation> {
+    fn check(&self, inner: &mut ModelServerInner, request: &RecordedRequest) -> Vec<Violation> {
         let mut found = check_record(request);
         found.extend(inner.prefixes.check(request, self.options.checks.prefix));
         found.extend(inner.echoes.check(request));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{RecordedRequest, ServerOptions};
-use crate::wire::{Dialect, EncryptedReasoning, UsageChunk, WireOptions};
+use crate::wire::{EncryptedReasoning, UsageChunk, WireDialect, WireOptions};
 
 /// The rendering that the request asks for.
 pub(super) fn wire_options(request: &RecordedRequest, options: &ServerOptions) -> WireOptions {
@@ -28,20 +28,20 @@ pub(super) fn wire_options(request: &RecordedRequest, options: &ServerOptions) -
 }
 
 /// The headers that the vendor sends with an event stream.
-pub(super) fn stream_headers(dialect: Dialect, serial: usize) -> Vec<(String, String)> {
+pub(super) fn stream_headers(dialect: WireDialect, serial: usize) -> Vec<(String, String)> {
     let request_id = format!("req_crow{serial:08}");
     let headers = match dialect {
-        Dialect::AnthropicMessages => vec![
+        WireDialect::AnthropicMessages => vec![
             ("content-type", "text/event-stream; charset=utf-8".to_owned()),
             ("cache-control", "no-cache".to_owned()),
             ("request-id", request_id),
         ],
-        Dialect::OpenAiResponses | Dialect::OpenAiChat => vec![
+        WireDialect::OpenAiResponses | WireDialect::OpenAiChat => vec![
             ("content-type", "text/event-stream; charset=utf-8".to_owned()),
             ("openai-processing-ms", "1".to_owned()),
             ("x-request-id", request_id),
         ],
-        Dialect::Gemini => vec![
+        WireDialect::Gemini => vec![
             ("content-type", "text/event-stream".to_owned()),
             ("content-disposition", "attachment".to_owned()),
         ],

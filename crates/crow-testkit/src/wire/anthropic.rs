@@ -4,10 +4,12 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::sse::typed;
-use super::{Pieces, Reply, ReplyBlock, ReplyUsage, Stop, VendorError, WireOptions};
+use super::{
+    Pieces, ReplyUsage, ScriptedBlock, ScriptedReply, ScriptedStop, VendorError, WireOptions,
+};
 
 /// The events of a whole reply.
-pub(super) fn frames(reply: &Reply, options: &WireOptions) -> Vec<Bytes> {
+pub(super) fn frames(reply: &ScriptedReply, options: &WireOptions) -> Vec<Bytes> {
     let mut out = vec![typed(&message_start(reply, options))];
     if reply.blocks.is_empty() {
         out.push(typed(&json!({"type": "ping"})));
@@ -26,7 +28,7 @@ pub(super) fn frames(reply: &Reply, options: &WireOptions) -> Vec<Bytes> {
         }
         out.push(typed(&json!({"type": "content_block_stop", "index": index})));
     }
-    if reply.stop == Stop::Failed {
+    if reply.stop == ScriptedStop::Failed {
         out.push(error_frame(&VendorError::Server, options));
         return out;
     }
@@ -49,7 +51,7 @@ pub(super) fn error_frame(error: &VendorError, options: &WireOptions) -> Bytes {
     typed(&error.anthropic_body(&options.model, options.serial))
 }
 
-fn message_start(reply: &Reply, options: &WireOptions) -> Value {
+fn message_start(reply: &ScriptedReply, options: &WireOptions) -> Value {
     json!({
         "type": "message_start",
         "message": {
@@ -79,27 +81,27 @@ fn start_usage(usage: &ReplyUsage) -> Value {
     })
 }
 
-fn opening(block: &ReplyBlock) -> Value {
+fn opening(block: &ScriptedBlock) -> Value {
     match block {
-        ReplyBlock::Text(_) => json!({"type": "text", "text": ""}),
-        ReplyBlock::Thinking { .. } => {
+        ScriptedBlock::Text(_) => json!({"type": "text", "text": ""}),
+        ScriptedBlock::Thinking { .. } => {
             json!({"type": "thinking", "thinking": "", "signature": ""})
         }
-        ReplyBlock::RedactedThinking(data) => json!({"type": "redacted_thinking", "data": data}),
-        ReplyBlock::Call { id, name, .. } => {
+        ScriptedBlock::RedactedThinking(data) => json!({"type": "redacted_thinking", "data": data}),
+        ScriptedBlock::Call { id, name, .. } => {
             json!({"type": "tool_use", "id": id, "name": name, "input": {}})
         }
     }
 }
 
-fn deltas(block: &ReplyBlock, pieces: Pieces) -> Vec<Value> {
+fn deltas(block: &ScriptedBlock, pieces: Pieces) -> Vec<Value> {
     match block {
-        ReplyBlock::Text(text) => pieces
+        ScriptedBlock::Text(text) => pieces
             .cut(text)
             .into_iter()
             .map(|piece| json!({"type": "text_delta", "text": piece}))
             .collect(),
-        ReplyBlock::Thinking { text, signature } => pieces
+        ScriptedBlock::Thinking { text, signature } => pieces
             .cut(text)
             .into_iter()
             .map(|piece| json!({"type": "thinking_delta", "thinking": piece}))
@@ -108,25 +110,25 @@ fn deltas(block: &ReplyBlock, pieces: Pieces) -> Vec<Value> {
                     .then(|| json!({"type": "signature_delta", "signature": signature})),
             )
             .collect(),
-        ReplyBlock::RedactedThinking(_) => Vec::new(),
+        ScriptedBlock::RedactedThinking(_) => Vec::new(),
         // The service sends an empty piece first.
-        ReplyBlock::Call { arguments, .. } => std::iter::once("")
+        ScriptedBlock::Call { arguments, .. } => std::iter::once("")
             .chain(pieces.cut(arguments))
             .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}))
             .collect(),
     }
 }
 
-fn stop_reason(stop: Stop) -> &'static str {
+fn stop_reason(stop: ScriptedStop) -> &'static str {
     match stop {
-        Stop::EndTurn | Stop::Failed => "end_turn",
-        Stop::ToolUse => "tool_use",
-        Stop::MaxTokens => "max_tokens",
-        Stop::StopSequence => "stop_sequence",
-        Stop::Refusal | Stop::ContentFilter => "refusal",
+        ScriptedStop::EndTurn | ScriptedStop::Failed => "end_turn",
+        ScriptedStop::ToolUse => "tool_use",
+        ScriptedStop::MaxTokens => "max_tokens",
+        ScriptedStop::StopSequence => "stop_sequence",
+        ScriptedStop::Refusal | ScriptedStop::ContentFilter => "refusal",
     }
 }
 
-fn stop_sequence(stop: Stop) -> Option<&'static str> {
-    (stop == Stop::StopSequence).then_some("###")
+fn stop_sequence(stop: ScriptedStop) -> Option<&'static str> {
+    (stop == ScriptedStop::StopSequence).then_some("###")
 }

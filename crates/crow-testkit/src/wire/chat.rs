@@ -5,15 +5,16 @@ use serde_json::{Map, Value, json};
 
 use super::sse::bare;
 use super::{
-    ChatFlavour, Reply, ReplyBlock, ReplyUsage, Stop, UsageChunk, VendorError, WireOptions,
+    ChatFlavour, ReplyUsage, ScriptedBlock, ScriptedReply, ScriptedStop, UsageChunk, VendorError,
+    WireOptions,
 };
 
 /// The moment all scripted replies were created at.
 pub(super) const CREATED: u64 = 1_763_000_000;
 
 /// The chunks of a whole reply.
-pub(super) fn frames(reply: &Reply, options: &WireOptions) -> Vec<Bytes> {
-    let mut stream = Stream { out: Vec::new(), calls: 0, details: 0, reply, options };
+pub(super) fn frames(reply: &ScriptedReply, options: &WireOptions) -> Vec<Bytes> {
+    let mut stream = ChatRenderer { out: Vec::new(), calls: 0, details: 0, reply, options };
     if options.chat == ChatFlavour::OpenRouter {
         stream.out.push(Bytes::from_static(b": OPENROUTER PROCESSING\n\n"));
     }
@@ -21,7 +22,7 @@ pub(super) fn frames(reply: &Reply, options: &WireOptions) -> Vec<Bytes> {
     for block in &reply.blocks {
         stream.block(block);
     }
-    if reply.stop == Stop::Failed {
+    if reply.stop == ScriptedStop::Failed {
         stream.out.push(error_frame(&VendorError::Server, options));
         return stream.out;
     }
@@ -56,15 +57,15 @@ pub(super) fn terminal_frames(options: &WireOptions) -> usize {
     }
 }
 
-struct Stream<'a> {
+struct ChatRenderer<'a> {
     out: Vec<Bytes>,
     calls: usize,
     details: usize,
-    reply: &'a Reply,
+    reply: &'a ScriptedReply,
     options: &'a WireOptions,
 }
 
-impl Stream<'_> {
+impl ChatRenderer<'_> {
     fn first_delta(&self) -> Value {
         match self.options.chat {
             ChatFlavour::OpenAi if self.reply.has_calls() => {
@@ -78,24 +79,24 @@ impl Stream<'_> {
         }
     }
 
-    fn block(&mut self, block: &ReplyBlock) {
+    fn block(&mut self, block: &ScriptedBlock) {
         match block {
-            ReplyBlock::Text(text) => {
+            ScriptedBlock::Text(text) => {
                 let field = match self.reply.stop {
-                    Stop::Refusal => "refusal",
-                    Stop::EndTurn
-                    | Stop::ToolUse
-                    | Stop::MaxTokens
-                    | Stop::StopSequence
-                    | Stop::ContentFilter
-                    | Stop::Failed => "content",
+                    ScriptedStop::Refusal => "refusal",
+                    ScriptedStop::EndTurn
+                    | ScriptedStop::ToolUse
+                    | ScriptedStop::MaxTokens
+                    | ScriptedStop::StopSequence
+                    | ScriptedStop::ContentFilter
+                    | ScriptedStop::Failed => "content",
                 };
                 for piece in self.options.pieces.cut(text) {
                     self.delta(&json!({field: piece}));
                 }
             }
-            ReplyBlock::Thinking { text, signature } => self.thinking(text, signature),
-            ReplyBlock::RedactedThinking(data) => {
+            ScriptedBlock::Thinking { text, signature } => self.thinking(text, signature),
+            ScriptedBlock::RedactedThinking(data) => {
                 if self.options.chat == ChatFlavour::OpenRouter {
                     let detail = json!({
                         "type": "reasoning.encrypted", "data": data,
@@ -105,7 +106,7 @@ impl Stream<'_> {
                     self.details += 1;
                 }
             }
-            ReplyBlock::Call { id, name, arguments } => self.call(id, name, arguments),
+            ScriptedBlock::Call { id, name, arguments } => self.call(id, name, arguments),
         }
     }
 
@@ -251,11 +252,14 @@ fn usage(usage: &ReplyUsage, flavour: ChatFlavour) -> Value {
     block
 }
 
-fn finish_reason(stop: Stop) -> &'static str {
+fn finish_reason(stop: ScriptedStop) -> &'static str {
     match stop {
-        Stop::EndTurn | Stop::StopSequence | Stop::Refusal | Stop::Failed => "stop",
-        Stop::ToolUse => "tool_calls",
-        Stop::MaxTokens => "length",
-        Stop::ContentFilter => "content_filter",
+        ScriptedStop::EndTurn
+        | ScriptedStop::StopSequence
+        | ScriptedStop::Refusal
+        | ScriptedStop::Failed => "stop",
+        ScriptedStop::ToolUse => "tool_calls",
+        ScriptedStop::MaxTokens => "length",
+        ScriptedStop::ContentFilter => "content_filter",
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::Dialect;
+use super::WireDialect;
 
 /// Something that a vendor's service refuses or fails with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,13 +46,13 @@ pub struct ErrorResponse {
 
 impl VendorError {
     /// The HTTP answer of the dialect's vendor.
-    pub fn response(&self, dialect: Dialect, model: &str, serial: usize) -> ErrorResponse {
+    pub fn response(&self, dialect: WireDialect, model: &str, serial: usize) -> ErrorResponse {
         let body = match dialect {
-            Dialect::AnthropicMessages => self.anthropic_body(model, serial).to_string(),
-            Dialect::OpenAiResponses | Dialect::OpenAiChat => {
+            WireDialect::AnthropicMessages => self.anthropic_body(model, serial).to_string(),
+            WireDialect::OpenAiResponses | WireDialect::OpenAiChat => {
                 format!("{:#}\n", self.openai_body(dialect, model))
             }
-            Dialect::Gemini => format!("{:#}\n", self.gemini_body(model)),
+            WireDialect::Gemini => format!("{:#}\n", self.gemini_body(model)),
         };
         ErrorResponse {
             status: self.status(dialect),
@@ -61,48 +61,48 @@ impl VendorError {
         }
     }
 
-    fn status(&self, dialect: Dialect) -> u16 {
+    fn status(&self, dialect: WireDialect) -> u16 {
         match (self, dialect) {
             (Self::ContextLength | Self::InvalidRequest(_), _)
-            | (Self::Quota, Dialect::AnthropicMessages)
-            | (Self::Authentication, Dialect::Gemini) => 400,
+            | (Self::Quota, WireDialect::AnthropicMessages)
+            | (Self::Authentication, WireDialect::Gemini) => 400,
             (Self::Authentication, _) => 401,
             (Self::Permission, _) => 403,
             (Self::ModelNotFound, _) => 404,
             (Self::RateLimited { .. } | Self::Quota, _) => 429,
             (Self::Server, _) => 500,
-            (Self::Overloaded, Dialect::AnthropicMessages) => 529,
+            (Self::Overloaded, WireDialect::AnthropicMessages) => 529,
             (Self::Overloaded, _) => 503,
         }
     }
 
-    fn headers(&self, dialect: Dialect, serial: usize) -> Vec<(String, String)> {
+    fn headers(&self, dialect: WireDialect, serial: usize) -> Vec<(String, String)> {
         let mut headers = vec![("content-type", "application/json".to_owned())];
         match dialect {
-            Dialect::AnthropicMessages => {
+            WireDialect::AnthropicMessages => {
                 headers.push(("request-id", format!("req_crow{serial:08}")));
                 headers.push(("x-should-retry", self.is_passing().to_string()));
             }
-            Dialect::OpenAiResponses | Dialect::OpenAiChat => {
+            WireDialect::OpenAiResponses | WireDialect::OpenAiChat => {
                 headers.push(("x-request-id", format!("req_crow{serial:08}")));
             }
-            Dialect::Gemini => {}
+            WireDialect::Gemini => {}
         }
         if let (Self::RateLimited { retry_after: Some(wait) }, true) =
-            (self, dialect != Dialect::Gemini)
+            (self, dialect != WireDialect::Gemini)
         {
             headers.push(("retry-after", wait.as_secs().to_string()));
             match dialect {
-                Dialect::AnthropicMessages => {
+                WireDialect::AnthropicMessages => {
                     headers.push(("anthropic-ratelimit-requests-limit", "50".to_owned()));
                     headers.push(("anthropic-ratelimit-requests-remaining", "0".to_owned()));
                 }
-                Dialect::OpenAiResponses | Dialect::OpenAiChat => {
+                WireDialect::OpenAiResponses | WireDialect::OpenAiChat => {
                     headers.push(("retry-after-ms", wait.as_millis().to_string()));
                     headers.push(("x-ratelimit-remaining-requests", "0".to_owned()));
                     headers.push(("x-ratelimit-reset-requests", format!("{}s", wait.as_secs())));
                 }
-                Dialect::Gemini => {}
+                WireDialect::Gemini => {}
             }
         }
         headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -159,31 +159,31 @@ impl VendorError {
 
     /// The body of a Chat error, the same in the middle of a stream.
     pub(super) fn chat_body(&self, model: &str) -> Value {
-        self.openai_body(Dialect::OpenAiChat, model)
+        self.openai_body(WireDialect::OpenAiChat, model)
     }
 
     /// The `error` of a `response.failed` event.
     pub(super) fn responses_error(&self, model: &str) -> Value {
-        let words = self.openai_words(Dialect::OpenAiResponses, model);
+        let words = self.openai_words(WireDialect::OpenAiResponses, model);
         json!({"code": words.code.unwrap_or("server_error"), "message": words.message})
     }
 
     /// The `error` of an `OpenRouter` chunk.
     pub(super) fn openrouter_error(&self) -> Value {
-        let status = self.status(Dialect::OpenAiChat);
-        let message = self.openai_words(Dialect::OpenAiChat, "").message;
+        let status = self.status(WireDialect::OpenAiChat);
+        let message = self.openai_words(WireDialect::OpenAiChat, "").message;
         json!({"code": status, "message": message})
     }
 
-    fn openai_body(&self, dialect: Dialect, model: &str) -> Value {
+    fn openai_body(&self, dialect: WireDialect, model: &str) -> Value {
         let OpenAiWords { message, kind, param, code } = self.openai_words(dialect, model);
         json!({"error": {"message": message, "type": kind, "param": param, "code": code}})
     }
 
-    fn openai_words(&self, dialect: Dialect, model: &str) -> OpenAiWords {
+    fn openai_words(&self, dialect: WireDialect, model: &str) -> OpenAiWords {
         let invalid = "invalid_request_error";
         match self {
-            Self::ContextLength if dialect == Dialect::OpenAiResponses => OpenAiWords::new(
+            Self::ContextLength if dialect == WireDialect::OpenAiResponses => OpenAiWords::new(
                 "Your input exceeds the context window of this model. Please adjust your input and try again.",
                 invalid,
                 Some("context_length_exceeded"),
@@ -302,7 +302,7 @@ impl VendorError {
             ),
         };
         let mut error = json!({
-            "code": self.status(Dialect::Gemini), "message": message, "status": status,
+            "code": self.status(WireDialect::Gemini), "message": message, "status": status,
         });
         if let (Some(details), Some(error)) = (details, error.as_object_mut()) {
             error.insert("details".to_owned(), details);

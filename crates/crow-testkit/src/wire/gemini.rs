@@ -4,24 +4,26 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::sse::bare_crlf;
-use super::{Reply, ReplyBlock, ReplyUsage, Stop, VendorError, WireOptions};
+use super::{ReplyUsage, ScriptedBlock, ScriptedReply, ScriptedStop, VendorError, WireOptions};
 
 /// The chunks of a whole reply.
 ///
 /// A signature rides on the part after the thought: on the call itself, or on an empty text part that closes the text.
-pub(super) fn frames(reply: &Reply, options: &WireOptions) -> Vec<Bytes> {
-    let mut stream = Stream { out: Vec::new(), signature: None, reply, options };
+pub(super) fn frames(reply: &ScriptedReply, options: &WireOptions) -> Vec<Bytes> {
+    let mut stream = GeminiRenderer { out: Vec::new(), signature: None, reply, options };
     for block in &reply.blocks {
         if let Some(malformed) = stream.block(block) {
             stream.last(&json!([]), "MALFORMED_FUNCTION_CALL", Some(malformed));
             return stream.out;
         }
     }
-    if reply.stop == Stop::Failed {
+    if reply.stop == ScriptedStop::Failed {
         stream.out.push(error_frame(&VendorError::Server, options));
         return stream.out;
     }
-    if reply.blocks.is_empty() && matches!(reply.stop, Stop::Refusal | Stop::ContentFilter) {
+    if reply.blocks.is_empty()
+        && matches!(reply.stop, ScriptedStop::Refusal | ScriptedStop::ContentFilter)
+    {
         stream.blocked();
         return stream.out;
     }
@@ -36,18 +38,18 @@ pub(super) fn error_frame(error: &VendorError, options: &WireOptions) -> Bytes {
     bare_crlf(&error.gemini_body(&options.model))
 }
 
-struct Stream<'a> {
+struct GeminiRenderer<'a> {
     out: Vec<Bytes>,
     signature: Option<&'a str>,
-    reply: &'a Reply,
+    reply: &'a ScriptedReply,
     options: &'a WireOptions,
 }
 
-impl<'a> Stream<'a> {
+impl<'a> GeminiRenderer<'a> {
     /// Sends a block; the answer is a complaint about malformed arguments, which this dialect cannot carry.
-    fn block(&mut self, block: &'a ReplyBlock) -> Option<String> {
+    fn block(&mut self, block: &'a ScriptedBlock) -> Option<String> {
         match block {
-            ReplyBlock::Text(text) => {
+            ScriptedBlock::Text(text) => {
                 for piece in self.options.pieces.cut(text) {
                     self.part(&json!({"text": piece}));
                 }
@@ -57,14 +59,14 @@ impl<'a> Stream<'a> {
                     self.part(&Value::Object(part));
                 }
             }
-            ReplyBlock::Thinking { text, signature } => {
+            ScriptedBlock::Thinking { text, signature } => {
                 for piece in self.options.pieces.cut(text) {
                     self.part(&json!({"text": piece, "thought": true}));
                 }
                 self.signature = Some(signature.as_str()).filter(|text| !text.is_empty());
             }
-            ReplyBlock::RedactedThinking(data) => self.signature = Some(data),
-            ReplyBlock::Call { id, name, arguments } => {
+            ScriptedBlock::RedactedThinking(data) => self.signature = Some(data),
+            ScriptedBlock::Call { id, name, arguments } => {
                 let Ok(Value::Object(arguments)) = serde_json::from_str(arguments) else {
                     return Some(format!("Malformed function call: {name}({arguments})"));
                 };
@@ -169,12 +171,15 @@ fn usage(usage: &ReplyUsage) -> Value {
     Value::Object(metadata)
 }
 
-fn finish_reason(stop: Stop) -> &'static str {
+fn finish_reason(stop: ScriptedStop) -> &'static str {
     match stop {
         // Gemini says STOP for calls as well.
-        Stop::EndTurn | Stop::ToolUse | Stop::StopSequence | Stop::Failed => "STOP",
-        Stop::MaxTokens => "MAX_TOKENS",
-        Stop::Refusal => "PROHIBITED_CONTENT",
-        Stop::ContentFilter => "SAFETY",
+        ScriptedStop::EndTurn
+        | ScriptedStop::ToolUse
+        | ScriptedStop::StopSequence
+        | ScriptedStop::Failed => "STOP",
+        ScriptedStop::MaxTokens => "MAX_TOKENS",
+        ScriptedStop::Refusal => "PROHIBITED_CONTENT",
+        ScriptedStop::ContentFilter => "SAFETY",
     }
 }

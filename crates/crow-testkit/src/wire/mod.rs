@@ -22,4 +22,4 @@ pub use pieces::Pieces;
 pub use render::{
     comment_frame, error_event_frame, error_frame, frames, terminal_frames, unknown_frame,
 };
-pub use reply::{Dialect, Reply, ReplyBlock, ReplyUsage, Stop};
+pub use reply::{ReplyUsage, ScriptedBlock, ScriptedReply, ScriptedStop, WireDialect};

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::Dialect;
+use super::WireDialect;
 use super::chat::CREATED;
 
 /// The vendor's list of the given model ids.
-pub fn model_list(dialect: Dialect, ids: &[String]) -> Value {
+pub fn model_list(dialect: WireDialect, ids: &[String]) -> Value {
     match dialect {
-        Dialect::AnthropicMessages => {
+        WireDialect::AnthropicMessages => {
             let data: Vec<_> = ids
                 .iter()
                 .map(|id| {
@@ -22,7 +22,7 @@ pub fn model_list(dialect: Dialect, ids: &[String]) -> Value {
                 "data": data, "has_more": false, "first_id": ids.first(), "last_id": ids.last(),
             })
         }
-        Dialect::OpenAiResponses | Dialect::OpenAiChat => {
+        WireDialect::OpenAiResponses | WireDialect::OpenAiChat => {
             let data: Vec<_> = ids
                 .iter()
                 .map(|id| {
@@ -31,7 +31,7 @@ pub fn model_list(dialect: Dialect, ids: &[String]) -> Value {
                 .collect();
             json!({"object": "list", "data": data})
         }
-        Dialect::Gemini => {
+        WireDialect::Gemini => {
             let models: Vec<_> = ids
                 .iter()
                 .map(|id| {

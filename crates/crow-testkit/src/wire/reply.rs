@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// A vendor's wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Dialect {
+pub enum WireDialect {
     /// Anthropic Messages, `POST /v1/messages`.
     AnthropicMessages,
     /// `OpenAI` Responses, `POST /v1/responses`.
@@ -15,7 +15,7 @@ pub enum Dialect {
     Gemini,
 }
 
-impl Dialect {
+impl WireDialect {
     /// All dialects, for tests that run over each of them.
     pub const ALL: [Self; 4] =
         [Self::AnthropicMessages, Self::OpenAiResponses, Self::OpenAiChat, Self::Gemini];
@@ -56,20 +56,20 @@ impl Dialect {
 
 /// One reply of the model, in no dialect yet.
 ///
-/// Built by appending: `Reply::new().text("I look.").call("call_1", "read_file", &json!({"path": "a"}))`.
+/// Built by appending: `ScriptedReply::new().text("I look.").call("call_1", "read_file", &json!({"path": "a"}))`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reply {
+pub struct ScriptedReply {
     /// The content in wire order.
-    pub blocks: Vec<ReplyBlock>,
+    pub blocks: Vec<ScriptedBlock>,
     /// Why the model stopped.
-    pub stop: Stop,
+    pub stop: ScriptedStop,
     /// What the reply is said to have cost.
     pub usage: ReplyUsage,
 }
 
 /// A piece of a reply's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReplyBlock {
+pub enum ScriptedBlock {
     /// Visible text.
     Text(String),
     /// Reasoning. Anthropic: text and signature; Responses: summary and encrypted content; Gemini: the thought, and its
@@ -95,7 +95,7 @@ pub enum ReplyBlock {
 
 /// Why the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Stop {
+pub enum ScriptedStop {
     /// It was done.
     #[default]
     EndTurn,
@@ -146,7 +146,7 @@ impl ReplyUsage {
     }
 }
 
-impl Reply {
+impl ScriptedReply {
     /// An empty reply that ends the turn.
     pub fn new() -> Self {
         Self::default()
@@ -155,21 +155,22 @@ impl Reply {
     /// Appends a block of text.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
-        self.blocks.push(ReplyBlock::Text(text.into()));
+        self.blocks.push(ScriptedBlock::Text(text.into()));
         self
     }
 
     /// Appends reasoning with its signature.
     #[must_use]
     pub fn thinking(mut self, text: impl Into<String>, signature: impl Into<String>) -> Self {
-        self.blocks.push(ReplyBlock::Thinking { text: text.into(), signature: signature.into() });
+        self.blocks
+            .push(ScriptedBlock::Thinking { text: text.into(), signature: signature.into() });
         self
     }
 
     /// Appends reasoning that only the vendor can read.
     #[must_use]
     pub fn redacted(mut self, data: impl Into<String>) -> Self {
-        self.blocks.push(ReplyBlock::RedactedThinking(data.into()));
+        self.blocks.push(ScriptedBlock::RedactedThinking(data.into()));
         self
     }
 
@@ -188,16 +189,16 @@ impl Reply {
         arguments: impl Into<String>,
     ) -> Self {
         let (id, name, arguments) = (id.into(), name.into(), arguments.into());
-        self.blocks.push(ReplyBlock::Call { id, name, arguments });
-        if self.stop == Stop::EndTurn {
-            self.stop = Stop::ToolUse;
+        self.blocks.push(ScriptedBlock::Call { id, name, arguments });
+        if self.stop == ScriptedStop::EndTurn {
+            self.stop = ScriptedStop::ToolUse;
         }
         self
     }
 
     /// Sets why the model stopped.
     #[must_use]
-    pub fn with_stop(mut self, stop: Stop) -> Self {
+    pub fn with_stop(mut self, stop: ScriptedStop) -> Self {
         self.stop = stop;
         self
     }
@@ -211,7 +212,7 @@ impl Reply {
 
     /// Whether the reply contains a tool call.
     pub fn has_calls(&self) -> bool {
-        self.blocks.iter().any(|block| matches!(block, ReplyBlock::Call { .. }))
+        self.blocks.iter().any(|block| matches!(block, ScriptedBlock::Call { .. }))
     }
 
     /// All text blocks joined.
@@ -219,10 +220,10 @@ impl Reply {
         self.blocks
             .iter()
             .filter_map(|block| match block {
-                ReplyBlock::Text(text) => Some(text.as_str()),
-                ReplyBlock::Thinking { .. }
-                | ReplyBlock::RedactedThinking(_)
-                | ReplyBlock::Call { .. } => None,
+                ScriptedBlock::Text(text) => Some(text.as_str()),
+                ScriptedBlock::Thinking { .. }
+                | ScriptedBlock::RedactedThinking(_)
+                | ScriptedBlock::Call { .. } => None,
             })
             .collect()
     }

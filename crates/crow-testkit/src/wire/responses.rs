@@ -5,19 +5,22 @@ use serde_json::{Map, Value, json};
 
 use super::chat::CREATED;
 use super::sse::typed;
-use super::{EncryptedReasoning, Reply, ReplyBlock, ReplyUsage, Stop, VendorError, WireOptions};
+use super::{
+    EncryptedReasoning, ReplyUsage, ScriptedBlock, ScriptedReply, ScriptedStop, VendorError,
+    WireOptions,
+};
 
 /// The events of a whole reply.
-pub(super) fn frames(reply: &Reply, options: &WireOptions) -> Vec<Bytes> {
-    let mut stream = Stream { out: Vec::new(), output: Vec::new(), reply, options };
-    stream.emit("response.created", [("response", response(options, Phase::Running))]);
-    stream.emit("response.in_progress", [("response", response(options, Phase::Running))]);
+pub(super) fn frames(reply: &ScriptedReply, options: &WireOptions) -> Vec<Bytes> {
+    let mut stream = ResponsesRenderer { out: Vec::new(), output: Vec::new(), reply, options };
+    stream.emit("response.created", [("response", response(options, ResponsePhase::Running))]);
+    stream.emit("response.in_progress", [("response", response(options, ResponsePhase::Running))]);
     for block in &reply.blocks {
         match block {
-            ReplyBlock::Text(text) => stream.message(text),
-            ReplyBlock::Thinking { text, signature } => stream.reasoning(text, signature),
-            ReplyBlock::RedactedThinking(data) => stream.reasoning("", data),
-            ReplyBlock::Call { id, name, arguments } => stream.call(id, name, arguments),
+            ScriptedBlock::Text(text) => stream.message(text),
+            ScriptedBlock::Thinking { text, signature } => stream.reasoning(text, signature),
+            ScriptedBlock::RedactedThinking(data) => stream.reasoning("", data),
+            ScriptedBlock::Call { id, name, arguments } => stream.call(id, name, arguments),
         }
     }
     stream.finish();
@@ -26,7 +29,7 @@ pub(super) fn frames(reply: &Reply, options: &WireOptions) -> Vec<Bytes> {
 
 /// An error in the middle of a stream: the service fails the response.
 pub(super) fn error_frame(error: &VendorError, options: &WireOptions, sequence: usize) -> Bytes {
-    let mut failed = response(options, Phase::Ended("failed"));
+    let mut failed = response(options, ResponsePhase::Ended("failed"));
     set(&mut failed, "error", error.responses_error(&options.model));
     typed(&json!({"type": "response.failed", "sequence_number": sequence, "response": failed}))
 }
@@ -41,19 +44,19 @@ pub(super) fn error_event(error: &VendorError, options: &WireOptions, sequence: 
 }
 
 #[derive(Clone, Copy)]
-enum Phase {
+enum ResponsePhase {
     Running,
     Ended(&'static str),
 }
 
-struct Stream<'a> {
+struct ResponsesRenderer<'a> {
     out: Vec<Bytes>,
     output: Vec<Value>,
-    reply: &'a Reply,
+    reply: &'a ScriptedReply,
     options: &'a WireOptions,
 }
 
-impl Stream<'_> {
+impl ResponsesRenderer<'_> {
     fn emit<const N: usize>(&mut self, kind: &str, fields: [(&str, Value); N]) {
         let mut event = Map::from_iter([
             ("type".to_owned(), json!(kind)),
@@ -198,16 +201,19 @@ impl Stream<'_> {
 
     fn finish(&mut self) {
         let status = match self.reply.stop {
-            Stop::EndTurn | Stop::ToolUse | Stop::StopSequence | Stop::Refusal => "completed",
-            Stop::MaxTokens | Stop::ContentFilter => "incomplete",
-            Stop::Failed => "failed",
+            ScriptedStop::EndTurn
+            | ScriptedStop::ToolUse
+            | ScriptedStop::StopSequence
+            | ScriptedStop::Refusal => "completed",
+            ScriptedStop::MaxTokens | ScriptedStop::ContentFilter => "incomplete",
+            ScriptedStop::Failed => "failed",
         };
-        if self.reply.stop == Stop::Failed {
+        if self.reply.stop == ScriptedStop::Failed {
             let sequence = self.out.len();
             self.out.push(error_frame(&VendorError::Server, self.options, sequence));
             return;
         }
-        let mut last = response(self.options, Phase::Ended(status));
+        let mut last = response(self.options, ResponsePhase::Ended(status));
         set(&mut last, "output", Value::Array(std::mem::take(&mut self.output)));
         set(&mut last, "usage", usage(&self.reply.usage));
         if let Some(reason) = incomplete_reason(self.reply.stop) {
@@ -226,20 +232,20 @@ struct PartWords {
 }
 
 impl PartWords {
-    fn of(stop: Stop) -> Self {
+    fn of(stop: ScriptedStop) -> Self {
         match stop {
-            Stop::Refusal => Self {
+            ScriptedStop::Refusal => Self {
                 kind: "refusal",
                 field: "refusal",
                 delta: "response.refusal.delta",
                 done: "response.refusal.done",
             },
-            Stop::EndTurn
-            | Stop::ToolUse
-            | Stop::MaxTokens
-            | Stop::StopSequence
-            | Stop::ContentFilter
-            | Stop::Failed => Self {
+            ScriptedStop::EndTurn
+            | ScriptedStop::ToolUse
+            | ScriptedStop::MaxTokens
+            | ScriptedStop::StopSequence
+            | ScriptedStop::ContentFilter
+            | ScriptedStop::Failed => Self {
                 kind: "output_text",
                 field: "text",
                 delta: "response.output_text.delta",
@@ -258,10 +264,10 @@ impl PartWords {
     }
 }
 
-fn response(options: &WireOptions, phase: Phase) -> Value {
+fn response(options: &WireOptions, phase: ResponsePhase) -> Value {
     let status = match phase {
-        Phase::Running => "in_progress",
-        Phase::Ended(status) => status,
+        ResponsePhase::Running => "in_progress",
+        ResponsePhase::Ended(status) => status,
     };
     json!({
         "id": format!("resp_crow{:08}", options.serial),
@@ -306,11 +312,15 @@ fn usage(usage: &ReplyUsage) -> Value {
     })
 }
 
-fn incomplete_reason(stop: Stop) -> Option<&'static str> {
+fn incomplete_reason(stop: ScriptedStop) -> Option<&'static str> {
     match stop {
-        Stop::MaxTokens => Some("max_output_tokens"),
-        Stop::ContentFilter => Some("content_filter"),
-        Stop::EndTurn | Stop::ToolUse | Stop::StopSequence | Stop::Refusal | Stop::Failed => None,
+        ScriptedStop::MaxTokens => Some("max_output_tokens"),
+        ScriptedStop::ContentFilter => Some("content_filter"),
+        ScriptedStop::EndTurn
+        | ScriptedStop::ToolUse
+        | ScriptedStop::StopSequence
+        | ScriptedStop::Refusal
+        | ScriptedStop::Failed => None,
     }
 }
 

@@ -8,9 +8,6 @@ use crate::{source::Source, tree};
 /// defined once has to leave it: the list only ever gets shorter.
 const SHARED_NAMES: &str = include_str!("shared_names.txt");
 
-/// Participles from before the rule, under the same conditions.
-const PARTICIPLES: &str = include_str!("participles.txt");
-
 /// Participles that do not end in -ed, -en or -ing.
 const IRREGULAR_PARTICIPLES: &[&str] = &[
     "Begun",
@@ -39,7 +36,7 @@ const IRREGULAR_PARTICIPLES: &[&str] = &[
 /// Words that end like a participle and are nouns.
 const NOUNS: &[&str] = &[
     "Encoding", "Feed", "Finding", "Greeting", "Heading", "Meaning", "Need", "Pairing", "Ring",
-    "Setting", "Token",
+    "Setting", "Thinking", "Token",
 ];
 
 /// The most methods of a type over all of its files.
@@ -47,11 +44,11 @@ const METHODS: usize = 40;
 
 /// Types with more methods than that, each with the number that it may not exceed. The numbers only ever get smaller.
 const LARGE_TYPES: &[(&str, &str, usize)] = &[
-    ("crow-acp", "View", 67),
+    ("crow-acp", "SessionView", 67),
     ("crow-runtime", "AgentHandle", 47),
     ("crow-runtime", "AgentInternals", 107),
     ("crow-runtime", "UndoJournal", 52),
-    ("crow-sandbox", "Collector", 52),
+    ("crow-sandbox", "InventoryBuilder", 52),
     ("crow-snapshot", "SnapshotStore", 58),
 ];
 
@@ -75,22 +72,15 @@ fn a_type_name_is_defined_once() {
 
 #[test]
 fn no_type_is_named_by_a_participle() {
-    let known: BTreeSet<&str> = PARTICIPLES.lines().collect();
-    let mut wrong = BTreeSet::new();
-    let mut found = BTreeSet::new();
+    let mut wrong = Vec::new();
     for source in tree::shipped_sources() {
-        for (at, name) in
-            type_definitions(&source).into_iter().filter(|(_, name)| is_participle(name))
-        {
-            if !known.contains(name.as_str()) {
-                wrong.insert(format!("{}: {name}", source.place(at)));
+        for (at, name) in type_definitions(&source) {
+            if is_participle(&name) {
+                wrong.push(format!("{}: {name}", source.place(at)));
             }
-            found.insert(name);
         }
     }
-    assert_eq!(wrong, BTreeSet::new());
-    let unused: Vec<_> = known.into_iter().filter(|name| !found.contains(*name)).collect();
-    assert_eq!(unused, [""; 0], "no type is called so: they need no exception");
+    assert_eq!(wrong, [""; 0]);
 }
 
 #[test]

@@ -1,25 +1,25 @@
 //! Right request bodies, from which tests make wrong ones.
 
-use crow_testkit::Dialect;
+use crow_testkit::WireDialect;
 use serde_json::{Value, json};
 
 /// A first request with one user message.
-pub(crate) fn first(dialect: Dialect, says: &str) -> Value {
+pub(crate) fn first(dialect: WireDialect, says: &str) -> Value {
     match dialect {
-        Dialect::AnthropicMessages => json!({
+        WireDialect::AnthropicMessages => json!({
             "model": "test-model", "max_tokens": 1000, "stream": true,
             "tools": [{"name": "look", "input_schema": {"type": "object"}}],
             "system": [{"type": "text", "text": "Be good."}],
             "messages": [{"role": "user", "content": [{"type": "text", "text": says}]}],
         }),
-        Dialect::OpenAiResponses => json!({
+        WireDialect::OpenAiResponses => json!({
             "model": "test-model", "stream": true, "store": false,
             "include": ["reasoning.encrypted_content"],
             "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}}],
             "instructions": "Be good.",
             "input": [{"role": "user", "content": [{"type": "input_text", "text": says}]}],
         }),
-        Dialect::OpenAiChat => json!({
+        WireDialect::OpenAiChat => json!({
             "model": "test-model", "stream": true, "stream_options": {"include_usage": true},
             "tools": [{"type": "function", "function": {"name": "look"}}],
             "messages": [
@@ -27,7 +27,7 @@ pub(crate) fn first(dialect: Dialect, says: &str) -> Value {
                 {"role": "user", "content": says},
             ],
         }),
-        Dialect::Gemini => json!({
+        WireDialect::Gemini => json!({
             "tools": [{"functionDeclarations": [{"name": "look"}]}],
             "systemInstruction": {"parts": [{"text": "Be good."}]},
             "contents": [{"role": "user", "parts": [{"text": says}]}],
@@ -36,43 +36,43 @@ pub(crate) fn first(dialect: Dialect, says: &str) -> Value {
 }
 
 /// The name of the array of messages.
-pub(crate) fn messages_name(dialect: Dialect) -> &'static str {
+pub(crate) fn messages_name(dialect: WireDialect) -> &'static str {
     match dialect {
-        Dialect::AnthropicMessages | Dialect::OpenAiChat => "messages",
-        Dialect::OpenAiResponses => "input",
-        Dialect::Gemini => "contents",
+        WireDialect::AnthropicMessages | WireDialect::OpenAiChat => "messages",
+        WireDialect::OpenAiResponses => "input",
+        WireDialect::Gemini => "contents",
     }
 }
 
 /// The messages of a body.
-pub(crate) fn messages(dialect: Dialect, body: &mut Value) -> &mut Vec<Value> {
+pub(crate) fn messages(dialect: WireDialect, body: &mut Value) -> &mut Vec<Value> {
     body[messages_name(dialect)].as_array_mut().unwrap()
 }
 
 /// The body with more messages.
-pub(crate) fn followed(dialect: Dialect, body: &Value, more: &[Value]) -> Value {
+pub(crate) fn followed(dialect: WireDialect, body: &Value, more: &[Value]) -> Value {
     let mut body = body.clone();
     messages(dialect, &mut body).extend(more.iter().cloned());
     body
 }
 
 /// The model's turn with calls of `look`, as items or one message.
-pub(crate) fn calls(dialect: Dialect, ids: &[&str]) -> Vec<Value> {
+pub(crate) fn calls(dialect: WireDialect, ids: &[&str]) -> Vec<Value> {
     match dialect {
-        Dialect::AnthropicMessages => {
+        WireDialect::AnthropicMessages => {
             let blocks: Vec<_> = ids
                 .iter()
                 .map(|id| json!({"type": "tool_use", "id": id, "name": "look", "input": {}}))
                 .collect();
             vec![json!({"role": "assistant", "content": blocks})]
         }
-        Dialect::OpenAiResponses => ids
+        WireDialect::OpenAiResponses => ids
             .iter()
             .map(|id| {
                 json!({"type": "function_call", "call_id": id, "name": "look", "arguments": "{}"})
             })
             .collect(),
-        Dialect::OpenAiChat => {
+        WireDialect::OpenAiChat => {
             let calls: Vec<_> = ids
                 .iter()
                 .map(|id| {
@@ -84,7 +84,7 @@ pub(crate) fn calls(dialect: Dialect, ids: &[&str]) -> Vec<Value> {
                 .collect();
             vec![json!({"role": "assistant", "content": null, "tool_calls": calls})]
         }
-        Dialect::Gemini => {
+        WireDialect::Gemini => {
             let parts: Vec<_> = ids
                 .iter()
                 .map(|id| json!({"functionCall": {"id": id, "name": "look", "args": {}}}))
@@ -95,24 +95,24 @@ pub(crate) fn calls(dialect: Dialect, ids: &[&str]) -> Vec<Value> {
 }
 
 /// The results of calls.
-pub(crate) fn results(dialect: Dialect, ids: &[&str]) -> Vec<Value> {
+pub(crate) fn results(dialect: WireDialect, ids: &[&str]) -> Vec<Value> {
     match dialect {
-        Dialect::AnthropicMessages => {
+        WireDialect::AnthropicMessages => {
             let blocks: Vec<_> = ids
                 .iter()
                 .map(|id| json!({"type": "tool_result", "tool_use_id": id, "content": "seen"}))
                 .collect();
             vec![json!({"role": "user", "content": blocks})]
         }
-        Dialect::OpenAiResponses => ids
+        WireDialect::OpenAiResponses => ids
             .iter()
             .map(|id| json!({"type": "function_call_output", "call_id": id, "output": "seen"}))
             .collect(),
-        Dialect::OpenAiChat => ids
+        WireDialect::OpenAiChat => ids
             .iter()
             .map(|id| json!({"role": "tool", "tool_call_id": id, "content": "seen"}))
             .collect(),
-        Dialect::Gemini => {
+        WireDialect::Gemini => {
             let parts: Vec<_> = ids
                 .iter()
                 .map(|id| {
@@ -127,29 +127,29 @@ pub(crate) fn results(dialect: Dialect, ids: &[&str]) -> Vec<Value> {
 }
 
 /// What the model said.
-pub(crate) fn said(dialect: Dialect, text: &str) -> Value {
+pub(crate) fn said(dialect: WireDialect, text: &str) -> Value {
     match dialect {
-        Dialect::AnthropicMessages => {
+        WireDialect::AnthropicMessages => {
             json!({"role": "assistant", "content": [{"type": "text", "text": text}]})
         }
-        Dialect::OpenAiResponses => json!({
+        WireDialect::OpenAiResponses => json!({
             "type": "message", "role": "assistant",
             "content": [{"type": "output_text", "text": text, "annotations": []}],
         }),
-        Dialect::OpenAiChat => json!({"role": "assistant", "content": text}),
-        Dialect::Gemini => json!({"role": "model", "parts": [{"text": text}]}),
+        WireDialect::OpenAiChat => json!({"role": "assistant", "content": text}),
+        WireDialect::Gemini => json!({"role": "model", "parts": [{"text": text}]}),
     }
 }
 
 /// What the user says next.
-pub(crate) fn asked(dialect: Dialect, text: &str) -> Value {
+pub(crate) fn asked(dialect: WireDialect, text: &str) -> Value {
     match dialect {
-        Dialect::AnthropicMessages | Dialect::OpenAiChat => {
+        WireDialect::AnthropicMessages | WireDialect::OpenAiChat => {
             json!({"role": "user", "content": text})
         }
-        Dialect::OpenAiResponses => {
+        WireDialect::OpenAiResponses => {
             json!({"role": "user", "content": [{"type": "input_text", "text": text}]})
         }
-        Dialect::Gemini => json!({"role": "user", "parts": [{"text": text}]}),
+        WireDialect::Gemini => json!({"role": "user", "parts": [{"text": text}]}),
     }
 }

@@ -1,21 +1,21 @@
 //! Every check catches a wrong request and passes a right one.
 
 use crow_testkit::{
-    Checks, Dialect, ModelServer, PrefixCheck, Reply, Rule, Script, ServerOptions, Violation,
-    check_body,
+    ModelServer, PrefixCheck, Rule, Script, ScriptedReply, ServerChecks, ServerOptions, Violation,
+    WireDialect, check_body,
 };
 use serde_json::{Value, json};
 
 use crate::bodies::{asked, calls, first, followed, messages, results, said};
 use crate::client::Client;
 
-const ANTHROPIC: Dialect = Dialect::AnthropicMessages;
-const RESPONSES: Dialect = Dialect::OpenAiResponses;
-const CHAT: Dialect = Dialect::OpenAiChat;
-const GEMINI: Dialect = Dialect::Gemini;
+const ANTHROPIC: WireDialect = WireDialect::AnthropicMessages;
+const RESPONSES: WireDialect = WireDialect::OpenAiResponses;
+const CHAT: WireDialect = WireDialect::OpenAiChat;
+const GEMINI: WireDialect = WireDialect::Gemini;
 
 /// The rules that a body breaks.
-fn broken(dialect: Dialect, body: &Value) -> Vec<Rule> {
+fn broken(dialect: WireDialect, body: &Value) -> Vec<Rule> {
     let mut rules: Vec<_> =
         check_body(dialect, body).into_iter().map(|violation| violation.rule).collect();
     rules.dedup();
@@ -23,8 +23,8 @@ fn broken(dialect: Dialect, body: &Value) -> Vec<Rule> {
 }
 
 /// What a server says about requests that come one after the other.
-async fn judged(options: ServerOptions, dialect: Dialect, bodies: &[Value]) -> Vec<Violation> {
-    let script = Script::repeating(Reply::new().text("Yes."));
+async fn judged(options: ServerOptions, dialect: WireDialect, bodies: &[Value]) -> Vec<Violation> {
+    let script = Script::repeating(ScriptedReply::new().text("Yes."));
     let server = ModelServer::start_with(script, options).await;
     let mut client = Client::connect(&server).await;
     for body in bodies {
@@ -33,18 +33,18 @@ async fn judged(options: ServerOptions, dialect: Dialect, bodies: &[Value]) -> V
     server.violations()
 }
 
-async fn rules(dialect: Dialect, bodies: &[Value]) -> Vec<Rule> {
+async fn rules(dialect: WireDialect, bodies: &[Value]) -> Vec<Rule> {
     let found = judged(ServerOptions::default(), dialect, bodies).await;
     found.into_iter().map(|violation| violation.rule).collect()
 }
 
-fn with(dialect: Dialect, more: &[Vec<Value>]) -> Value {
+fn with(dialect: WireDialect, more: &[Vec<Value>]) -> Value {
     followed(dialect, &first(dialect, "Begin."), &more.concat())
 }
 
 #[tokio::test]
 async fn right_conversations_pass_all_checks() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let one = first(dialect, "Begin.");
         let two = followed(
             dialect,
@@ -67,7 +67,7 @@ async fn right_conversations_pass_all_checks() {
 
 #[tokio::test]
 async fn a_body_that_is_not_json_is_found_and_takes_no_step() {
-    let server = ModelServer::start([Reply::new().text("One.")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let mut client = Client::connect(&server).await;
     client.send_text(CHAT, "{oops").await;
     assert_eq!(client.response().await.status, 400);
@@ -82,7 +82,7 @@ async fn a_request_without_streaming_is_found() {
         body["stream"] = json!(false);
         assert_eq!(broken(dialect, &body), [Rule::Streaming]);
     }
-    let server = ModelServer::start([Reply::new().text("One.")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let mut client = Client::connect(&server).await;
     let body = first(GEMINI, "A").to_string();
     let length = body.len();
@@ -111,7 +111,7 @@ fn missing_required_fields_are_found() {
 
 #[tokio::test]
 async fn missing_headers_are_found() {
-    let server = ModelServer::start([Reply::new().text("One.")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let mut client = Client::connect(&server).await;
     let body = first(ANTHROPIC, "A").to_string();
     let length = body.len();
@@ -126,7 +126,7 @@ async fn missing_headers_are_found() {
 
 #[test]
 fn a_call_without_a_result_is_found() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let at_end = with(dialect, &[calls(dialect, &["a"])]);
         assert_eq!(broken(dialect, &at_end), [Rule::Pairing], "{dialect:?} at the end");
         let before_user = with(dialect, &[calls(dialect, &["a"]), vec![asked(dialect, "Go on.")]]);
@@ -138,7 +138,7 @@ fn a_call_without_a_result_is_found() {
 
 #[test]
 fn a_result_without_a_call_is_found() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let orphan = with(dialect, &[results(dialect, &["a"])]);
         assert_eq!(broken(dialect, &orphan), [Rule::Pairing], "{dialect:?}");
         let other = with(dialect, &[calls(dialect, &["a"]), results(dialect, &["b"])]);
@@ -148,7 +148,7 @@ fn a_result_without_a_call_is_found() {
 
 #[test]
 fn a_second_result_is_found() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let twice = with(dialect, &[calls(dialect, &["a"]), results(dialect, &["a", "a"])]);
         assert_eq!(broken(dialect, &twice), [Rule::Pairing], "{dialect:?}");
     }
@@ -156,7 +156,7 @@ fn a_second_result_is_found() {
 
 #[test]
 fn a_result_before_its_call_is_found() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let swapped = with(dialect, &[results(dialect, &["a"]), calls(dialect, &["a"])]);
         assert!(broken(dialect, &swapped).contains(&Rule::Pairing), "{dialect:?}");
     }
@@ -164,7 +164,7 @@ fn a_result_before_its_call_is_found() {
 
 #[test]
 fn a_result_that_comes_a_turn_too_late_is_found() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let late = with(
             dialect,
             &[
@@ -345,7 +345,7 @@ fn a_cache_mark_on_thinking_is_found() {
 
 #[tokio::test]
 async fn a_changed_prefix_is_found_wherever_it_changes() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let one = with(dialect, &[vec![said(dialect, "Yes."), asked(dialect, "Go on.")]]);
         let extended = followed(dialect, &one, &[said(dialect, "Yes."), asked(dialect, "More.")]);
         assert_eq!(rules(dialect, &[one.clone(), one.clone(), extended.clone()]).await, []);
@@ -389,10 +389,11 @@ async fn moved_cache_marks_do_not_break_the_prefix() {
 
 #[tokio::test]
 async fn a_new_conversation_is_no_break_but_a_new_system_prompt_can_be_made_one() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let (one, two) = (first(dialect, "One."), first(dialect, "Two."));
         assert_eq!(rules(dialect, &[one.clone(), two.clone(), one.clone()]).await, []);
-        let checks = Checks { prefix: PrefixCheck::OneConversation, ..Checks::default() };
+        let checks =
+            ServerChecks { prefix: PrefixCheck::OneConversation, ..ServerChecks::default() };
         let options = ServerOptions { checks, ..ServerOptions::default() };
         let found = judged(options, dialect, &[one, two]).await;
         assert_eq!(found[0].rule, Rule::Prefix, "{dialect:?}");
@@ -405,15 +406,15 @@ async fn a_maintenance_point_can_be_declared_and_the_check_switched_off() {
         with(CHAT, &[vec![said(CHAT, "Yes."), asked(CHAT, "Go on.")]]),
         with(CHAT, &[vec![asked(CHAT, "A summary.")]]),
     );
-    let checks = Checks { prefix: PrefixCheck::Off, ..Checks::default() };
+    let checks = ServerChecks { prefix: PrefixCheck::Off, ..ServerChecks::default() };
     let options = ServerOptions { checks, ..ServerOptions::default() };
     assert_eq!(judged(options, CHAT, &[long.clone(), short.clone()]).await, []);
     let options = ServerOptions {
-        checks: Checks::default().without(Rule::Prefix),
+        checks: ServerChecks::default().without(Rule::Prefix),
         ..ServerOptions::default()
     };
     assert_eq!(judged(options, CHAT, &[long.clone(), short.clone()]).await, []);
-    let server = ModelServer::start(Script::repeating(Reply::new().text("Yes."))).await;
+    let server = ModelServer::start(Script::repeating(ScriptedReply::new().text("Yes."))).await;
     let mut client = Client::connect(&server).await;
     client.ask(CHAT, &long).await;
     server.allow_prefix_break();
@@ -427,9 +428,9 @@ async fn a_maintenance_point_can_be_declared_and_the_check_switched_off() {
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_refused_and_found() {
-    let checks = Checks { max_body: 1000, ..Checks::default() };
+    let checks = ServerChecks { max_body: 1000, ..ServerChecks::default() };
     let options = ServerOptions { checks, ..ServerOptions::default() };
-    let server = ModelServer::start_with([Reply::new().text("One.")], options).await;
+    let server = ModelServer::start_with([ScriptedReply::new().text("One.")], options).await;
     let long = first(CHAT, &"x".repeat(8_000_000));
     assert_eq!(Client::connect(&server).await.ask(CHAT, &long).await.status, 413);
     let body = long.to_string();
@@ -445,7 +446,7 @@ async fn a_body_over_the_limit_is_refused_and_found() {
 
 #[test]
 fn tools_that_the_vendor_refuses_are_found() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let body = first(dialect, "A").to_string();
         let renamed =
             |name: &str| -> Value { serde_json::from_str(&body.replace("look", name)).unwrap() };
@@ -488,7 +489,7 @@ async fn marks_inside_results_count_and_do_not_break_the_prefix() {
 
 #[test]
 fn a_missing_result_is_reported_once() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let more = [asked(dialect, "Go on."), said(dialect, "Yes."), asked(dialect, "More.")];
         let body = with(dialect, &[calls(dialect, &["a"]), more.to_vec()]);
         assert_eq!(check_body(dialect, &body).len(), 1, "{dialect:?}");

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use crow_testkit::{Dialect, ModelServer};
+use crow_testkit::{ModelServer, WireDialect};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -80,11 +80,11 @@ impl Client {
     }
 
     /// Sends a model request as the vendor's clients do.
-    pub(crate) async fn send(&mut self, dialect: Dialect, body: &Value) {
+    pub(crate) async fn send(&mut self, dialect: WireDialect, body: &Value) {
         self.send_text(dialect, &body.to_string()).await;
     }
 
-    pub(crate) async fn send_text(&mut self, dialect: Dialect, body: &str) {
+    pub(crate) async fn send_text(&mut self, dialect: WireDialect, body: &str) {
         let path = dialect.path("test-model");
         self.write(&format!(
             "POST {path} HTTP/1.1\r\nHost: loopback\r\nContent-Type: application/json\r\nanthropic-version: \
@@ -99,7 +99,7 @@ impl Client {
     }
 
     /// Sends a request and reads the whole answer.
-    pub(crate) async fn ask(&mut self, dialect: Dialect, body: &Value) -> Response {
+    pub(crate) async fn ask(&mut self, dialect: WireDialect, body: &Value) -> Response {
         self.send(dialect, body).await;
         self.response().await
     }

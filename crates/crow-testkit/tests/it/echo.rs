@@ -1,13 +1,15 @@
 //! Reasoning that must come back as it was sent.
 
-use crow_testkit::{ChatFlavour, Dialect, ModelServer, Reply, Rule, Script, ServerOptions};
+use crow_testkit::{
+    ChatFlavour, ModelServer, Rule, Script, ScriptedReply, ServerOptions, WireDialect,
+};
 use serde_json::{Value, json};
 
 use crate::bodies::{asked, calls, first, followed, results};
 use crate::client::Client;
 
-fn reply() -> Reply {
-    Reply::new()
+fn reply() -> ScriptedReply {
+    ScriptedReply::new()
         .thinking("I think.", "sig-1")
         .redacted("opaque")
         .call("a", "look", &json!({"n": 1}))
@@ -16,9 +18,14 @@ fn reply() -> Reply {
 }
 
 /// The rules broken by a second request that holds `turn` and its results.
-async fn broken(chat: ChatFlavour, dialect: Dialect, reply: Reply, turn: &[Value]) -> Vec<Rule> {
+async fn broken(
+    chat: ChatFlavour,
+    dialect: WireDialect,
+    reply: ScriptedReply,
+    turn: &[Value],
+) -> Vec<Rule> {
     let options = ServerOptions { chat, ..ServerOptions::default() };
-    let script = Script::new().then(reply).then(Reply::new().text("Done."));
+    let script = Script::new().then(reply).then(ScriptedReply::new().text("Done."));
     let server = ModelServer::start_with(script, options).await;
     let mut client = Client::connect(&server).await;
     let body = first(dialect, "Begin.");
@@ -28,7 +35,7 @@ async fn broken(chat: ChatFlavour, dialect: Dialect, reply: Reply, turn: &[Value
 }
 
 async fn anthropic(blocks: Value) -> Vec<Rule> {
-    let dialect = Dialect::AnthropicMessages;
+    let dialect = WireDialect::AnthropicMessages;
     let turn = vec![json!({"role": "assistant", "content": blocks})];
     let turn = [turn, results(dialect, &["a", "b"])].concat();
     broken(ChatFlavour::OpenAi, dialect, reply(), &turn).await
@@ -62,8 +69,8 @@ async fn anthropic_thinking_must_come_back_verbatim_and_in_order() {
 
 #[tokio::test]
 async fn anthropic_thinking_before_a_text_must_come_back_too() {
-    let dialect = Dialect::AnthropicMessages;
-    let sent = || Reply::new().thinking("I think.", "sig-1").text("So it is.");
+    let dialect = WireDialect::AnthropicMessages;
+    let sent = || ScriptedReply::new().thinking("I think.", "sig-1").text("So it is.");
     let said = json!({"type": "text", "text": "So it is."});
     for (blocks, expected) in [
         (json!([thinking("I think.", "sig-1"), said]), vec![]),
@@ -80,7 +87,7 @@ async fn anthropic_thinking_before_a_text_must_come_back_too() {
 }
 
 async fn responses(items: Vec<Value>) -> Vec<Rule> {
-    let dialect = Dialect::OpenAiResponses;
+    let dialect = WireDialect::OpenAiResponses;
     let turn = [items, results(dialect, &["a", "b"])].concat();
     broken(ChatFlavour::OpenAi, dialect, reply(), &turn).await
 }
@@ -97,7 +104,7 @@ async fn responses_reasoning_must_come_back_before_its_call() {
     };
     let (one, redacted) = (item("sig-1", "I think."), item("opaque", ""));
     let two = item("sig-2", "I think again.");
-    let call = |id| calls(Dialect::OpenAiResponses, &[id]).remove(0);
+    let call = |id| calls(WireDialect::OpenAiResponses, &[id]).remove(0);
     let (a, b) = (call("a"), call("b"));
     let of = |items: &[&Value]| items.iter().map(|item| (*item).clone()).collect::<Vec<_>>();
     assert_eq!(responses(of(&[&one, &redacted, &a, &two, &b])).await, []);
@@ -112,7 +119,7 @@ async fn responses_reasoning_must_come_back_before_its_call() {
 }
 
 async fn gemini(parts: Value) -> Vec<Rule> {
-    let dialect = Dialect::Gemini;
+    let dialect = WireDialect::Gemini;
     let turn = [vec![json!({"role": "model", "parts": parts})], results(dialect, &["a", "b"])];
     broken(ChatFlavour::OpenAi, dialect, reply(), &turn.concat()).await
 }
@@ -136,8 +143,8 @@ async fn gemini_signatures_must_come_back_on_their_calls() {
 
 #[tokio::test]
 async fn gemini_signatures_of_a_text_must_come_back_on_a_text() {
-    let dialect = Dialect::Gemini;
-    let sent = || Reply::new().thinking("I think.", "sig-1").text("So it is.");
+    let dialect = WireDialect::Gemini;
+    let sent = || ScriptedReply::new().thinking("I think.", "sig-1").text("So it is.");
     for (parts, expected) in [
         (json!([{"text": "So it is."}, {"text": "", "thoughtSignature": "sig-1"}]), vec![]),
         (json!([{"text": "So it is.", "thoughtSignature": "sig-1"}]), vec![]),
@@ -150,7 +157,7 @@ async fn gemini_signatures_of_a_text_must_come_back_on_a_text() {
 
 #[tokio::test]
 async fn openrouter_details_must_come_back_whole() {
-    let dialect = Dialect::OpenAiChat;
+    let dialect = WireDialect::OpenAiChat;
     let details = json!([
         {"type": "reasoning.text", "text": "I think.", "signature": "sig-1", "index": 0},
         {"type": "reasoning.encrypted", "data": "opaque", "index": 1},
@@ -171,9 +178,9 @@ async fn openrouter_details_must_come_back_whole() {
 
 #[tokio::test]
 async fn a_reply_that_was_cut_need_not_come_back() {
-    let dialect = Dialect::AnthropicMessages;
-    let cut = crow_testkit::Fault::WithoutTerminal(crow_testkit::Ending::Clean);
-    let script = Script::new().then(reply().with(cut)).then(Reply::new().text("Done."));
+    let dialect = WireDialect::AnthropicMessages;
+    let cut = crow_testkit::Fault::WithoutTerminal(crow_testkit::BodyEnd::Clean);
+    let script = Script::new().then(reply().with(cut)).then(ScriptedReply::new().text("Done."));
     let server = ModelServer::start(script).await;
     let mut client = Client::connect(&server).await;
     let body = first(dialect, "Begin.");
@@ -185,8 +192,8 @@ async fn a_reply_that_was_cut_need_not_come_back() {
 
 #[tokio::test]
 async fn another_models_reasoning_need_not_come_back() {
-    let dialect = Dialect::AnthropicMessages;
-    let server = ModelServer::start([reply(), Reply::new().text("Done.")]).await;
+    let dialect = WireDialect::AnthropicMessages;
+    let server = ModelServer::start([reply(), ScriptedReply::new().text("Done.")]).await;
     let mut client = Client::connect(&server).await;
     let body = first(dialect, "Begin.");
     client.ask(dialect, &body).await;
@@ -199,10 +206,10 @@ async fn another_models_reasoning_need_not_come_back() {
 
 #[tokio::test]
 async fn responses_reasoning_that_the_server_keeps_need_not_come_back() {
-    let dialect = Dialect::OpenAiResponses;
+    let dialect = WireDialect::OpenAiResponses;
     let turn = [calls(dialect, &["a", "b"]), results(dialect, &["a", "b"])].concat();
     for (name, value) in [("store", json!(true)), ("include", json!([]))] {
-        let server = ModelServer::start([reply(), Reply::new().text("Done.")]).await;
+        let server = ModelServer::start([reply(), ScriptedReply::new().text("Done.")]).await;
         let mut client = Client::connect(&server).await;
         let mut body = first(dialect, "Begin.");
         body[name] = value;
@@ -214,9 +221,9 @@ async fn responses_reasoning_that_the_server_keeps_need_not_come_back() {
 
 #[tokio::test]
 async fn unsigned_thinking_may_come_back_or_not() {
-    let dialect = Dialect::AnthropicMessages;
+    let dialect = WireDialect::AnthropicMessages;
     for blocks in [json!([thinking("I think.", ""), tool_use("a")]), json!([tool_use("a")])] {
-        let sent = Reply::new().thinking("I think.", "").call("a", "look", &json!({}));
+        let sent = ScriptedReply::new().thinking("I think.", "").call("a", "look", &json!({}));
         let turn = vec![json!({"role": "assistant", "content": blocks})];
         let turn = [turn, results(dialect, &["a"])].concat();
         assert_eq!(broken(ChatFlavour::OpenAi, dialect, sent, &turn).await, []);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use crow_testkit::{Dialect, ModelServer, Step, VendorError};
+use crow_testkit::{ModelServer, ScriptStep, VendorError, WireDialect};
 use serde_json::{Value, json};
 
 use crate::bodies::first;
 use crate::client::{Client, Response};
 
-async fn ask(dialect: Dialect, step: Step) -> Response {
+async fn ask(dialect: WireDialect, step: ScriptStep) -> Response {
     let server = ModelServer::start([step]).await;
     let mut client = Client::connect(&server).await;
     let response = client.ask(dialect, &first(dialect, "A")).await;
@@ -77,13 +77,13 @@ async fn every_error_has_its_vendors_status_and_words() {
         ),
     ];
     for (error, statuses, words) in table {
-        for dialect in Dialect::ALL {
+        for dialect in WireDialect::ALL {
             let (vendor, pointer) = match dialect {
-                Dialect::AnthropicMessages => (0, "/error/type"),
-                Dialect::OpenAiResponses | Dialect::OpenAiChat => (1, "/error/code"),
-                Dialect::Gemini => (2, "/error/status"),
+                WireDialect::AnthropicMessages => (0, "/error/type"),
+                WireDialect::OpenAiResponses | WireDialect::OpenAiChat => (1, "/error/code"),
+                WireDialect::Gemini => (2, "/error/status"),
             };
-            let response = ask(dialect, Step::Error(error.clone())).await;
+            let response = ask(dialect, ScriptStep::Error(error.clone())).await;
             assert_eq!(response.status, statuses[vendor], "{error:?} {dialect:?}");
             let body = response.json();
             assert_eq!(body.pointer(pointer), Some(&words[vendor]), "{error:?} {dialect:?}");
@@ -95,24 +95,26 @@ async fn every_error_has_its_vendors_status_and_words() {
 #[tokio::test]
 async fn a_rate_limit_names_its_wait_where_each_vendor_names_it() {
     let limited =
-        Step::Error(VendorError::RateLimited { retry_after: Some(Duration::from_secs(7)) });
-    for dialect in [Dialect::AnthropicMessages, Dialect::OpenAiResponses, Dialect::OpenAiChat] {
+        ScriptStep::Error(VendorError::RateLimited { retry_after: Some(Duration::from_secs(7)) });
+    for dialect in
+        [WireDialect::AnthropicMessages, WireDialect::OpenAiResponses, WireDialect::OpenAiChat]
+    {
         let response = ask(dialect, limited.clone()).await;
         assert_eq!(response.header("retry-after"), Some("7"), "{dialect:?}");
     }
-    let gemini = ask(Dialect::Gemini, limited).await;
+    let gemini = ask(WireDialect::Gemini, limited).await;
     assert_eq!(gemini.header("retry-after"), None);
     assert_eq!(gemini.json()["error"]["details"][1]["retryDelay"], "7s");
 }
 
 #[tokio::test]
 async fn any_http_answer_can_be_scripted() {
-    let step = Step::Http {
+    let step = ScriptStep::Http {
         status: 302,
         headers: vec![("location".to_owned(), "/elsewhere".to_owned())],
         body: Bytes::from_static(b"{}"),
     };
-    let response = ask(Dialect::OpenAiChat, step).await;
+    let response = ask(WireDialect::OpenAiChat, step).await;
     assert_eq!((response.status, response.header("location")), (302, Some("/elsewhere")));
     assert_eq!(response.header("content-type"), Some("application/json"));
 }

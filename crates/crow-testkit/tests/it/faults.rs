@@ -5,22 +5,22 @@ use std::time::{Duration, Instant};
 
 use crow_testkit::wire::{WireOptions, frames};
 use crow_testkit::{
-    AnswerState, Chunk, Dialect, Ending, Fault, Gate, LineEnd, ModelServer, Reply, Step,
-    VendorError,
+    AnswerState, BodyChunk, BodyEnd, Fault, ModelServer, ScriptStep, ScriptedReply, SseLineEnd,
+    StreamGate, VendorError, WireDialect,
 };
 use serde_json::json;
 
 use crate::bodies::first;
 use crate::client::{Client, End, Response, events};
 
-const DIALECT: Dialect = Dialect::AnthropicMessages;
+const DIALECT: WireDialect = WireDialect::AnthropicMessages;
 
-fn reply() -> Reply {
-    Reply::new().text("Straße 日本 done")
+fn reply() -> ScriptedReply {
+    ScriptedReply::new().text("Straße 日本 done")
 }
 
 /// The frames of `reply` as the server renders them for the first request.
-fn whole(dialect: Dialect) -> Vec<Vec<u8>> {
+fn whole(dialect: WireDialect) -> Vec<Vec<u8>> {
     frames(&reply(), dialect, &WireOptions::default()).iter().map(|frame| frame.to_vec()).collect()
 }
 
@@ -36,7 +36,7 @@ fn ends(chunks: &[Vec<u8>]) -> Vec<usize> {
         .collect()
 }
 
-async fn ask(dialect: Dialect, step: Step) -> Response {
+async fn ask(dialect: WireDialect, step: ScriptStep) -> Response {
     let server = ModelServer::start([step]).await;
     let response = Client::connect(&server).await.ask(dialect, &first(dialect, "A")).await;
     server.assert_clean();
@@ -45,7 +45,7 @@ async fn ask(dialect: Dialect, step: Step) -> Response {
 
 #[tokio::test]
 async fn a_reply_without_faults_comes_one_event_a_chunk() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let response = ask(dialect, reply().into()).await;
         assert_eq!((response.end, &response.chunks), (End::Complete, &whole(dialect)));
     }
@@ -54,9 +54,11 @@ async fn a_reply_without_faults_comes_one_event_a_chunk() {
 #[tokio::test]
 async fn a_cut_ends_after_exactly_so_many_bytes_in_each_way() {
     let expected = &whole(DIALECT).concat()[..333];
-    for (ending, end) in
-        [(Ending::Clean, End::Complete), (Ending::Close, End::Closed), (Ending::Reset, End::Reset)]
-    {
+    for (ending, end) in [
+        (BodyEnd::Clean, End::Complete),
+        (BodyEnd::Close, End::Closed),
+        (BodyEnd::Reset, End::Reset),
+    ] {
         let response = ask(DIALECT, reply().with(Fault::CutAt { bytes: 333, ending })).await;
         assert_eq!(response.end, end);
         assert_eq!(response.bytes(), expected);
@@ -65,22 +67,22 @@ async fn a_cut_ends_after_exactly_so_many_bytes_in_each_way() {
 
 #[tokio::test]
 async fn a_cut_at_zero_sends_the_head_and_nothing_else() {
-    let cut = Fault::CutAt { bytes: 0, ending: Ending::Clean };
+    let cut = Fault::CutAt { bytes: 0, ending: BodyEnd::Clean };
     let response = ask(DIALECT, reply().with(cut)).await;
     assert_eq!((response.status, response.bytes()), (200, Vec::new()));
 }
 
 #[tokio::test]
 async fn what_waits_behind_a_cut_is_cut_as_well() {
-    let stall = Fault::StallAfter { events: 3, gate: Gate::new() };
-    let cut = Fault::CutAt { bytes: 100, ending: Ending::Close };
+    let stall = Fault::StallAfter { events: 3, gate: StreamGate::new() };
+    let cut = Fault::CutAt { bytes: 100, ending: BodyEnd::Close };
     let response = ask(DIALECT, reply().with(stall).with(cut)).await;
     assert_eq!((response.bytes().len(), response.end), (100, End::Closed));
 }
 
 #[tokio::test]
 async fn an_end_after_events_keeps_whole_events() {
-    let fault = Fault::EndAfter { events: 3, ending: Ending::Close };
+    let fault = Fault::EndAfter { events: 3, ending: BodyEnd::Close };
     let response = ask(DIALECT, reply().with(fault)).await;
     assert_eq!((response.end, response.chunks.as_slice()), (End::Closed, &whole(DIALECT)[..3]));
 }
@@ -88,14 +90,14 @@ async fn an_end_after_events_keeps_whole_events() {
 #[tokio::test]
 async fn without_terminal_leaves_out_what_says_that_the_reply_is_complete() {
     let words = [
-        (Dialect::AnthropicMessages, "stop_reason\":\"end_turn"),
-        (Dialect::OpenAiResponses, "response.completed"),
-        (Dialect::OpenAiChat, "finish_reason\":\"stop"),
-        (Dialect::Gemini, "finishReason"),
+        (WireDialect::AnthropicMessages, "stop_reason\":\"end_turn"),
+        (WireDialect::OpenAiResponses, "response.completed"),
+        (WireDialect::OpenAiChat, "finish_reason\":\"stop"),
+        (WireDialect::Gemini, "finishReason"),
     ];
     for (dialect, word) in words {
         let full = ask(dialect, reply().into()).await.text();
-        let cut = ask(dialect, reply().with(Fault::WithoutTerminal(Ending::Clean))).await;
+        let cut = ask(dialect, reply().with(Fault::WithoutTerminal(BodyEnd::Clean))).await;
         assert_eq!(cut.end, End::Complete);
         assert!(full.contains(word) && !cut.text().contains(word), "{dialect:?}");
         assert!(cut.text().contains("done"), "{dialect:?}: all deltas are there");
@@ -104,7 +106,7 @@ async fn without_terminal_leaves_out_what_says_that_the_reply_is_complete() {
 
 #[tokio::test]
 async fn every_byte_alone_is_the_same_body() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let response = ask(dialect, reply().with(Fault::every_byte())).await;
         assert!(response.chunks.iter().all(|chunk| chunk.len() == 1));
         assert_eq!(response.bytes(), whole(dialect).concat());
@@ -149,7 +151,7 @@ async fn pieces_of_a_size_are_counted_through_the_body() {
 
 #[tokio::test]
 async fn unknown_events_and_comments_follow_all_events_but_the_last() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let response = ask(dialect, reply().with(Fault::UnknownEvents).with(Fault::Comments)).await;
         let text = response.text();
         let count = whole(dialect).len();
@@ -162,8 +164,10 @@ async fn unknown_events_and_comments_follow_all_events_but_the_last() {
 
 #[tokio::test]
 async fn line_ends_are_replaced_everywhere() {
-    for dialect in Dialect::ALL {
-        for (end, text) in [(LineEnd::Lf, "\n"), (LineEnd::CrLf, "\r\n"), (LineEnd::Cr, "\r")] {
+    for dialect in WireDialect::ALL {
+        for (end, text) in
+            [(SseLineEnd::Lf, "\n"), (SseLineEnd::CrLf, "\r\n"), (SseLineEnd::Cr, "\r")]
+        {
             let response = ask(dialect, reply().with(Fault::LineEnds(end))).await;
             let expected = String::from_utf8(whole(dialect).concat())
                 .unwrap()
@@ -183,10 +187,10 @@ async fn a_byte_order_mark_comes_first() {
 #[tokio::test]
 async fn an_error_in_the_middle_has_each_vendors_form() {
     for (dialect, kind, pointer) in [
-        (Dialect::AnthropicMessages, "overloaded_error", "/error/type"),
-        (Dialect::OpenAiResponses, "server_is_overloaded", "/response/error/code"),
-        (Dialect::OpenAiChat, "server_is_overloaded", "/error/code"),
-        (Dialect::Gemini, "UNAVAILABLE", "/error/status"),
+        (WireDialect::AnthropicMessages, "overloaded_error", "/error/type"),
+        (WireDialect::OpenAiResponses, "server_is_overloaded", "/response/error/code"),
+        (WireDialect::OpenAiChat, "server_is_overloaded", "/error/code"),
+        (WireDialect::Gemini, "UNAVAILABLE", "/error/status"),
     ] {
         let fault = Fault::ErrorAfter { events: 4, error: VendorError::Overloaded };
         let response = ask(dialect, reply().with(fault)).await;
@@ -201,7 +205,7 @@ async fn an_error_in_the_middle_has_each_vendors_form() {
 #[tokio::test]
 async fn responses_have_a_second_form_of_an_error_in_the_middle() {
     let fault = Fault::ErrorEventAfter { events: 4, error: VendorError::Overloaded };
-    let dialect = Dialect::OpenAiResponses;
+    let dialect = WireDialect::OpenAiResponses;
     let events = ask(dialect, reply().with(fault)).await.events();
     assert_eq!(events[4].name.as_deref(), Some("error"));
     assert_eq!(events[4].data["code"], "server_is_overloaded");
@@ -210,7 +214,7 @@ async fn responses_have_a_second_form_of_an_error_in_the_middle() {
 
 #[tokio::test]
 async fn a_gate_lets_chunk_after_chunk_pass() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     let server = ModelServer::start([reply().with(Fault::Gated(gate.clone()))]).await;
     let mut client = Client::connect(&server).await;
     client.send(DIALECT, &first(DIALECT, "A")).await;
@@ -234,7 +238,7 @@ async fn a_gate_lets_chunk_after_chunk_pass() {
 
 #[tokio::test]
 async fn a_stall_holds_until_it_is_released() {
-    let gate = Gate::new();
+    let gate = StreamGate::new();
     let stall = Fault::StallAfter { events: 2, gate: gate.clone() };
     let server = ModelServer::start([reply().with(stall).with(Fault::UnknownEvents)]).await;
     let mut client = Client::connect(&server).await;
@@ -255,7 +259,7 @@ async fn a_stall_holds_until_it_is_released() {
 
 #[tokio::test]
 async fn a_stall_ends_when_the_client_leaves() {
-    let stall = Fault::StallAfter { events: 2, gate: Gate::new() };
+    let stall = Fault::StallAfter { events: 2, gate: StreamGate::new() };
     let server = ModelServer::start([reply().with(stall)]).await;
     let mut client = Client::connect(&server).await;
     client.send(DIALECT, &first(DIALECT, "A")).await;
@@ -276,9 +280,9 @@ async fn delays_come_before_each_chunk() {
 #[tokio::test]
 async fn silence_ends_without_a_byte() {
     for (ending, end) in
-        [(Ending::Clean, End::Closed), (Ending::Close, End::Closed), (Ending::Reset, End::Reset)]
+        [(BodyEnd::Clean, End::Closed), (BodyEnd::Close, End::Closed), (BodyEnd::Reset, End::Reset)]
     {
-        let server = ModelServer::start([Step::Silence { gate: None, ending }]).await;
+        let server = ModelServer::start([ScriptStep::Silence { gate: None, ending }]).await;
         let mut client = Client::connect(&server).await;
         client.send(DIALECT, &first(DIALECT, "A")).await;
         assert_eq!(client.end().await, end);
@@ -291,14 +295,14 @@ async fn silence_ends_without_a_byte() {
 #[tokio::test]
 async fn raw_chunks_are_sent_as_they_are() {
     let chunks = vec![
-        Chunk::data("data: {\"a\""),
-        Chunk::Delay(Duration::from_millis(1)),
-        Chunk::data(""),
-        Chunk::data(":1}\n\n"),
-        Chunk::End(Ending::Close),
-        Chunk::data("never"),
+        BodyChunk::data("data: {\"a\""),
+        BodyChunk::Delay(Duration::from_millis(1)),
+        BodyChunk::data(""),
+        BodyChunk::data(":1}\n\n"),
+        BodyChunk::End(BodyEnd::Close),
+        BodyChunk::data("never"),
     ];
-    let response = ask(DIALECT, Step::Raw(chunks)).await;
+    let response = ask(DIALECT, ScriptStep::Raw(chunks)).await;
     assert_eq!((response.status, response.end), (200, End::Closed));
     assert_eq!(response.text(), "data: {\"a\":1}\n\n");
 }
@@ -306,13 +310,13 @@ async fn raw_chunks_are_sent_as_they_are() {
 #[tokio::test]
 async fn faults_compose_whatever_their_order() {
     let faults = [
-        Fault::CutAt { bytes: 500, ending: Ending::Close },
+        Fault::CutAt { bytes: 500, ending: BodyEnd::Close },
         Fault::every_byte(),
-        Fault::LineEnds(LineEnd::CrLf),
+        Fault::LineEnds(SseLineEnd::CrLf),
         Fault::Comments,
     ];
-    let forward = faults.iter().cloned().fold(Step::from(reply()), Step::with);
-    let backward = faults.iter().rev().cloned().fold(Step::from(reply()), Step::with);
+    let forward = faults.iter().cloned().fold(ScriptStep::from(reply()), ScriptStep::with);
+    let backward = faults.iter().rev().cloned().fold(ScriptStep::from(reply()), ScriptStep::with);
     let (forward, backward) = (ask(DIALECT, forward).await, ask(DIALECT, backward).await);
     assert_eq!(forward.chunks, backward.chunks);
     assert_eq!((forward.chunks.len(), forward.end), (500, End::Closed));

@@ -1,7 +1,7 @@
 //! The measured prompt cache.
 
 use crow_testkit::{
-    Dialect, ModelServer, Reply, ReplyUsage, Rule, Script, ServerOptions, UsageSource,
+    ModelServer, ReplyUsage, Rule, Script, ScriptedReply, ServerOptions, UsageSource, WireDialect,
 };
 use serde_json::{Value, json};
 
@@ -9,10 +9,10 @@ use crate::bodies::{asked, first, followed, messages, said};
 use crate::client::Client;
 
 /// The usages reported for requests that come one after the other.
-async fn usages(dialect: Dialect, bodies: &[Value]) -> Vec<ReplyUsage> {
+async fn usages(dialect: WireDialect, bodies: &[Value]) -> Vec<ReplyUsage> {
     let mut options = ServerOptions { usage: UsageSource::Measured, ..ServerOptions::default() };
     options.checks = options.checks.without(Rule::Prefix);
-    let script = Script::repeating(Reply::new().text("Yes."));
+    let script = Script::repeating(ScriptedReply::new().text("Yes."));
     let server = ModelServer::start_with(script, options).await;
     let mut client = Client::connect(&server).await;
     for body in bodies {
@@ -23,8 +23,8 @@ async fn usages(dialect: Dialect, bodies: &[Value]) -> Vec<ReplyUsage> {
 }
 
 /// The body with its last message marked, as Anthropic wants it.
-fn marked(dialect: Dialect, mut body: Value) -> Value {
-    if dialect == Dialect::AnthropicMessages {
+fn marked(dialect: WireDialect, mut body: Value) -> Value {
+    if dialect == WireDialect::AnthropicMessages {
         let last = messages(dialect, &mut body).last_mut().unwrap();
         if let Some(text) = last["content"].as_str() {
             last["content"] = json!([{"type": "text", "text": text}]);
@@ -34,7 +34,7 @@ fn marked(dialect: Dialect, mut body: Value) -> Value {
     body
 }
 
-fn long_session(dialect: Dialect) -> Vec<Value> {
+fn long_session(dialect: WireDialect) -> Vec<Value> {
     let mut body = first(dialect, &"Begin with this. ".repeat(1000));
     let mut bodies = Vec::new();
     for turn in 0..40 {
@@ -47,7 +47,7 @@ fn long_session(dialect: Dialect) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_growing_session_is_read_from_the_cache() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let usages = usages(dialect, &long_session(dialect)).await;
         assert_eq!(usages[0].cache_read, 0);
         let (read, all) = usages[1..]
@@ -55,13 +55,13 @@ async fn a_growing_session_is_read_from_the_cache() {
             .fold((0, 0), |(read, all), usage| (read + usage.cache_read, all + usage.prompt()));
         assert!(read * 100 >= all * 95, "{dialect:?}: {read} of {all}");
         let writes = usages.iter().any(|usage| usage.cache_write > 0);
-        assert_eq!(writes, dialect == Dialect::AnthropicMessages);
+        assert_eq!(writes, dialect == WireDialect::AnthropicMessages);
     }
 }
 
 #[tokio::test]
 async fn a_changed_beginning_or_a_short_prompt_reads_nothing() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let mut bodies = long_session(dialect);
         bodies.truncate(2);
         let tools = bodies[1]["tools"].to_string().replace("look", "other");
@@ -74,7 +74,7 @@ async fn a_changed_beginning_or_a_short_prompt_reads_nothing() {
 
 #[tokio::test]
 async fn anthropic_reads_nothing_that_was_not_marked() {
-    let dialect = Dialect::AnthropicMessages;
+    let dialect = WireDialect::AnthropicMessages;
     let body = first(dialect, &"Begin with this. ".repeat(1000));
     let usages = usages(dialect, &[body.clone(), body]).await;
     assert_eq!((usages[1].cache_read, usages[1].cache_write), (0, 0));

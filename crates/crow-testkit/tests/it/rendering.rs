@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use crow_testkit::wire::{EncryptedReasoning, UsageChunk, WireOptions, frames};
-use crow_testkit::{ChatFlavour, Dialect, Pieces, Reply, ReplyUsage, Stop};
+use crow_testkit::{ChatFlavour, Pieces, ReplyUsage, ScriptedReply, ScriptedStop, WireDialect};
 use serde_json::{Value, json};
 
 use crate::client::{Event, events};
 
-fn reply() -> Reply {
-    Reply::new()
+fn reply() -> ScriptedReply {
+    ScriptedReply::new()
         .thinking("I should look.", "sig-1")
         .redacted("opaque")
         .text("I look at naïve 日本.")
@@ -22,7 +22,7 @@ fn reply() -> Reply {
         })
 }
 
-fn stream(reply: &Reply, dialect: Dialect, options: &WireOptions) -> Vec<Event> {
+fn stream(reply: &ScriptedReply, dialect: WireDialect, options: &WireOptions) -> Vec<Event> {
     let frames = frames(reply, dialect, options);
     let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
     for frame in &frames {
@@ -51,7 +51,7 @@ fn kinds(events: &[Event]) -> Vec<String> {
 
 #[test]
 fn anthropic_streams_blocks_in_order_with_signature_and_usage() {
-    let events = stream(&reply(), Dialect::AnthropicMessages, &WireOptions::default());
+    let events = stream(&reply(), WireDialect::AnthropicMessages, &WireOptions::default());
     assert_eq!(
         kinds(&events),
         [
@@ -93,7 +93,7 @@ fn anthropic_streams_blocks_in_order_with_signature_and_usage() {
 
 #[test]
 fn responses_number_their_events_and_end_with_the_whole_output() {
-    let events = stream(&reply(), Dialect::OpenAiResponses, &WireOptions::default());
+    let events = stream(&reply(), WireDialect::OpenAiResponses, &WireOptions::default());
     assert_eq!(
         kinds(&events),
         [
@@ -148,26 +148,26 @@ fn responses_number_their_events_and_end_with_the_whole_output() {
 #[test]
 fn responses_keep_encrypted_content_back_unless_it_was_asked_for() {
     let options = WireOptions { encrypted: EncryptedReasoning::Omitted, ..WireOptions::default() };
-    let events = stream(&reply(), Dialect::OpenAiResponses, &options);
+    let events = stream(&reply(), WireDialect::OpenAiResponses, &options);
     assert!(!format!("{events:?}").contains("encrypted_content"));
 }
 
 #[test]
 fn responses_end_as_incomplete_or_failed() {
     let options = WireOptions::default();
-    let cut = Reply::new().text("half").with_stop(Stop::MaxTokens);
-    let last = stream(&cut, Dialect::OpenAiResponses, &options).pop().unwrap();
+    let cut = ScriptedReply::new().text("half").with_stop(ScriptedStop::MaxTokens);
+    let last = stream(&cut, WireDialect::OpenAiResponses, &options).pop().unwrap();
     assert_eq!(last.name.as_deref(), Some("response.incomplete"));
     assert_eq!(last.data["response"]["incomplete_details"]["reason"], "max_output_tokens");
-    let failed = Reply::new().text("half").with_stop(Stop::Failed);
-    let last = stream(&failed, Dialect::OpenAiResponses, &options).pop().unwrap();
+    let failed = ScriptedReply::new().text("half").with_stop(ScriptedStop::Failed);
+    let last = stream(&failed, WireDialect::OpenAiResponses, &options).pop().unwrap();
     assert_eq!(last.name.as_deref(), Some("response.failed"));
     assert_eq!(last.data["response"]["error"]["code"], "server_error");
 }
 
 #[test]
 fn chat_streams_call_pieces_by_index_and_ends_with_usage_and_done() {
-    let events = stream(&reply(), Dialect::OpenAiChat, &WireOptions::default());
+    let events = stream(&reply(), WireDialect::OpenAiChat, &WireOptions::default());
     assert_eq!(events[0].data["choices"][0]["delta"]["role"], "assistant");
     assert_eq!(joined(&events, "/choices/0/delta/content"), "I look at naïve 日本.");
     let call = "/choices/0/delta/tool_calls/0";
@@ -186,7 +186,7 @@ fn chat_streams_call_pieces_by_index_and_ends_with_usage_and_done() {
 #[test]
 fn chat_has_no_usage_unless_it_was_asked_for() {
     let options = WireOptions { usage: UsageChunk::Omitted, ..WireOptions::default() };
-    let events = stream(&reply(), Dialect::OpenAiChat, &options);
+    let events = stream(&reply(), WireDialect::OpenAiChat, &options);
     assert!(events.iter().all(|event| event.data.get("usage").is_none()));
 }
 
@@ -194,7 +194,7 @@ fn chat_has_no_usage_unless_it_was_asked_for() {
 fn chat_flavours_show_reasoning_in_their_own_fields() {
     let of = |chat| {
         let options = WireOptions { chat, ..WireOptions::default() };
-        stream(&reply(), Dialect::OpenAiChat, &options)
+        stream(&reply(), WireDialect::OpenAiChat, &options)
     };
     let content = of(ChatFlavour::ReasoningContent);
     assert_eq!(joined(&content, "/choices/0/delta/reasoning_content"), "I should look.");
@@ -210,7 +210,7 @@ fn chat_flavours_show_reasoning_in_their_own_fields() {
 #[test]
 fn gemini_signs_the_part_after_the_thought_and_closes_with_usage() {
     let reply = reply().thinking("Now the call.", "sig-2").call("", "look", &json!({"n": 1}));
-    let events = stream(&reply, Dialect::Gemini, &WireOptions::default());
+    let events = stream(&reply, WireDialect::Gemini, &WireOptions::default());
     assert!(events.iter().all(|event| event.name.is_none()));
     let parts: Vec<_> =
         events.iter().map(|event| &event.data["candidates"][0]["content"]["parts"][0]).collect();
@@ -235,18 +235,18 @@ fn gemini_signs_the_part_after_the_thought_and_closes_with_usage() {
 
 #[test]
 fn gemini_reports_arguments_that_are_no_json_as_a_malformed_call() {
-    let reply = Reply::new().raw_call("c", "look", "{oops");
-    let last = stream(&reply, Dialect::Gemini, &WireOptions::default()).pop().unwrap();
+    let reply = ScriptedReply::new().raw_call("c", "look", "{oops");
+    let last = stream(&reply, WireDialect::Gemini, &WireOptions::default()).pop().unwrap();
     assert_eq!(last.data["candidates"][0]["finishReason"], "MALFORMED_FUNCTION_CALL");
 }
 
 #[test]
 fn malformed_arguments_travel_as_they_are_elsewhere() {
-    let reply = Reply::new().raw_call("c", "look", r#"{"path": "un"#);
+    let reply = ScriptedReply::new().raw_call("c", "look", r#"{"path": "un"#);
     let pointers = [
-        (Dialect::AnthropicMessages, "/delta/partial_json"),
-        (Dialect::OpenAiResponses, "/delta"),
-        (Dialect::OpenAiChat, "/choices/0/delta/tool_calls/0/function/arguments"),
+        (WireDialect::AnthropicMessages, "/delta/partial_json"),
+        (WireDialect::OpenAiResponses, "/delta"),
+        (WireDialect::OpenAiChat, "/choices/0/delta/tool_calls/0/function/arguments"),
     ];
     for (dialect, pointer) in pointers {
         let events = stream(&reply, dialect, &WireOptions::default());
@@ -256,7 +256,7 @@ fn malformed_arguments_travel_as_they_are_elsewhere() {
 
 #[test]
 fn the_size_of_pieces_changes_the_number_of_events_and_nothing_else() {
-    for dialect in Dialect::ALL {
+    for dialect in WireDialect::ALL {
         let count = |pieces| {
             let options = WireOptions { pieces, ..WireOptions::default() };
             stream(&reply(), dialect, &options).len()
@@ -268,22 +268,22 @@ fn the_size_of_pieces_changes_the_number_of_events_and_nothing_else() {
 
 #[test]
 fn a_refusal_has_each_dialects_form() {
-    let reply = Reply::new().text("I will not.").with_stop(Stop::Refusal);
+    let reply = ScriptedReply::new().text("I will not.").with_stop(ScriptedStop::Refusal);
     let options = WireOptions::default();
-    let responses = stream(&reply, Dialect::OpenAiResponses, &options);
+    let responses = stream(&reply, WireDialect::OpenAiResponses, &options);
     assert!(responses.iter().any(|event| event.data["type"] == "response.refusal.done"));
-    let chat = stream(&reply, Dialect::OpenAiChat, &options);
+    let chat = stream(&reply, WireDialect::OpenAiChat, &options);
     assert_eq!(joined(&chat, "/choices/0/delta/refusal"), "I will not.");
-    let anthropic = stream(&reply, Dialect::AnthropicMessages, &options);
+    let anthropic = stream(&reply, WireDialect::AnthropicMessages, &options);
     assert_eq!(joined(&anthropic, "/delta/stop_reason"), "refusal");
-    let gemini = stream(&reply, Dialect::Gemini, &options);
+    let gemini = stream(&reply, WireDialect::Gemini, &options);
     assert_eq!(joined(&gemini, "/candidates/0/finishReason"), "PROHIBITED_CONTENT");
 }
 
 #[test]
 fn gemini_blocks_a_prompt_without_any_candidate() {
-    let blocked = Reply::new().with_stop(Stop::ContentFilter);
-    let events = stream(&blocked, Dialect::Gemini, &WireOptions::default());
+    let blocked = ScriptedReply::new().with_stop(ScriptedStop::ContentFilter);
+    let events = stream(&blocked, WireDialect::Gemini, &WireOptions::default());
     assert_eq!(events.len(), 1);
     assert_eq!(events[0].data["promptFeedback"]["blockReason"], "SAFETY");
     assert_eq!(events[0].data.get("candidates"), None);
@@ -293,7 +293,7 @@ fn gemini_blocks_a_prompt_without_any_candidate() {
 fn chat_numbers_calls_and_reasoning_details() {
     let options = WireOptions { chat: ChatFlavour::OpenRouter, ..WireOptions::default() };
     let reply = reply().thinking("Again.", "sig-2").call("call_2", "list", &json!({}));
-    let events = stream(&reply, Dialect::OpenAiChat, &options);
+    let events = stream(&reply, WireDialect::OpenAiChat, &options);
     let numbers = |pointer: &str| {
         let mut numbers: Vec<_> =
             events.iter().filter_map(|event| event.data.pointer(pointer)?.as_u64()).collect();

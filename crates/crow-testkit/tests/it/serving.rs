@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use crow_testkit::{
-    AnswerState, Chunk, Delivery, Dialect, Ending, Gate, ModelServer, Reply, Rule, Script,
-    ServerOptions, Step, VendorError, refused_base_url,
+    AnswerState, BodyChunk, BodyEnd, Delivery, ModelServer, Rule, Script, ScriptStep,
+    ScriptedReply, ServerOptions, StreamGate, VendorError, WireDialect, refused_base_url,
 };
 use serde_json::json;
 use tokio::net::TcpStream;
@@ -14,9 +14,12 @@ use crate::client::{Client, End};
 
 #[tokio::test]
 async fn two_turns_share_a_connection_and_are_recorded() {
-    for dialect in Dialect::ALL {
-        let server =
-            ModelServer::start([Reply::new().text("One."), Reply::new().text("Two.")]).await;
+    for dialect in WireDialect::ALL {
+        let server = ModelServer::start([
+            ScriptedReply::new().text("One."),
+            ScriptedReply::new().text("Two."),
+        ])
+        .await;
         let mut client = Client::connect(&server).await;
         let before = Instant::now();
         let body = first(dialect, "Begin.");
@@ -41,9 +44,9 @@ async fn two_turns_share_a_connection_and_are_recorded() {
 
 #[tokio::test]
 async fn a_chunked_request_body_is_joined() {
-    let server = ModelServer::start([Reply::new().text("One.")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let mut client = Client::connect(&server).await;
-    let body = first(Dialect::OpenAiChat, "Begin.").to_string();
+    let body = first(WireDialect::OpenAiChat, "Begin.").to_string();
     let (left, right) = body.split_at(10);
     let head = "POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
     client.write(&format!("{head}{:x};ext=1\r\n{left}\r\n", left.len())).await;
@@ -54,14 +57,14 @@ async fn a_chunked_request_body_is_joined() {
 
 #[tokio::test]
 async fn a_request_may_come_in_pieces_cut_anywhere() {
-    let dialect = Dialect::OpenAiChat;
+    let dialect = WireDialect::OpenAiChat;
     let body = first(dialect, "Begin.").to_string();
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     for cut in head.len() - 5..head.len() + 3 {
-        let server = ModelServer::start([Reply::new().text("One.")]).await;
+        let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
         let mut client = Client::connect(&server).await;
         let request = format!("{head}{body}");
         let (left, right) = request.split_at(cut);
@@ -75,11 +78,13 @@ async fn a_request_may_come_in_pieces_cut_anywhere() {
 
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
-    let server = ModelServer::start([Reply::new().text("One."), Reply::new().text("Two.")]).await;
+    let server =
+        ModelServer::start([ScriptedReply::new().text("One."), ScriptedReply::new().text("Two.")])
+            .await;
     let mut client = Client::connect(&server).await;
-    let body = first(Dialect::OpenAiChat, "Begin.");
-    client.send(Dialect::OpenAiChat, &body).await;
-    client.send(Dialect::OpenAiChat, &body).await;
+    let body = first(WireDialect::OpenAiChat, "Begin.");
+    client.send(WireDialect::OpenAiChat, &body).await;
+    client.send(WireDialect::OpenAiChat, &body).await;
     assert!(client.response().await.text().contains("One."));
     assert!(client.response().await.text().contains("Two."));
     server.assert_clean();
@@ -87,9 +92,9 @@ async fn pipelined_requests_are_answered_in_order() {
 
 #[tokio::test]
 async fn a_client_that_expects_continue_is_told_to_go_on() {
-    let server = ModelServer::start([Reply::new().text("One.")]).await;
+    let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let mut client = Client::connect(&server).await;
-    let body = first(Dialect::OpenAiChat, "Begin.").to_string();
+    let body = first(WireDialect::OpenAiChat, "Begin.").to_string();
     let length = body.len();
     client.write(&format!("POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n")).await;
     assert_eq!(client.head().await.0, 100);
@@ -100,16 +105,16 @@ async fn a_client_that_expects_continue_is_told_to_go_on() {
 
 #[tokio::test]
 async fn connection_close_is_honoured_and_connections_are_counted() {
-    let server = ModelServer::start(Script::repeating(Reply::new().text("One."))).await;
+    let server = ModelServer::start(Script::repeating(ScriptedReply::new().text("One."))).await;
     let mut client = Client::connect(&server).await;
-    let body = first(Dialect::OpenAiChat, "Begin.").to_string();
+    let body = first(WireDialect::OpenAiChat, "Begin.").to_string();
     let length = body.len();
     client.write(&format!("POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")).await;
     client.response().await;
     assert_eq!(client.end().await, End::Closed);
     Client::connect(&server)
         .await
-        .ask(Dialect::OpenAiChat, &first(Dialect::OpenAiChat, "Begin."))
+        .ask(WireDialect::OpenAiChat, &first(WireDialect::OpenAiChat, "Begin."))
         .await;
     assert_eq!(server.connections(), 2);
     server.assert_clean();
@@ -117,13 +122,14 @@ async fn connection_close_is_honoured_and_connections_are_counted() {
 
 #[tokio::test]
 async fn a_responder_decides_from_the_request_after_the_steps() {
-    let script = Script::new().then(Reply::new().text("scripted")).then_respond(|request| {
-        let text = format!("{} {}", request.index, request.at("/messages/1/content"));
-        Reply::new().text(text).into()
-    });
+    let script =
+        Script::new().then(ScriptedReply::new().text("scripted")).then_respond(|request| {
+            let text = format!("{} {}", request.index, request.at("/messages/1/content"));
+            ScriptedReply::new().text(text).into()
+        });
     let server = ModelServer::start(script).await;
     let mut client = Client::connect(&server).await;
-    let dialect = Dialect::OpenAiChat;
+    let dialect = WireDialect::OpenAiChat;
     assert!(client.ask(dialect, &first(dialect, "A")).await.text().contains("scripted"));
     let answer = client.ask(dialect, &first(dialect, "B")).await.text();
     assert!(answer.contains('1') && answer.contains(r#"\"B\""#), "{answer}");
@@ -133,9 +139,9 @@ async fn a_responder_decides_from_the_request_after_the_steps() {
 #[tokio::test]
 async fn a_step_can_be_pushed_while_the_server_runs() {
     let server = ModelServer::start(Script::new()).await;
-    server.push(Reply::new().text("late"));
+    server.push(ScriptedReply::new().text("late"));
     let mut client = Client::connect(&server).await;
-    let dialect = Dialect::Gemini;
+    let dialect = WireDialect::Gemini;
     assert!(client.ask(dialect, &first(dialect, "A")).await.text().contains("late"));
     server.assert_clean();
 }
@@ -143,7 +149,7 @@ async fn a_step_can_be_pushed_while_the_server_runs() {
 #[tokio::test]
 async fn after_the_script_comes_a_500_and_a_violation() {
     let server = ModelServer::start(Script::new()).await;
-    let dialect = Dialect::AnthropicMessages;
+    let dialect = WireDialect::AnthropicMessages;
     let answer = Client::connect(&server).await.ask(dialect, &first(dialect, "A")).await;
     assert_eq!(answer.status, 500);
     assert!(answer.text().contains("the script is over"));
@@ -156,10 +162,10 @@ async fn after_the_script_comes_a_500_and_a_violation() {
 async fn a_failed_assertion_in_a_responder_is_a_violation() {
     let script = Script::responder(|request| {
         assert_eq!(request.model(), "another-model");
-        Step::Error(VendorError::Server)
+        ScriptStep::Error(VendorError::Server)
     });
     let server = ModelServer::start(script).await;
-    let dialect = Dialect::OpenAiChat;
+    let dialect = WireDialect::OpenAiChat;
     let answer = Client::connect(&server).await.ask(dialect, &first(dialect, "A")).await;
     assert_eq!(answer.status, 500);
     let violations = server.finish().await.unwrap_err();
@@ -206,11 +212,11 @@ async fn the_list_of_models_has_each_vendors_form_and_is_no_model_request() {
 
 #[tokio::test]
 async fn waiting_for_requests_and_answers_needs_no_sleep() {
-    let gate = Gate::new();
-    let chunks = vec![Chunk::data("data: 1\n\n"), Chunk::Gate(gate.clone())];
-    let server = ModelServer::start([Step::Raw(chunks)]).await;
+    let gate = StreamGate::new();
+    let chunks = vec![BodyChunk::data("data: 1\n\n"), BodyChunk::Gate(gate.clone())];
+    let server = ModelServer::start([ScriptStep::Raw(chunks)]).await;
     let mut client = Client::connect(&server).await;
-    let dialect = Dialect::OpenAiChat;
+    let dialect = WireDialect::OpenAiChat;
     let body = first(dialect, "A");
     let (request, ()) = tokio::join!(server.wait_for_request(0), client.send(dialect, &body));
     assert_eq!(request.index, 0);
@@ -228,10 +234,10 @@ async fn waiting_for_requests_and_answers_needs_no_sleep() {
 
 #[tokio::test]
 async fn a_request_is_announced_before_its_answer() {
-    let silence = Step::Silence { gate: Some(Gate::new()), ending: Ending::Close };
-    let server = ModelServer::start([Reply::new().text("One.").into(), silence]).await;
+    let silence = ScriptStep::Silence { gate: Some(StreamGate::new()), ending: BodyEnd::Close };
+    let server = ModelServer::start([ScriptedReply::new().text("One.").into(), silence]).await;
     let mut client = Client::connect(&server).await;
-    let dialect = Dialect::OpenAiChat;
+    let dialect = WireDialect::OpenAiChat;
     let body = first(dialect, "A");
     client.ask(dialect, &body).await;
     server.wait_for_answer(0).await;
@@ -242,10 +248,10 @@ async fn a_request_is_announced_before_its_answer() {
 
 #[tokio::test]
 async fn a_client_that_leaves_is_noticed_while_the_stream_waits() {
-    let step = Step::Silence { gate: Some(Gate::new()), ending: Ending::Close };
+    let step = ScriptStep::Silence { gate: Some(StreamGate::new()), ending: BodyEnd::Close };
     let server = ModelServer::start([step]).await;
     let mut client = Client::connect(&server).await;
-    client.send(Dialect::OpenAiChat, &first(Dialect::OpenAiChat, "A")).await;
+    client.send(WireDialect::OpenAiChat, &first(WireDialect::OpenAiChat, "A")).await;
     server.wait_for_request(0).await;
     drop(client);
     assert_eq!(server.wait_for_answer(0).await.state, AnswerState::ClientLeft);
@@ -257,9 +263,9 @@ async fn together_sends_the_same_chunks_as_each() {
     let mut bodies = Vec::new();
     for delivery in [Delivery::Each, Delivery::Together] {
         let options = ServerOptions { delivery, ..ServerOptions::default() };
-        let script = [Reply::new().text("one two three")];
+        let script = [ScriptedReply::new().text("one two three")];
         let server = ModelServer::start_with(script, options).await;
-        let dialect = Dialect::OpenAiResponses;
+        let dialect = WireDialect::OpenAiResponses;
         let answer = Client::connect(&server).await.ask(dialect, &first(dialect, "A")).await;
         bodies.push(answer.chunks);
         server.assert_clean();
@@ -269,11 +275,11 @@ async fn together_sends_the_same_chunks_as_each() {
 
 #[tokio::test]
 async fn finish_ends_all_connections() {
-    let step = Step::Silence { gate: Some(Gate::new()), ending: Ending::Close };
+    let step = ScriptStep::Silence { gate: Some(StreamGate::new()), ending: BodyEnd::Close };
     let server = ModelServer::start([step]).await;
     let address = server.address();
     let mut client = Client::connect(&server).await;
-    client.send(Dialect::OpenAiChat, &first(Dialect::OpenAiChat, "A")).await;
+    client.send(WireDialect::OpenAiChat, &first(WireDialect::OpenAiChat, "A")).await;
     server.wait_for_request(0).await;
     assert_eq!(server.finish().await.unwrap().len(), 1);
     assert_eq!(client.end().await, End::Closed);
@@ -283,8 +289,8 @@ async fn finish_ends_all_connections() {
 #[tokio::test]
 #[should_panic(expected = "stream is false, not true")]
 async fn a_server_dropped_with_unread_violations_fails_the_test() {
-    let server = ModelServer::start([Reply::new().text("One.")]).await;
-    let dialect = Dialect::OpenAiChat;
+    let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
+    let dialect = WireDialect::OpenAiChat;
     let mut body = first(dialect, "A");
     body["stream"] = json!(false);
     Client::connect(&server).await.ask(dialect, &body).await;
@@ -292,20 +298,20 @@ async fn a_server_dropped_with_unread_violations_fails_the_test() {
 
 #[tokio::test]
 async fn nobody_listens_at_a_refused_base_url() {
-    let url = refused_base_url(Dialect::OpenAiChat).await;
+    let url = refused_base_url(WireDialect::OpenAiChat).await;
     let address = url.strip_prefix("http://").unwrap().strip_suffix("/v1").unwrap();
     assert!(TcpStream::connect(address).await.is_err());
 }
 
 #[tokio::test]
 async fn base_urls_are_what_the_vendors_clients_expect() {
-    let server = ModelServer::start([Step::Error(VendorError::Server)]).await;
+    let server = ModelServer::start([ScriptStep::Error(VendorError::Server)]).await;
     let address = server.address();
     let expected = [
-        (Dialect::AnthropicMessages, format!("http://{address}")),
-        (Dialect::OpenAiResponses, format!("http://{address}/v1")),
-        (Dialect::OpenAiChat, format!("http://{address}/v1")),
-        (Dialect::Gemini, format!("http://{address}")),
+        (WireDialect::AnthropicMessages, format!("http://{address}")),
+        (WireDialect::OpenAiResponses, format!("http://{address}/v1")),
+        (WireDialect::OpenAiChat, format!("http://{address}/v1")),
+        (WireDialect::Gemini, format!("http://{address}")),
     ];
     for (dialect, url) in expected {
         assert_eq!(server.base_url(dialect), url);

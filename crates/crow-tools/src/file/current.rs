@@ -16,7 +16,7 @@ use crate::paths::AllowedPath;
 
 /// Whether the session knows what a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum ViewFreshness {
     /// It was shown or written by the agent, and has not changed since.
     Current,
     /// It was, and something else has changed it since.
@@ -28,7 +28,7 @@ pub(crate) enum Seen {
 /// The content of a file, or that there is none. The directory that it is in is held from then on, so that a change is
 /// stored in that one and no other.
 #[derive(Debug)]
-pub(crate) struct Current {
+pub(crate) struct CurrentFile {
     path: AllowedPath,
     /// The nearest directory above the file that exists.
     nearest: Directory,
@@ -38,7 +38,7 @@ pub(crate) struct Current {
     content: Option<(Vec<u8>, ContentHash)>,
 }
 
-impl Current {
+impl CurrentFile {
     /// Loads the file that a call may change. A file that is missing is no error.
     pub(crate) fn load(path: &AllowedPath, views: &FileViews) -> Result<Self, LoadError> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -99,11 +99,11 @@ impl Current {
     }
 
     /// Returns whether the session knows this content.
-    pub(crate) fn seen(&self, views: &FileViews) -> Seen {
+    pub(crate) fn seen(&self, views: &FileViews) -> ViewFreshness {
         match (views.get(&self.path), self.hash()) {
-            (None, _) => Seen::Never,
-            (Some(view), Some(hash)) if view.hash == *hash => Seen::Current,
-            (Some(_), _) => Seen::Stale,
+            (None, _) => ViewFreshness::Never,
+            (Some(view), Some(hash)) if view.hash == *hash => ViewFreshness::Current,
+            (Some(_), _) => ViewFreshness::Stale,
         }
     }
 

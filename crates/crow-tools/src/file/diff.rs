@@ -4,11 +4,11 @@ use std::path::Path;
 
 use crow_core::tool::FileDiff;
 
-use super::Text;
+use super::DecodedText;
 
 /// Compares two contents of a file. A binary one has no lines to show.
 pub(crate) fn file_diff(path: &Path, old: &[u8], new: &[u8]) -> FileDiff {
-    match (Text::decode(old), Text::decode(new)) {
+    match (DecodedText::decode(old), DecodedText::decode(new)) {
         (Some(old), Some(new)) => {
             FileDiff::of_text(path, old.content.as_ref(), new.content.as_ref())
         }

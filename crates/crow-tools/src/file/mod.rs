@@ -9,10 +9,10 @@ mod save;
 mod store;
 mod text;
 
-pub(crate) use current::{Current, Seen};
+pub(crate) use current::{CurrentFile, ViewFreshness};
 pub(crate) use diff::file_diff;
 pub(crate) use load::{LoadError, MAX_WHOLE, OpenFile, load_opened, open, open_any, open_entry};
 pub(crate) use lock::lock;
 pub(crate) use missing::missing;
-pub(crate) use save::{Change, save, unloadable, written};
-pub(crate) use text::Text;
+pub(crate) use save::{SavedChange, save, unloadable, written};
+pub(crate) use text::DecodedText;

@@ -9,14 +9,14 @@ use crow_core::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Current, LoadError, Seen, file_diff,
+    CurrentFile, LoadError, ViewFreshness, file_diff,
     store::{StoreError, store},
 };
 use crate::paths::{explain, shown};
 
 /// A change that was made.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct SavedChange {
     /// The lines that changed.
     pub(crate) diff: FileDiff,
     /// What else the model should know, a sentence each.
@@ -26,11 +26,11 @@ pub(crate) struct Change {
 
 /// Stores `content`. The session then knows the file if it knew it before or the agent wrote all of it.
 pub(crate) fn save(
-    current: &Current,
+    current: &CurrentFile,
     content: &[u8],
-    seen: Seen,
+    seen: ViewFreshness,
     ctx: &ToolContext,
-) -> Result<Change, ToolError> {
+) -> Result<SavedChange, ToolError> {
     let path = current.path();
     let stored = store(current, content).map_err(|error| refusal(path, &error, ctx))?;
     let mut remarks = Vec::new();
@@ -40,8 +40,8 @@ pub(crate) fn save(
             stored.other_links
         ));
     }
-    let view = (seen == Seen::Current).then(|| written(path, content, ctx));
-    Ok(Change { diff: file_diff(path, current.bytes(), content), remarks, view })
+    let view = (seen == ViewFreshness::Current).then(|| written(path, content, ctx));
+    Ok(SavedChange { diff: file_diff(path, current.bytes(), content), remarks, view })
 }
 
 /// Remembers that the agent itself wrote this content.
@@ -56,7 +56,7 @@ pub(crate) fn written(path: &Path, content: &[u8], ctx: &ToolContext) -> FileVie
     view
 }
 
-impl Change {
+impl SavedChange {
     /// Makes the result of the call. `extra` is what only this tool knows.
     pub(crate) fn into_result(self, output: String, mut extra: Map<String, Value>) -> ToolResult {
         let mut result = ToolResult::success(output);

@@ -9,7 +9,7 @@ use std::{
 use crow_fs::{EntryKind, EntryMetadata, FileIdentity, NewFile, RenameMode};
 
 use super::{
-    Current, LoadError,
+    CurrentFile, LoadError,
     load::{open_entry, read_whole},
 };
 use crate::paths::AllowedPath;
@@ -38,28 +38,28 @@ pub(crate) enum StoreError {
 
 /// What is worth telling about a stored file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredFileInfo {
     /// Hard links to the old file, which keep the old content.
     pub(crate) other_links: u64,
 }
 
 /// Puts `content` in the place of what the file holds, if it still holds that.
-pub(crate) fn store(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
+pub(crate) fn store(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, StoreError> {
     if current.is_present() { replace(current, content) } else { create(current, content) }
 }
 
-fn create(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
+fn create(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, StoreError> {
     let directory = current.nearest().create_directories(current.missing(), NEW_FOLDER_MODE)?;
     let mut file = NewFile::create(&directory, NEW_FILE_MODE)?;
     file.write(content)?;
     match file.persist(current.name(), RenameMode::Keep) {
-        Ok(()) => Ok(Stored::default()),
+        Ok(()) => Ok(StoredFileInfo::default()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(StoreError::Changed),
         Err(error) => Err(error.into()),
     }
 }
 
-fn replace(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
+fn replace(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, StoreError> {
     let (directory, name) = (current.nearest(), current.name());
     let before = directory.metadata(name)?;
     if before.kind == EntryKind::Symlink {
@@ -74,7 +74,7 @@ fn replace(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
         Ok(file) => {
             check_unchanged(current)?;
             match file.persist(name, RenameMode::Replace) {
-                Ok(()) => Ok(Stored { other_links: before.links.saturating_sub(1) }),
+                Ok(()) => Ok(StoredFileInfo { other_links: before.links.saturating_sub(1) }),
                 Err(error) if is_pinned(&error) => overwrite(current, content),
                 Err(error) => Err(error.into()),
             }
@@ -92,7 +92,7 @@ fn is_pinned(error: &io::Error) -> bool {
 
 /// Writes the new content beside the old file, with its owner and mode.
 fn prepare<'a>(
-    current: &'a Current,
+    current: &'a CurrentFile,
     before: &EntryMetadata,
     content: &[u8],
 ) -> io::Result<NewFile<'a>> {
@@ -107,7 +107,7 @@ fn prepare<'a>(
 }
 
 /// Writes into the file itself. Its other names would change with it, and nobody allowed that: they may lie anywhere.
-fn overwrite(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
+fn overwrite(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, StoreError> {
     let identity = check_unchanged(current)?;
     let file = current.nearest().open_for_writing(current.name())?;
     let opened = EntryMetadata::of_file(&file)?;
@@ -124,7 +124,7 @@ fn overwrite(current: &Current, content: &[u8]) -> Result<Stored, StoreError> {
             Err(_) => StoreError::Damaged(error),
         }
     })?;
-    Ok(Stored::default())
+    Ok(StoredFileInfo::default())
 }
 
 fn rewrite(file: &File, content: &[u8]) -> io::Result<()> {
@@ -133,7 +133,7 @@ fn rewrite(file: &File, content: &[u8]) -> io::Result<()> {
 }
 
 /// Fails if the file no longer holds what it held when it was loaded. Returns which file it is.
-fn check_unchanged(current: &Current) -> Result<FileIdentity, StoreError> {
+fn check_unchanged(current: &CurrentFile) -> Result<FileIdentity, StoreError> {
     let open = match open_entry(current.nearest(), current.name()) {
         Ok(open) => open,
         Err(error) => return Err(changed_or(error)),
@@ -160,8 +160,8 @@ mod tests {
 
     use super::*;
 
-    fn loaded(path: &Path) -> Current {
-        Current::load(&AllowedPath::any(path), &FileViews::default()).unwrap()
+    fn loaded(path: &Path) -> CurrentFile {
+        CurrentFile::load(&AllowedPath::any(path), &FileViews::default()).unwrap()
     }
 
     fn folder() -> (tempfile::TempDir, std::path::PathBuf) {

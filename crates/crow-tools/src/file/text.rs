@@ -10,7 +10,7 @@ const BINARY_PROBE: usize = 8 * 1024;
 
 /// How the bytes of a file stand for characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub(crate) enum TextEncoding {
     /// What nearly all files are.
     Utf8,
     /// With a byte order mark.
@@ -25,7 +25,7 @@ pub(crate) enum Encoding {
     BrokenUtf8,
 }
 
-impl Encoding {
+impl TextEncoding {
     /// Names the encoding where it is worth a word.
     pub(crate) fn label(self) -> Option<&'static str> {
         match self {
@@ -59,14 +59,14 @@ fn wide(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
 
 /// A decoded file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Text<'a> {
+pub(crate) struct DecodedText<'a> {
     /// The text without byte order mark, its line ends as they are.
     pub(crate) content: Cow<'a, str>,
     /// How it is encoded.
-    pub(crate) encoding: Encoding,
+    pub(crate) encoding: TextEncoding,
 }
 
-impl<'a> Text<'a> {
+impl<'a> DecodedText<'a> {
     /// Decodes a file, or returns nothing if it is binary.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let kind = inspect(bytes);
@@ -76,18 +76,18 @@ impl<'a> Text<'a> {
         }
         match kind {
             ContentType::BINARY | ContentType::UTF_32LE | ContentType::UTF_32BE => None,
-            ContentType::UTF_16LE => Self::wide(UTF_16LE, Encoding::Utf16Le, bytes),
-            ContentType::UTF_16BE => Self::wide(UTF_16BE, Encoding::Utf16Be, bytes),
+            ContentType::UTF_16LE => Self::wide(UTF_16LE, TextEncoding::Utf16Le, bytes),
+            ContentType::UTF_16BE => Self::wide(UTF_16BE, TextEncoding::Utf16Be, bytes),
             ContentType::UTF_8_BOM => {
-                Some(Self::narrow(bytes.get(3..).unwrap_or_default(), Encoding::Utf8Marked))
+                Some(Self::narrow(bytes.get(3..).unwrap_or_default(), TextEncoding::Utf8Marked))
             }
-            ContentType::UTF_8 => Some(Self::narrow(bytes, Encoding::Utf8)),
+            ContentType::UTF_8 => Some(Self::narrow(bytes, TextEncoding::Utf8)),
         }
     }
 
     fn wide(
         codec: &'static encoding_rs::Encoding,
-        encoding: Encoding,
+        encoding: TextEncoding,
         bytes: &'a [u8],
     ) -> Option<Self> {
         let (content, broken) =
@@ -95,17 +95,17 @@ impl<'a> Text<'a> {
         (!broken).then_some(Self { content, encoding })
     }
 
-    fn narrow(body: &'a [u8], encoding: Encoding) -> Self {
+    fn narrow(body: &'a [u8], encoding: TextEncoding) -> Self {
         if let Ok(text) = std::str::from_utf8(body) {
             return Self { content: Cow::Borrowed(text), encoding };
         }
         // Latin-1 text hardly ever forms valid multi-byte UTF-8, so one such character means damaged UTF-8.
         let is_utf8 = body.utf8_chunks().any(|chunk| !chunk.valid().is_ascii());
-        if is_utf8 || encoding == Encoding::Utf8Marked {
-            Self { content: String::from_utf8_lossy(body), encoding: Encoding::BrokenUtf8 }
+        if is_utf8 || encoding == TextEncoding::Utf8Marked {
+            Self { content: String::from_utf8_lossy(body), encoding: TextEncoding::BrokenUtf8 }
         } else {
             let (content, _) = WINDOWS_1252.decode_without_bom_handling(body);
-            Self { content, encoding: Encoding::Windows1252 }
+            Self { content, encoding: TextEncoding::Windows1252 }
         }
     }
 
@@ -128,16 +128,16 @@ mod tests {
 
     #[test]
     fn each_encoding_is_recognised_and_written_back_byte_for_byte() {
-        let cases: [(&[u8], &str, Encoding); 6] = [
-            (b"a\xc3\xa4\r\n", "a\u{e4}\r\n", Encoding::Utf8),
-            (b"\xef\xbb\xbfa", "a", Encoding::Utf8Marked),
-            (b"\xff\xfea\0\n\0", "a\n", Encoding::Utf16Le),
-            (b"\xfe\xff\0a\0\n", "a\n", Encoding::Utf16Be),
-            (b"caf\xe9", "caf\u{e9}", Encoding::Windows1252),
-            (b"", "", Encoding::Utf8),
+        let cases: [(&[u8], &str, TextEncoding); 6] = [
+            (b"a\xc3\xa4\r\n", "a\u{e4}\r\n", TextEncoding::Utf8),
+            (b"\xef\xbb\xbfa", "a", TextEncoding::Utf8Marked),
+            (b"\xff\xfea\0\n\0", "a\n", TextEncoding::Utf16Le),
+            (b"\xfe\xff\0a\0\n", "a\n", TextEncoding::Utf16Be),
+            (b"caf\xe9", "caf\u{e9}", TextEncoding::Windows1252),
+            (b"", "", TextEncoding::Utf8),
         ];
         for (bytes, content, encoding) in cases {
-            let text = Text::decode(bytes).unwrap();
+            let text = DecodedText::decode(bytes).unwrap();
             assert_eq!((text.content.as_ref(), text.encoding), (content, encoding));
             assert_eq!(encoding.encode(content).unwrap(), bytes);
         }
@@ -145,16 +145,16 @@ mod tests {
 
     #[test]
     fn damaged_utf8_is_shown_and_never_written_back() {
-        let text = Text::decode(b"\xc3\xa4 \xff").unwrap();
+        let text = DecodedText::decode(b"\xc3\xa4 \xff").unwrap();
         assert_eq!(text.content, "\u{e4} \u{fffd}");
         assert_eq!(text.encoding.encode("x"), None);
     }
 
     #[test]
     fn a_nul_and_odd_utf16_are_binary() {
-        assert_eq!(Text::decode(b"a\0b"), None);
-        assert_eq!(Text::decode(&[[b'a'; 5000].as_slice(), b"\0"].concat()), None);
-        assert_eq!(Text::decode(b"\xff\xfea"), None);
+        assert_eq!(DecodedText::decode(b"a\0b"), None);
+        assert_eq!(DecodedText::decode(&[[b'a'; 5000].as_slice(), b"\0"].concat()), None);
+        assert_eq!(DecodedText::decode(b"\xff\xfea"), None);
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
             ("", vec![]),
         ] {
             assert_eq!(
-                Text::decode(content.as_bytes()).unwrap().lines().collect::<Vec<_>>(),
+                DecodedText::decode(content.as_bytes()).unwrap().lines().collect::<Vec<_>>(),
                 lines
             );
         }

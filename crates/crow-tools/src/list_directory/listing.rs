@@ -24,7 +24,7 @@ const MAX_LOOKED_AT: usize = 10_000;
 
 /// What an entry is.
 #[derive(Debug, PartialEq, Eq)]
-enum Kind {
+enum ListingKind {
     Folder,
     File,
     Link(PathBuf),
@@ -32,26 +32,26 @@ enum Kind {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ListingEntry {
     name: OsString,
-    kind: Kind,
+    kind: ListingKind,
     is_ignored: bool,
 }
 
 /// A folder and the entries of it that are shown.
 #[derive(Debug)]
-struct Folder {
+struct ListingFolder {
     /// Below the folder that is listed.
     path: PathBuf,
     depth: usize,
     /// How many entries it has, or the error of looking.
     total: Result<usize, String>,
-    shown: Vec<Shown>,
+    shown: Vec<ListingRow>,
 }
 
 #[derive(Debug)]
-struct Shown {
-    entry: Entry,
+struct ListingRow {
+    entry: ListingEntry,
     /// Where the tree goes on, if it does.
     folder: Option<usize>,
 }
@@ -83,8 +83,14 @@ pub(crate) fn list(path: &AllowedPath, depth: usize, ctx: &ToolContext) -> ToolR
 }
 
 /// Opens folders level by level until enough entries are found. Nothing is returned if the call is cancelled.
-fn tree(root: &Directory, path: &Path, depth: usize, ctx: &ToolContext) -> Option<Vec<Folder>> {
-    let folder = |path: PathBuf, depth| Folder { path, depth, total: Ok(0), shown: Vec::new() };
+fn tree(
+    root: &Directory,
+    path: &Path,
+    depth: usize,
+    ctx: &ToolContext,
+) -> Option<Vec<ListingFolder>> {
+    let folder =
+        |path: PathBuf, depth| ListingFolder { path, depth, total: Ok(0), shown: Vec::new() };
     let mut folders = vec![folder(PathBuf::from("."), 1)];
     let withheld = WithheldFiles::below(path, ctx);
     let mut waiting = VecDeque::from([0]);
@@ -112,12 +118,12 @@ fn tree(root: &Directory, path: &Path, depth: usize, ctx: &ToolContext) -> Optio
         current.total = Ok(entries.len());
         let mut opened = Vec::new();
         for entry in entries.into_iter().take(left) {
-            let opens = entry.kind == Kind::Folder && !entry.is_ignored;
+            let opens = entry.kind == ListingKind::Folder && !entry.is_ignored;
             let place = opens.then(|| next + opened.len());
             if opens {
                 opened.push(folder(current.path.join(&entry.name), current.depth + 1));
             }
-            current.shown.push(Shown { entry, folder: place });
+            current.shown.push(ListingRow { entry, folder: place });
         }
         left -= current.shown.len();
         waiting.extend(next..next + opened.len());
@@ -127,7 +133,11 @@ fn tree(root: &Directory, path: &Path, depth: usize, ctx: &ToolContext) -> Optio
 }
 
 /// The entries of a folder, folders first, each kind in order of name. By its path it is only asked which are ignored.
-fn entries(folder: &Directory, path: &Path, withheld: &WithheldFiles) -> io::Result<Vec<Entry>> {
+fn entries(
+    folder: &Directory,
+    path: &Path,
+    withheld: &WithheldFiles,
+) -> io::Result<Vec<ListingEntry>> {
     if withheld.is_unlisted(path) {
         return Ok(Vec::new());
     }
@@ -141,42 +151,42 @@ fn entries(folder: &Directory, path: &Path, withheld: &WithheldFiles) -> io::Res
     let mut entries = Vec::new();
     for (name, kind) in folder.entries(MAX_LOOKED_AT)? {
         let kind = match kind {
-            EntryKind::Directory => Kind::Folder,
-            EntryKind::File => Kind::File,
-            EntryKind::Special => Kind::Special,
+            EntryKind::Directory => ListingKind::Folder,
+            EntryKind::File => ListingKind::File,
+            EntryKind::Special => ListingKind::Special,
             EntryKind::Symlink => match folder.read_link(&name) {
-                Ok(target) => Kind::Link(target),
+                Ok(target) => ListingKind::Link(target),
                 // It vanished meanwhile.
                 Err(_) => continue,
             },
         };
         let name = name.as_os_str().to_owned();
-        entries.push(Entry { is_ignored: !visible.contains(&name), name, kind });
+        entries.push(ListingEntry { is_ignored: !visible.contains(&name), name, kind });
     }
-    let rank = |entry: &Entry| entry.kind != Kind::Folder;
+    let rank = |entry: &ListingEntry| entry.kind != ListingKind::Folder;
     entries
         .sort_by(|one, other| rank(one).cmp(&rank(other)).then_with(|| one.name.cmp(&other.name)));
     Ok(entries)
 }
 
-fn write_folder(output: &mut String, folders: &[Folder], index: usize, indent: usize) {
+fn write_folder(output: &mut String, folders: &[ListingFolder], index: usize, indent: usize) {
     let Some(folder) = folders.get(index) else { return };
     let margin = "  ".repeat(indent);
-    for Shown { entry, folder: opened } in &folder.shown {
+    for ListingRow { entry, folder: opened } in &folder.shown {
         let name = escape(&entry.name.to_string_lossy());
         let ignored = if entry.is_ignored { " (ignored)" } else { "" };
         let _ = match &entry.kind {
-            Kind::Folder => {
+            ListingKind::Folder => {
                 let opened = opened.and_then(|index| folders.get(index));
                 let note = opened.map_or_else(|| " (ignored)".to_owned(), count);
                 writeln!(output, "{margin}{name}/{note}")
             }
-            Kind::File => writeln!(output, "{margin}{name}{ignored}"),
-            Kind::Link(target) => {
+            ListingKind::File => writeln!(output, "{margin}{name}{ignored}"),
+            ListingKind::Link(target) => {
                 let target = escape(&target.to_string_lossy());
                 writeln!(output, "{margin}{name} -> {target}{ignored}")
             }
-            Kind::Special => writeln!(output, "{margin}{name} (special file){ignored}"),
+            ListingKind::Special => writeln!(output, "{margin}{name} (special file){ignored}"),
         };
         if let Some(index) = opened {
             write_folder(output, folders, *index, indent + 1);
@@ -189,7 +199,7 @@ fn write_folder(output: &mut String, folders: &[Folder], index: usize, indent: u
 }
 
 /// How many entries a folder has, where the tree below it does not show them all.
-fn count(folder: &Folder) -> String {
+fn count(folder: &ListingFolder) -> String {
     match &folder.total {
         Ok(0) => " (empty)".to_owned(),
         Ok(1) => " (1 entry)".to_owned(),

@@ -24,7 +24,7 @@ pub(crate) struct ListDirectory;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Input {
+pub(crate) struct ListDirectoryInput {
     /// Default: the working directory.
     #[serde(
         default = "here",
@@ -42,7 +42,7 @@ pub(crate) struct Input {
 
 #[async_trait]
 impl TypedTool for ListDirectory {
-    type Input = Input;
+    type Input = ListDirectoryInput;
     const NAME: &'static str = "list_directory";
     const CATEGORY: ToolCategory = ToolCategory::Read;
 
@@ -50,16 +50,29 @@ impl TypedTool for ListDirectory {
         "Shows a folder as a tree, up to 200 entries, upper levels first. Ignored folders are named but not opened."
     }
 
-    async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(
+        &self,
+        input: &ListDirectoryInput,
+        ctx: &ToolContext,
+    ) -> Result<CallPlan, ToolError> {
         paths::plan("list", &input.path, Access::Read, ctx).await
     }
 
-    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(
+        &self,
+        input: ListDirectoryInput,
+        plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> ToolResult {
         show(&input, plan, ctx).await.unwrap_or_else(|error| error.to_result())
     }
 }
 
-async fn show(input: &Input, plan: &CallPlan, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+async fn show(
+    input: &ListDirectoryInput,
+    plan: &CallPlan,
+    ctx: &ToolContext,
+) -> Result<ToolResult, ToolError> {
     let path = paths::planned(&input.path, plan, ctx).await?;
     let depth = input.depth.unwrap_or(DEFAULT_DEPTH).clamp(1, MAX_DEPTH);
     let session = ctx.clone();

@@ -11,7 +11,7 @@ pub(crate) const MAX_BYTES: usize = 50 * 1024;
 
 /// The lines that were asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct LineRange {
     /// The first line, from 1.
     pub(super) first: u64,
     /// How many.
@@ -20,15 +20,15 @@ pub(super) struct Range {
 
 /// Collects the lines of a range until it is full.
 #[derive(Debug)]
-pub(super) struct Page {
-    range: Range,
+pub(super) struct LinePage {
+    range: LineRange,
     text: String,
     shown: u64,
     full: bool,
 }
 
-impl Page {
-    pub(super) fn new(range: Range) -> Self {
+impl LinePage {
+    pub(super) fn new(range: LineRange) -> Self {
         Self { range, text: String::new(), shown: 0, full: false }
     }
 
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_long_line_is_cut_between_characters_and_the_rest_counted() {
-        let mut page = Page::new(Range { first: 7, count: 1 });
+        let mut page = LinePage::new(LineRange { first: 7, count: 1 });
         page.push(&"ä".repeat(2005), 3);
         let text = page.into_text();
         assert_eq!(text, format!("7\t{}… [8 more characters]\n", "ä".repeat(2000)));
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_byte_limit_ends_a_page_before_the_line_that_breaks_it() {
-        let mut page = Page::new(Range { first: 1, count: 1000 });
+        let mut page = LinePage::new(LineRange { first: 1, count: 1000 });
         for _ in 0..1000 {
             page.push(&"x".repeat(1020), 0);
         }

@@ -2,14 +2,14 @@
 
 /// Pages, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pages {
+pub(crate) struct PdfPageRange {
     /// The first.
     pub(crate) first: usize,
     /// The last, or as far as the bounds allow.
     pub(crate) last: Option<usize>,
 }
 
-impl Pages {
+impl PdfPageRange {
     /// From the first page as far as the bounds allow.
     pub(crate) const ALL: Self = Self { first: 1, last: None };
 
@@ -39,10 +39,10 @@ mod tests {
         for (text, first, last) in
             [("3", 3, Some(3)), ("2-5", 2, Some(5)), ("4-", 4, None), (" 1 - 2 ", 1, Some(2))]
         {
-            assert_eq!(Pages::parse(text), Ok(Pages { first, last }));
+            assert_eq!(PdfPageRange::parse(text), Ok(PdfPageRange { first, last }));
         }
         for text in ["", "0", "-", "-3", "5-2", "a", "1-2-3", "99999999999999999999"] {
-            assert!(Pages::parse(text).is_err(), "{text}");
+            assert!(PdfPageRange::parse(text).is_err(), "{text}");
         }
     }
 }

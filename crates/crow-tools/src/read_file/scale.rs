@@ -29,7 +29,7 @@ const JPEG_QUALITY: u8 = 85;
 
 /// A picture made smaller.
 #[derive(Debug)]
-pub(super) struct Scaled {
+pub(super) struct ScaledImage {
     pub(super) media_type: &'static str,
     pub(super) bytes: Vec<u8>,
     /// Width and height in the file.
@@ -58,7 +58,7 @@ pub(super) fn scaled(
     media_type: &str,
     bytes: &[u8],
     cancellation: &CancellationToken,
-) -> Result<Option<Scaled>, ScaleError> {
+) -> Result<Option<ScaledImage>, ScaleError> {
     let Some(format) = ImageFormat::from_mime_type(media_type) else { return Ok(None) };
     // Decoders are fed by strangers: a fault in one must not end the session.
     catch_unwind(AssertUnwindSafe(|| scale(format, bytes, cancellation)))
@@ -69,7 +69,7 @@ fn scale(
     format: ImageFormat,
     bytes: &[u8],
     cancellation: &CancellationToken,
-) -> Result<Option<Scaled>, ScaleError> {
+) -> Result<Option<ScaledImage>, ScaleError> {
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     reader.limits(limits());
     let mut decoder = match reader.into_decoder() {
@@ -95,7 +95,13 @@ fn scale(
     let (media_type, encoded) = encoded(&small, is_lossless)?;
     let size = (small.width(), small.height());
     let is_first_frame = is_animated(format, bytes);
-    Ok(Some(Scaled { media_type, bytes: encoded, original: (width, height), size, is_first_frame }))
+    Ok(Some(ScaledImage {
+        media_type,
+        bytes: encoded,
+        original: (width, height),
+        size,
+        is_first_frame,
+    }))
 }
 
 fn limits() -> Limits {

@@ -4,7 +4,7 @@ use std::io::{self, BufRead};
 
 use tokio_util::sync::CancellationToken;
 
-use super::page::{MAX_LINE_CHARS, Page};
+use super::page::{LinePage, MAX_LINE_CHARS};
 
 /// How far into a file a page may begin. Further on, a command is the better way.
 pub(super) const MAX_SCAN: u64 = 1024 * 1024 * 1024;
@@ -28,10 +28,10 @@ pub(super) enum StreamError {
 pub(super) fn fill(
     reader: &mut impl BufRead,
     first: u64,
-    page: &mut Page,
+    page: &mut LinePage,
     cancellation: &CancellationToken,
 ) -> Result<bool, StreamError> {
-    let mut line = Line::default();
+    let mut line = PartialLine::default();
     let (mut number, mut scanned) = (1, 0);
     while !page.is_full() {
         if cancellation.is_cancelled() {
@@ -55,7 +55,7 @@ pub(super) fn fill(
             if number >= first {
                 line.end(page);
             }
-            line = Line::default();
+            line = PartialLine::default();
             number += 1;
         }
         reader.consume(taken);
@@ -66,13 +66,13 @@ pub(super) fn fill(
 
 /// A line as far as it is kept.
 #[derive(Debug, Default)]
-struct Line {
+struct PartialLine {
     kept: Vec<u8>,
     dropped: u64,
     is_begun: bool,
 }
 
-impl Line {
+impl PartialLine {
     fn push(&mut self, bytes: &[u8], is_wanted: bool) {
         self.is_begun = true;
         if !is_wanted {
@@ -85,7 +85,7 @@ impl Line {
         self.dropped += dropped.iter().filter(|byte| **byte & 0xC0 != 0x80).count() as u64;
     }
 
-    fn end(&mut self, page: &mut Page) {
+    fn end(&mut self, page: &mut LinePage) {
         let text = String::from_utf8_lossy(&self.kept);
         page.push(text.strip_suffix('\r').unwrap_or(&text), self.dropped);
     }
@@ -96,12 +96,12 @@ mod tests {
     use std::io::BufReader;
 
     use super::{
-        super::page::{Page, Range},
+        super::page::{LinePage, LineRange},
         *,
     };
 
     fn read(text: &str, first: u64, count: u64) -> Result<(String, bool), StreamError> {
-        let mut page = Page::new(Range { first, count });
+        let mut page = LinePage::new(LineRange { first, count });
         let mut reader = BufReader::with_capacity(7, text.as_bytes());
         let at_end = fill(&mut reader, first, &mut page, &CancellationToken::new())?;
         Ok((page.into_text(), at_end))
@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_cancelled_read_stops() {
-        let (token, mut page) = (CancellationToken::new(), Page::new(Range { first: 1, count: 1 }));
+        let (token, mut page) =
+            (CancellationToken::new(), LinePage::new(LineRange { first: 1, count: 1 }));
         token.cancel();
         let result = fill(&mut BufReader::new(io::repeat(b'x')), 1, &mut page, &token);
         assert!(matches!(result, Err(StreamError::Cancelled)));

@@ -19,13 +19,13 @@ use serde_json::json;
 
 use super::{
     image, notebook,
-    page::{DEFAULT_LINES, Page, Range},
-    pages::Pages,
+    page::{DEFAULT_LINES, LinePage, LineRange},
+    pages::PdfPageRange,
     stream::{self, StreamError},
 };
 use crate::{
     blocking::blocking_until_cancelled,
-    file::{LoadError, MAX_WHOLE, OpenFile, Text, load_opened, missing, open_any},
+    file::{DecodedText, LoadError, MAX_WHOLE, OpenFile, load_opened, missing, open_any},
     list_directory,
     paths::{self, AllowedPath, explain, shown},
 };
@@ -39,7 +39,7 @@ pub(crate) struct ReadFile;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Input {
+pub(crate) struct ReadFileInput {
     /// Absolute, or relative to the working directory.
     #[serde(alias = "file_path", alias = "filePath", alias = "filename", alias = "file")]
     path: String,
@@ -56,7 +56,7 @@ pub(crate) struct Input {
 
 #[async_trait]
 impl TypedTool for ReadFile {
-    type Input = Input;
+    type Input = ReadFileInput;
     const NAME: &'static str = "read_file";
     const CATEGORY: ToolCategory = ToolCategory::Read;
 
@@ -66,7 +66,7 @@ impl TypedTool for ReadFile {
          PDF text by pages, and notebooks by their cells."
     }
 
-    async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, input: &ReadFileInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         if input.limit == Some(0) {
             return Err(ToolError::Model("limit must be at least 1".to_owned()));
         }
@@ -74,12 +74,21 @@ impl TypedTool for ReadFile {
         paths::plan("read", &input.path, Access::Read, ctx).await
     }
 
-    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(
+        &self,
+        input: ReadFileInput,
+        plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> ToolResult {
         show(&input, plan, ctx).await.unwrap_or_else(|error| error.to_result())
     }
 }
 
-async fn show(input: &Input, plan: &CallPlan, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+async fn show(
+    input: &ReadFileInput,
+    plan: &CallPlan,
+    ctx: &ToolContext,
+) -> Result<ToolResult, ToolError> {
     let path = paths::planned(&input.path, plan, ctx).await?;
     let wanted = wanted(input).map_err(ToolError::Model)?;
     let session = ctx.clone();
@@ -88,26 +97,26 @@ async fn show(input: &Input, plan: &CallPlan, ctx: &ToolContext) -> Result<ToolR
 
 /// What a call asks for.
 #[derive(Debug, Clone, Copy)]
-enum Wanted {
+enum ReadSelection {
     /// The start of whatever the file is.
     Start,
-    Lines(Range),
-    Pages(Pages),
+    Lines(LineRange),
+    Pages(PdfPageRange),
 }
 
-fn wanted(input: &Input) -> Result<Wanted, String> {
+fn wanted(input: &ReadFileInput) -> Result<ReadSelection, String> {
     match (&input.pages, input.offset, input.limit) {
-        (None, None, None) => Ok(Wanted::Start),
-        (None, offset, limit) => Ok(Wanted::Lines(Range {
+        (None, None, None) => Ok(ReadSelection::Start),
+        (None, offset, limit) => Ok(ReadSelection::Lines(LineRange {
             first: offset.unwrap_or(1).max(1),
             count: limit.unwrap_or(DEFAULT_LINES),
         })),
-        (Some(pages), None, None) => Pages::parse(pages).map(Wanted::Pages),
+        (Some(pages), None, None) => PdfPageRange::parse(pages).map(ReadSelection::Pages),
         (Some(_), _, _) => Err("give pages of a PDF, or offset and limit of a text".to_owned()),
     }
 }
 
-fn read(path: &AllowedPath, wanted: Wanted, ctx: &ToolContext) -> ToolResult {
+fn read(path: &AllowedPath, wanted: ReadSelection, ctx: &ToolContext) -> ToolResult {
     match open_any(path) {
         Ok(OpenFile { file, metadata }) if metadata.size > MAX_WHOLE => {
             match path.check(metadata.identity) {
@@ -135,7 +144,7 @@ fn unreadable(path: &Path, error: &LoadError, ctx: &ToolContext) -> ToolResult {
     })
 }
 
-fn read_whole(path: &Path, bytes: &[u8], wanted: Wanted, ctx: &ToolContext) -> ToolResult {
+fn read_whole(path: &Path, bytes: &[u8], wanted: ReadSelection, ctx: &ToolContext) -> ToolResult {
     if bytes.starts_with(PDF) {
         return read_pdf(path, bytes, pages_of(wanted), ctx);
     }
@@ -148,7 +157,9 @@ fn read_whole(path: &Path, bytes: &[u8], wanted: Wanted, ctx: &ToolContext) -> T
     {
         return show_notebook(path, &cells, range, ctx);
     }
-    let Some(text) = Text::decode(bytes) else { return binary(path, bytes.len() as u64, ctx) };
+    let Some(text) = DecodedText::decode(bytes) else {
+        return binary(path, bytes.len() as u64, ctx);
+    };
     let (page, total) = match page_of(path, &text, range, ctx) {
         Ok(page) => page,
         Err(refusal) => return ToolResult::failure(refusal),
@@ -168,11 +179,11 @@ fn read_whole(path: &Path, bytes: &[u8], wanted: Wanted, ctx: &ToolContext) -> T
     with_view(ToolResult::success(output), view, ctx)
 }
 
-fn lines_of(wanted: Wanted) -> Option<Range> {
+fn lines_of(wanted: ReadSelection) -> Option<LineRange> {
     match wanted {
-        Wanted::Start => Some(Range { first: 1, count: DEFAULT_LINES }),
-        Wanted::Lines(range) => Some(range),
-        Wanted::Pages(_) => None,
+        ReadSelection::Start => Some(LineRange { first: 1, count: DEFAULT_LINES }),
+        ReadSelection::Lines(range) => Some(range),
+        ReadSelection::Pages(_) => None,
     }
 }
 
@@ -181,16 +192,21 @@ fn no_pages(path: &Path, ctx: &ToolContext) -> ToolResult {
     ToolResult::failure(format!("{name} is no PDF and has no pages; use offset and limit"))
 }
 
-fn pages_of(wanted: Wanted) -> Option<Pages> {
+fn pages_of(wanted: ReadSelection) -> Option<PdfPageRange> {
     match wanted {
-        Wanted::Start => Some(Pages::ALL),
-        Wanted::Pages(pages) => Some(pages),
-        Wanted::Lines(_) => None,
+        ReadSelection::Start => Some(PdfPageRange::ALL),
+        ReadSelection::Pages(pages) => Some(pages),
+        ReadSelection::Lines(_) => None,
     }
 }
 
 #[cfg(feature = "pdf")]
-fn read_pdf(path: &Path, bytes: &[u8], pages: Option<Pages>, ctx: &ToolContext) -> ToolResult {
+fn read_pdf(
+    path: &Path,
+    bytes: &[u8],
+    pages: Option<PdfPageRange>,
+    ctx: &ToolContext,
+) -> ToolResult {
     use super::pdf::{PdfError, read};
     let name = shown(path, ctx);
     let Some(pages) = pages else {
@@ -206,7 +222,12 @@ fn read_pdf(path: &Path, bytes: &[u8], pages: Option<Pages>, ctx: &ToolContext) 
 }
 
 #[cfg(not(feature = "pdf"))]
-fn read_pdf(path: &Path, _bytes: &[u8], _pages: Option<Pages>, ctx: &ToolContext) -> ToolResult {
+fn read_pdf(
+    path: &Path,
+    _bytes: &[u8],
+    _pages: Option<PdfPageRange>,
+    ctx: &ToolContext,
+) -> ToolResult {
     ToolResult::failure(format!(
         "{} is a PDF, which this build cannot read; use a command in bash (pdftotext)",
         shown(path, ctx)
@@ -216,11 +237,11 @@ fn read_pdf(path: &Path, _bytes: &[u8], _pages: Option<Pages>, ctx: &ToolContext
 /// Takes the wanted lines, and counts all.
 fn page_of(
     path: &Path,
-    text: &Text<'_>,
-    range: Range,
+    text: &DecodedText<'_>,
+    range: LineRange,
     ctx: &ToolContext,
-) -> Result<(Page, u64), String> {
-    let mut page = Page::new(range);
+) -> Result<(LinePage, u64), String> {
+    let mut page = LinePage::new(range);
     let total = text.lines().count() as u64;
     if range.first > total.max(1) {
         let name = shown(path, ctx);
@@ -238,8 +259,8 @@ fn page_of(
 }
 
 /// Shows a notebook by its cells. That is not what stands in the file, so it does not count as having seen it.
-fn show_notebook(path: &Path, cells: &str, range: Range, ctx: &ToolContext) -> ToolResult {
-    let Some(text) = Text::decode(cells.as_bytes()) else {
+fn show_notebook(path: &Path, cells: &str, range: LineRange, ctx: &ToolContext) -> ToolResult {
+    let Some(text) = DecodedText::decode(cells.as_bytes()) else {
         return binary(path, cells.len() as u64, ctx);
     };
     match page_of(path, &text, range, ctx) {
@@ -254,7 +275,7 @@ fn show_notebook(path: &Path, cells: &str, range: Range, ctx: &ToolContext) -> T
 }
 
 /// The numbered lines and which of how many they are.
-fn numbered(page: Page, text: &Text<'_>, total: u64) -> String {
+fn numbered(page: LinePage, text: &DecodedText<'_>, total: u64) -> String {
     let (lines, next) = (page.lines(), page.next_line());
     let mut output = page.into_text();
     let (first, last) = lines.unwrap_or_default();
@@ -315,54 +336,68 @@ fn show_image(path: &Path, media_type: &str, bytes: &[u8], ctx: &ToolContext) ->
             result.images.push(fitted.image);
             result
         }
-        Err(Unfit::Cancelled) => ToolResult::cancelled(),
-        Err(Unfit::Because(reason)) => ToolResult::failure(format!(
+        Err(ImageRejection::Cancelled) => ToolResult::cancelled(),
+        Err(ImageRejection::Because(reason)) => ToolResult::failure(format!(
             "{name} is a picture of {size} bytes and cannot be shown: {reason}; make a smaller copy and read that"
         )),
     }
 }
 
 /// A picture as it is sent.
-struct Fitted {
+struct FittedImage {
     image: Image,
     /// What was done to it.
     note: String,
 }
 
 /// Why no picture is sent.
-enum Unfit {
+enum ImageRejection {
     #[cfg_attr(not(feature = "pictures"), expect(dead_code, reason = "only scaling takes long"))]
     Cancelled,
     Because(String),
 }
 
 #[cfg(feature = "pictures")]
-fn fitted(media_type: &str, bytes: &[u8], ctx: &ToolContext) -> Result<Fitted, Unfit> {
+fn fitted(
+    media_type: &str,
+    bytes: &[u8],
+    ctx: &ToolContext,
+) -> Result<FittedImage, ImageRejection> {
     use super::scale::{ScaleError, scaled};
     match scaled(media_type, bytes, &ctx.cancellation) {
-        Ok(None) => Ok(Fitted { image: image::image(media_type, bytes), note: String::new() }),
+        Ok(None) => Ok(FittedImage { image: image::image(media_type, bytes), note: String::new() }),
         Ok(Some(small)) => {
             let ((width, height), (w, h)) = (small.original, small.size);
             let frame = if small.is_first_frame { ", the first frame of an animation" } else { "" };
             let (to, size) = (small.media_type, small.bytes.len());
             let note = format!(", {width}×{height}; sent as {to}, {size} bytes, {w}×{h}{frame}");
-            Ok(Fitted { image: image::image(to, &small.bytes), note })
+            Ok(FittedImage { image: image::image(to, &small.bytes), note })
         }
-        Err(ScaleError::Cancelled) => Err(Unfit::Cancelled),
-        Err(error) => Err(Unfit::Because(error.to_string())),
+        Err(ScaleError::Cancelled) => Err(ImageRejection::Cancelled),
+        Err(error) => Err(ImageRejection::Because(error.to_string())),
     }
 }
 
 #[cfg(not(feature = "pictures"))]
-fn fitted(media_type: &str, bytes: &[u8], _ctx: &ToolContext) -> Result<Fitted, Unfit> {
+fn fitted(
+    media_type: &str,
+    bytes: &[u8],
+    _ctx: &ToolContext,
+) -> Result<FittedImage, ImageRejection> {
     if bytes.len() > image::MAX_BYTES {
-        return Err(Unfit::Because(format!("at most {} can be shown", image::MAX_BYTES)));
+        return Err(ImageRejection::Because(format!("at most {} can be shown", image::MAX_BYTES)));
     }
-    Ok(Fitted { image: image::image(media_type, bytes), note: String::new() })
+    Ok(FittedImage { image: image::image(media_type, bytes), note: String::new() })
 }
 
 /// Shows lines of a file that is too large to be loaded. Its hash is not known, so no view is remembered.
-fn read_large(path: &Path, file: File, size: u64, wanted: Wanted, ctx: &ToolContext) -> ToolResult {
+fn read_large(
+    path: &Path,
+    file: File,
+    size: u64,
+    wanted: ReadSelection,
+    ctx: &ToolContext,
+) -> ToolResult {
     let name = shown(path, ctx);
     let mut probe = Vec::new();
     let probed = (&file).take(8 * 1024).read_to_end(&mut probe);
@@ -379,7 +414,7 @@ fn read_large(path: &Path, file: File, size: u64, wanted: Wanted, ctx: &ToolCont
     if is_utf16 || probe.contains(&0) {
         return binary(path, size, ctx);
     }
-    let mut page = Page::new(range);
+    let mut page = LinePage::new(range);
     let mut reader = BufReader::with_capacity(64 * 1024, file);
     match stream::fill(&mut reader, range.first, &mut page, &ctx.cancellation) {
         Ok(is_at_end) => {

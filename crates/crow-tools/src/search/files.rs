@@ -9,7 +9,7 @@ use globset::{GlobBuilder, GlobMatcher};
 /// The fixed folders at the beginning of a pattern are taken out of it: `src/**/*.rs` walks only `src`, and a pattern
 /// that begins with the name of an ignored folder looks into it.
 #[derive(Debug)]
-pub(crate) struct Pattern {
+pub(crate) struct GlobPattern {
     /// The fixed beginning, which may be absolute or empty.
     pub(super) base: PathBuf,
     matcher: GlobMatcher,
@@ -17,7 +17,7 @@ pub(crate) struct Pattern {
     is_name: bool,
 }
 
-impl Pattern {
+impl GlobPattern {
     /// Parses a pattern. A pattern without a slash matches file names at any depth.
     pub(super) fn parse(pattern: &str) -> Result<Self, String> {
         if pattern.trim().is_empty() {
@@ -57,8 +57,8 @@ fn split_base(pattern: &str) -> (PathBuf, &str) {
 /// A filter of file names, as several tools of other makers take it: patterns with `!` before those to leave out.
 #[derive(Debug, Default)]
 pub(super) struct NameFilter {
-    included: Vec<Pattern>,
-    excluded: Vec<Pattern>,
+    included: Vec<GlobPattern>,
+    excluded: Vec<GlobPattern>,
 }
 
 impl NameFilter {
@@ -70,19 +70,20 @@ impl NameFilter {
                 Some(part) => (part, &mut filter.excluded),
                 None => (part, &mut filter.included),
             };
-            list.push(Pattern::parse(part.trim_start_matches("./"))?);
+            list.push(GlobPattern::parse(part.trim_start_matches("./"))?);
         }
         Ok(filter)
     }
 
     /// Returns whether a path relative to the root of the search passes.
     pub(super) fn passes(&self, relative: &Path) -> bool {
-        let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| below(pattern, relative));
+        let any =
+            |patterns: &[GlobPattern]| patterns.iter().any(|pattern| below(pattern, relative));
         (self.included.is_empty() || any(&self.included)) && !any(&self.excluded)
     }
 }
 
-fn below(pattern: &Pattern, relative: &Path) -> bool {
+fn below(pattern: &GlobPattern, relative: &Path) -> bool {
     let base = pattern.base.components().filter(|part| matches!(part, Component::Normal(_)));
     relative.strip_prefix(base.collect::<PathBuf>()).is_ok_and(|rest| pattern.matches(rest))
 }
@@ -133,7 +134,7 @@ mod tests {
             (".env*", "a/.env.local", true),
         ] {
             assert_eq!(
-                Pattern::parse(pattern).unwrap().matches(Path::new(path)),
+                GlobPattern::parse(pattern).unwrap().matches(Path::new(path)),
                 matches,
                 "{pattern}"
             );
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_broken_pattern_is_an_error() {
-        assert!(Pattern::parse("a{b").unwrap_err().contains("not a glob"));
+        assert!(GlobPattern::parse("a{b").unwrap_err().contains("not a glob"));
         assert!(NameFilter::parse("*.rs,[").is_err());
     }
 }

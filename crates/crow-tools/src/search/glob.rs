@@ -18,9 +18,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    files::Pattern,
-    stop::Stop,
-    walk::{HeldRoot, Ignored, files, first_ignored},
+    files::GlobPattern,
+    stop::SearchDeadline,
+    walk::{HeldRoot, IgnoreMode, files, first_ignored},
     withheld::WithheldFiles,
 };
 use crate::{
@@ -42,7 +42,7 @@ pub(crate) struct Glob;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Input {
+pub(crate) struct GlobInput {
     /// Such as **/*.rs or src/**/*.{ts,tsx}. Without a slash it matches names in every folder.
     #[serde(alias = "glob", alias = "glob_pattern", alias = "query")]
     pattern: String,
@@ -58,9 +58,9 @@ pub(crate) struct Input {
     path: String,
 }
 
-impl Input {
-    fn parse(&self) -> Result<(Pattern, String), ToolError> {
-        let pattern = Pattern::parse(&self.pattern).map_err(ToolError::Model)?;
+impl GlobInput {
+    fn parse(&self) -> Result<(GlobPattern, String), ToolError> {
+        let pattern = GlobPattern::parse(&self.pattern).map_err(ToolError::Model)?;
         // An empty path stays one: it is an error of its own.
         let root = if self.path.is_empty() || pattern.base.as_os_str().is_empty() {
             self.path.clone()
@@ -73,7 +73,7 @@ impl Input {
 
 #[async_trait]
 impl TypedTool for Glob {
-    type Input = Input;
+    type Input = GlobInput;
     const NAME: &'static str = "glob";
     const CATEGORY: ToolCategory = ToolCategory::Read;
 
@@ -81,19 +81,19 @@ impl TypedTool for Glob {
         "Finds files by name, newest first, up to 100. Leaves out what .gitignore names."
     }
 
-    async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, input: &GlobInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let (_, root) = input.parse()?;
         let plan = paths::plan("glob", &root, Access::Read, ctx).await?;
         Ok(CallPlan { title: format!("glob {}", paths::escape(&input.pattern)), ..plan })
     }
 
-    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(&self, input: GlobInput, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
         find_planned(&input, plan, ctx).await.unwrap_or_else(|error| error.to_result())
     }
 }
 
 async fn find_planned(
-    input: &Input,
+    input: &GlobInput,
     plan: &CallPlan,
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
@@ -104,9 +104,13 @@ async fn find_planned(
 }
 
 /// The newest files first; of the same time, in order of path.
-type Found = ((i64, i64), Reverse<PathBuf>);
+type GlobHit = ((i64, i64), Reverse<PathBuf>);
 
-fn find(root: &AllowedPath, pattern: &Pattern, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+fn find(
+    root: &AllowedPath,
+    pattern: &GlobPattern,
+    ctx: &ToolContext,
+) -> Result<ToolResult, ToolError> {
     let mut held = match open_folder(root) {
         Ok(held) => HeldRoot::new(root, held),
         Err(error) => return Err(ToolError::Model(unsearchable(root, &error, ctx))),
@@ -114,13 +118,13 @@ fn find(root: &AllowedPath, pattern: &Pattern, ctx: &ToolContext) -> Result<Tool
     let matches = |entry: &DirEntry| {
         entry.path().strip_prefix(root).is_ok_and(|relative| pattern.matches(relative))
     };
-    let stop = Stop::new(ctx.cancellation.clone(), TIME_LIMIT);
-    let mut newest: BinaryHeap<Reverse<Found>> = BinaryHeap::new();
+    let stop = SearchDeadline::new(ctx.cancellation.clone(), TIME_LIMIT);
+    let mut newest: BinaryHeap<Reverse<GlobHit>> = BinaryHeap::new();
     let mut total = 0_usize;
     let withheld = WithheldFiles::below(root, ctx);
     let is_listed =
         |entry: &DirEntry| entry.path().parent().is_none_or(|folder| !withheld.is_unlisted(folder));
-    for entry in files(root, &withheld, Ignored::Left, &stop).filter(matches).filter(is_listed) {
+    for entry in files(root, &withheld, IgnoreMode::Left, &stop).filter(matches).filter(is_listed) {
         let path = entry.into_path();
         // The walk lists by name: what is not in the folder without a link on the way was put there meanwhile.
         let Ok(metadata) = held.metadata(&path) else { continue };
@@ -174,7 +178,7 @@ fn nothing(
     matches: impl FnMut(&DirEntry) -> bool,
     ctx: &ToolContext,
 ) -> String {
-    let stop = Stop::new(ctx.cancellation.clone(), HINT_LIMIT);
+    let stop = SearchDeadline::new(ctx.cancellation.clone(), HINT_LIMIT);
     match first_ignored(root, withheld, &stop, matches) {
         Some(path) => format!(
             "No files match, except ignored ones such as {}; begin the pattern with their folder to find them.",

@@ -9,12 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 /// Cancellation and a deadline, asked often.
 #[derive(Debug, Clone)]
-pub(super) struct Stop {
+pub(super) struct SearchDeadline {
     cancellation: CancellationToken,
     deadline: Instant,
 }
 
-impl Stop {
+impl SearchDeadline {
     pub(super) fn new(cancellation: CancellationToken, limit: Duration) -> Self {
         Self { cancellation, deadline: Instant::now() + limit }
     }
@@ -37,7 +37,7 @@ impl Stop {
 #[derive(Debug)]
 pub(super) struct StoppableReader<'a, R> {
     pub(super) reader: R,
-    pub(super) stop: &'a Stop,
+    pub(super) stop: &'a SearchDeadline,
 }
 
 impl<R: Read> Read for StoppableReader<'_, R> {

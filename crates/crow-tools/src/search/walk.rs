@@ -8,14 +8,14 @@ use std::{
 use crow_fs::{Directory, EntryMetadata, EntryName};
 use ignore::{DirEntry, WalkBuilder};
 
-use super::{stop::Stop, withheld::WithheldFiles};
+use super::{stop::SearchDeadline, withheld::WithheldFiles};
 
 /// How many files are looked at to find out whether only ignored ones match.
 const MAX_IGNORED: usize = 20_000;
 
 /// Which files a walk finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ignored {
+pub(super) enum IgnoreMode {
     /// Those that no ignore file names.
     Left,
     /// All but `.git`.
@@ -79,11 +79,11 @@ pub(crate) fn walker(root: &Path, withheld: &WithheldFiles) -> WalkBuilder {
 pub(super) fn files<'a>(
     root: &Path,
     withheld: &WithheldFiles,
-    ignored: Ignored,
-    stop: &'a Stop,
+    ignored: IgnoreMode,
+    stop: &'a SearchDeadline,
 ) -> impl Iterator<Item = DirEntry> + use<'a> {
     let mut walker = walker(root, withheld);
-    if ignored == Ignored::Found {
+    if ignored == IgnoreMode::Found {
         walker.ignore(false).git_ignore(false).git_exclude(false).parents(false);
     }
     walker
@@ -97,12 +97,12 @@ pub(super) fn files<'a>(
 pub(super) fn first_ignored(
     root: &Path,
     withheld: &WithheldFiles,
-    stop: &Stop,
+    stop: &SearchDeadline,
     mut matches: impl FnMut(&DirEntry) -> bool,
 ) -> Option<PathBuf> {
     // Both walks have the same order, so what only the wider one comes across is ignored.
-    let mut left = files(root, withheld, Ignored::Left, stop).peekable();
-    files(root, withheld, Ignored::Found, stop)
+    let mut left = files(root, withheld, IgnoreMode::Left, stop).peekable();
+    files(root, withheld, IgnoreMode::Found, stop)
         .filter(|entry| left.next_if(|other| other.path() == entry.path()).is_none())
         .take(MAX_IGNORED)
         .find(|entry| matches(entry))

@@ -27,7 +27,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    folder::{Keeper, Moved, Start, carry},
+    folder::{CwdFile, FolderChange, StartFolder, carry},
     jobs::ended_detached,
     output::to_text,
     sandbox,
@@ -54,7 +54,7 @@ const ENVIRONMENT: [(&str, &str); 5] = [
 ];
 
 /// Something that a shell is started for.
-type Attempt<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProcessError>> + Send + 'a>>;
+type ShellAttempt<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProcessError>> + Send + 'a>>;
 
 /// Runs a command in a shell: `bash`, or `sh` where there is none.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ pub(crate) struct Bash {
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Input {
+pub(crate) struct BashInput {
     #[serde(alias = "cmd", alias = "script")]
     command: String,
     /// Milliseconds, default 120000, at most 600000. Jobs have none by default.
@@ -83,7 +83,7 @@ pub(crate) struct Input {
 
 #[async_trait]
 impl TypedTool for Bash {
-    type Input = Input;
+    type Input = BashInput;
     const NAME: &'static str = "bash";
     const CATEGORY: ToolCategory = ToolCategory::Execute;
 
@@ -95,7 +95,7 @@ impl TypedTool for Bash {
          to cat, sed, find and grep."
     }
 
-    async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, input: &BashInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         if input.command.trim().is_empty() {
             return Err(ToolError::Model("the command is empty".to_owned()));
         }
@@ -112,14 +112,14 @@ impl TypedTool for Bash {
         if input.timeout == Some(0) {
             return Err(ToolError::Model("timeout must be at least 1 millisecond".to_owned()));
         }
-        let start = Start::find(input.workdir.as_deref(), ctx).await?;
+        let start = StartFolder::find(input.workdir.as_deref(), ctx).await?;
         let title = title(&input.command, &start.folder, ctx);
         let line = line(&input.command, &start.folder, ctx).await?;
         Ok(CallPlan { title, effects: Effects::Unknown, subject: Subject::Command(line) })
     }
 
-    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
-        let start = match Start::find(input.workdir.as_deref(), ctx).await {
+    async fn execute(&self, input: BashInput, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+        let start = match StartFolder::find(input.workdir.as_deref(), ctx).await {
             Ok(start) => start,
             Err(error) => return error.to_result(),
         };
@@ -140,7 +140,7 @@ impl TypedTool for Bash {
         // Commands in a sandbox write to their own folder alone.
         let kept = ctx.temp.as_ref().or(ctx.scratch.as_ref());
         let kept = kept.map(|folder| folder.join(file_name(&ctx.call_id, "folder")));
-        let keeper = Keeper::new(&line, kept, ctx).await;
+        let keeper = CwdFile::new(&line, kept, ctx).await;
         let spec = spec(&input, plan, &start.folder, ctx);
         let timeout = spec.timeout;
         let outcome = match self.run(&input.command, spec, keeper.as_ref(), ctx).await {
@@ -159,9 +159,9 @@ impl TypedTool for Bash {
 impl Bash {
     async fn start_job(
         &self,
-        input: &Input,
+        input: &BashInput,
         plan: &CallPlan,
-        start: Start,
+        start: StartFolder,
         ctx: &ToolContext,
     ) -> ToolResult {
         let Some(jobs) = &ctx.jobs else {
@@ -188,7 +188,7 @@ impl Bash {
         };
         let mut output =
             format!("[{id} runs in the background, until this session ends at the latest]");
-        if let Some(Moved { note, .. }) = carry(start, None, ctx) {
+        if let Some(FolderChange { note, .. }) = carry(start, None, ctx) {
             let _ = write!(output, "\n[{note}]");
         }
         let mut result = ToolResult::success(output);
@@ -200,7 +200,7 @@ impl Bash {
     async fn in_shell<'a, T>(
         &self,
         line: &str,
-        run: impl Fn(&'static str) -> Attempt<'a, T>,
+        run: impl Fn(&'static str) -> ShellAttempt<'a, T>,
     ) -> Result<T, ProcessError> {
         let needs_bash = needs_bash(line);
         if needs_bash || !self.lacks_bash.load(Ordering::Relaxed) {
@@ -219,7 +219,7 @@ impl Bash {
         &self,
         command: &str,
         spec: ProcessSpec,
-        keeper: Option<&Keeper>,
+        keeper: Option<&CwdFile>,
         ctx: &ToolContext,
     ) -> Result<ProcessOutcome, ProcessError> {
         self.in_shell(command, |shell| {
@@ -266,13 +266,13 @@ fn is_missing<T>(done: &Result<T, ProcessError>) -> bool {
 }
 
 /// The program and arguments of a shell that runs a command.
-fn arguments(shell: &str, command: &str, keeper: Option<&Keeper>) -> Vec<String> {
+fn arguments(shell: &str, command: &str, keeper: Option<&CwdFile>) -> Vec<String> {
     keeper
         .and_then(|keeper| keeper.arguments(shell, command))
         .unwrap_or_else(|| [shell, "-c", command].map(str::to_owned).to_vec())
 }
 
-fn spec(input: &Input, plan: &CallPlan, folder: &Path, ctx: &ToolContext) -> ProcessSpec {
+fn spec(input: &BashInput, plan: &CallPlan, folder: &Path, ctx: &ToolContext) -> ProcessSpec {
     let spill = ctx.scratch.as_ref().map(|folder| folder.join(file_name(&ctx.call_id, "log")));
     ProcessSpec {
         argv: Vec::new(),
@@ -315,10 +315,10 @@ fn title(command: &str, folder: &Path, ctx: &ToolContext) -> String {
 }
 
 fn result(
-    input: &Input,
+    input: &BashInput,
     timeout: Duration,
     outcome: &ProcessOutcome,
-    moved: Option<Moved>,
+    moved: Option<FolderChange>,
     ctx: &ToolContext,
 ) -> ToolResult {
     let mut output = to_text(&outcome.output, |path: &Path| shown(path, ctx));
@@ -361,7 +361,7 @@ fn result(
         );
     }
     let put_aside = sandbox::tell(outcome, &mut output, &mut extra, ctx);
-    if let Some(Moved { note, kept }) = moved {
+    if let Some(FolderChange { note, kept }) = moved {
         let _ = write!(output, "\n[{note}]");
         if let Some(kept) = kept {
             extra.insert(ShellFolder::EXTRA_KEY.to_owned(), json!(kept));
@@ -394,7 +394,7 @@ fn killed(signal: i32) -> String {
     format!("killed by signal {signal}{name}, exit code {}", signal.saturating_add(128))
 }
 
-fn timed_out(input: &Input, error: &str) -> String {
+fn timed_out(input: &BashInput, error: &str) -> String {
     let advice = match input.timeout {
         Some(given) if given < 1000 => "timeout is in milliseconds".to_owned(),
         Some(given) if given >= MAX_TIMEOUT_MS => "split the work, or run_in_background".to_owned(),

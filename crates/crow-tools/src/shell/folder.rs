@@ -25,13 +25,13 @@ const KEEPER: &str = "__crow_command=$1 __crow_folder=$2; shift 2; \
 
 /// Where a command starts.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Start {
+pub(super) struct StartFolder {
     pub folder: PathBuf,
     /// Where it would have started, if that were still there.
     pub gone: Option<PathBuf>,
 }
 
-impl Start {
+impl StartFolder {
     /// Finds where a command starts: in the folder that is given, else where the last command ended.
     pub(super) async fn find(given: Option<&str>, ctx: &ToolContext) -> Result<Self, ToolError> {
         let Some(given) = given else { return Self::carried(ctx).await };
@@ -69,14 +69,14 @@ const MAX_WRITTEN: u64 = 8 * 1024;
 
 /// Where a command's shell writes the folder it ends in.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct CwdFile {
     file: PathBuf,
     /// The same with its folder resolved. Commands write there, too: what they put in its place is neither followed nor
     /// waited for.
     resolved: PathBuf,
 }
 
-impl Keeper {
+impl CwdFile {
     /// Makes ready for a command that may change the folder. None where it cannot, or where nothing can be kept.
     pub(super) async fn new(
         line: &CommandLine,
@@ -117,20 +117,24 @@ impl Keeper {
 }
 
 /// What a command's end means for the next one: a note for the model, and the folder to keep.
-pub(super) struct Moved {
+pub(super) struct FolderChange {
     pub note: String,
     pub kept: Option<PathBuf>,
 }
 
 /// Compares where a command started with where it ended, and lets the next one start there.
-pub(super) fn carry(start: Start, end: Option<PathBuf>, ctx: &ToolContext) -> Option<Moved> {
-    let Start { folder, gone } = start;
+pub(super) fn carry(
+    start: StartFolder,
+    end: Option<PathBuf>,
+    ctx: &ToolContext,
+) -> Option<FolderChange> {
+    let StartFolder { folder, gone } = start;
     let end = end.filter(|end| *end != folder);
     let moved = match (end, gone) {
         (Some(end), _) if ctx.workspace.contains(&end) => {
-            Moved { note: format!("now in {}", shown(&end, ctx)), kept: Some(end) }
+            FolderChange { note: format!("now in {}", shown(&end, ctx)), kept: Some(end) }
         }
-        (Some(end), _) => Moved {
+        (Some(end), _) => FolderChange {
             note: format!(
                 "ended in {}, outside the project; the next command starts in {} again",
                 shown(&end, ctx),
@@ -144,7 +148,7 @@ pub(super) fn carry(start: Start, end: Option<PathBuf>, ctx: &ToolContext) -> Op
             ),
             kept: None,
         },
-        (None, Some(gone)) => Moved {
+        (None, Some(gone)) => FolderChange {
             note: format!("{} is gone, so this ran in {}", shown(&gone, ctx), shown(&folder, ctx)),
             kept: Some(folder),
         },

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use crow_core::{
-    capability::{CapturedOutput, JobInfo, JobOutput, JobState, Jobs, ProcessEnd, Since},
+    capability::{CapturedOutput, JobInfo, JobOutput, JobState, Jobs, OutputPosition, ProcessEnd},
     ids::JobId,
     tool::{CallPlan, ToolCategory, ToolContext, ToolError, ToolResult, TypedTool},
 };
@@ -27,7 +27,7 @@ pub(crate) struct BashKill;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Read {
+pub(crate) struct BashOutputInput {
     /// Default: lists the jobs.
     #[serde(
         default,
@@ -48,14 +48,14 @@ pub(crate) struct Read {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Kill {
+pub(crate) struct BashKillInput {
     #[serde(alias = "bash_id", alias = "shell_id", alias = "task_id", alias = "id", alias = "job")]
     job_id: String,
 }
 
 #[async_trait]
 impl TypedTool for BashOutput {
-    type Input = Read;
+    type Input = BashOutputInput;
     const NAME: &'static str = "bash_output";
     const CATEGORY: ToolCategory = ToolCategory::Session;
 
@@ -67,16 +67,25 @@ impl TypedTool for BashOutput {
         false
     }
 
-    async fn plan(&self, input: &Read, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(
+        &self,
+        input: &BashOutputInput,
+        _ctx: &ToolContext,
+    ) -> Result<CallPlan, ToolError> {
         Ok(CallPlan::inert(input.job_id.as_deref().unwrap_or("jobs")))
     }
 
-    async fn execute(&self, input: Read, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(
+        &self,
+        input: BashOutputInput,
+        _plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> ToolResult {
         let Some(jobs) = &ctx.jobs else { return no_jobs() };
         let Some(id) = input.job_id.map(JobId::new) else {
             return ToolResult::success(list(&jobs.list()));
         };
-        let since = input.since.map_or(Since::LastRead, Since::Offset);
+        let since = input.since.map_or(OutputPosition::LastRead, OutputPosition::Offset);
         let patience = Duration::from_millis(input.wait_ms.unwrap_or(0).min(MAX_WAIT_MS));
         let read = if patience.is_zero() {
             jobs.read(&id, since)
@@ -92,7 +101,7 @@ impl TypedTool for BashOutput {
 
 #[async_trait]
 impl TypedTool for BashKill {
-    type Input = Kill;
+    type Input = BashKillInput;
     const NAME: &'static str = "bash_kill";
     const CATEGORY: ToolCategory = ToolCategory::Session;
 
@@ -104,11 +113,16 @@ impl TypedTool for BashKill {
         false
     }
 
-    async fn plan(&self, input: &Kill, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, input: &BashKillInput, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         Ok(CallPlan::inert(&*input.job_id))
     }
 
-    async fn execute(&self, input: Kill, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(
+        &self,
+        input: BashKillInput,
+        _plan: &CallPlan,
+        ctx: &ToolContext,
+    ) -> ToolResult {
         let Some(jobs) = &ctx.jobs else { return no_jobs() };
         match kill(jobs, &JobId::new(input.job_id), ctx).await {
             Ok(result) => result,
@@ -127,7 +141,7 @@ async fn kill(
         Some(ended) => ended?,
         None => return Ok(ToolResult::cancelled()),
     }
-    Ok(result(&jobs.read(id, Since::LastRead)?, ctx))
+    Ok(result(&jobs.read(id, OutputPosition::LastRead)?, ctx))
 }
 
 fn no_jobs() -> ToolResult {

@@ -5,14 +5,14 @@ use std::{iter::Peekable, str::Chars};
 /// Removes escape sequences and control characters, and keeps of each line what was printed over it last.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
-    let mut line = Line::default();
+    let mut line = TerminalLine::default();
     let mut chars = text.chars().peekable();
     while let Some(char) = chars.next() {
         match char {
             '\n' => {
                 plain.push_str(&line.text);
                 plain.push('\n');
-                line = Line::default();
+                line = TerminalLine::default();
             }
             '\r' => line.is_restarted = true,
             '\u{8}' => {
@@ -30,13 +30,13 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct TerminalLine {
     text: String,
     /// Whether the next character is printed over what is there.
     is_restarted: bool,
 }
 
-impl Line {
+impl TerminalLine {
     fn push(&mut self, char: char) {
         if std::mem::take(&mut self.is_restarted) {
             self.text.clear();

@@ -15,8 +15,8 @@ use std::{
 use async_trait::async_trait;
 use crow_core::{
     capability::{
-        CapturedOutput, Containment, JobError, JobInfo, JobOutput, Jobs, ProcessEnd, ProcessError,
-        ProcessOutcome, ProcessSpec, Processes, Since,
+        CapturedOutput, Containment, JobError, JobInfo, JobOutput, Jobs, OutputPosition,
+        ProcessEnd, ProcessError, ProcessOutcome, ProcessSpec, Processes,
     },
     ids::JobId,
     model::{Abilities, ModelRef},
@@ -157,7 +157,7 @@ pub(crate) struct FakeProcesses {
     /// The one job that there is.
     pub(crate) job: Mutex<Option<JobOutput>>,
     /// From where it was read, and how long was waited for that.
-    pub(crate) reads: Mutex<Vec<(Since, Option<Duration>)>>,
+    pub(crate) reads: Mutex<Vec<(OutputPosition, Option<Duration>)>>,
     pub(crate) kills: Mutex<Vec<JobId>>,
 }
 
@@ -252,7 +252,7 @@ impl Jobs for FakeProcesses {
         Ok(self.list()[0].id.clone())
     }
 
-    fn read(&self, id: &JobId, since: Since) -> Result<JobOutput, JobError> {
+    fn read(&self, id: &JobId, since: OutputPosition) -> Result<JobOutput, JobError> {
         self.reads.lock().unwrap().push((since, None));
         self.known(id)
     }
@@ -260,7 +260,7 @@ impl Jobs for FakeProcesses {
     async fn wait(
         &self,
         id: &JobId,
-        since: Since,
+        since: OutputPosition,
         patience: Duration,
         _cancellation: &CancellationToken,
     ) -> Result<JobOutput, JobError> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crow_core::{
     capability::{
-        HostRefusal, JobInfo, JobOutput, JobState, Original, OutputFile, ProcessEnd, PutAside,
-        RefusedHost, Since,
+        HostRefusal, JobInfo, JobOutput, JobState, Original, OutputFile, OutputPosition,
+        ProcessEnd, PutAside, RefusedHost,
     },
     ids::JobId,
     tool::{Effects, Subject, ToolStatus},
@@ -181,9 +181,9 @@ async fn reading_waits_only_if_it_is_told_to_and_not_for_ever() {
     bench.ok("bash_output", json!({"job_id": "job-1", "wait_ms": 900_000})).await;
     let reads = bench.processes.reads.lock().unwrap().clone();
     let expected = [
-        (Since::LastRead, None),
-        (Since::Offset(7), Some(Duration::from_millis(50))),
-        (Since::LastRead, Some(Duration::from_mins(1))),
+        (OutputPosition::LastRead, None),
+        (OutputPosition::Offset(7), Some(Duration::from_millis(50))),
+        (OutputPosition::LastRead, Some(Duration::from_mins(1))),
     ];
     assert_eq!(reads, expected);
 }

@@ -14,7 +14,7 @@ use super::{
     sample::{Files, Story, bare, updates, view, view_with, zed},
     screen::Screen,
 };
-use crate::view::contents::{NoContents, Text};
+use crate::view::contents::{DiffContent, NoContents};
 
 fn of_kind<'a>(updates: &'a [Value], kind: &str) -> Vec<&'a Value> {
     updates.iter().filter(|update| update["sessionUpdate"] == kind).collect()
@@ -34,8 +34,8 @@ fn changed(files: &[(&str, &str, &str)]) -> ToolResult {
     result
 }
 
-fn known(text: &str) -> Text {
-    Text::Known(text.into())
+fn known(text: &str) -> DiffContent {
+    DiffContent::Known(text.into())
 }
 
 #[test]
@@ -222,21 +222,26 @@ fn a_rejected_edit_still_shows_what_it_would_have_changed() {
 #[test]
 fn old_text_is_absent_only_for_a_file_that_is_new() {
     let table = [
-        (Text::Absent, known("b\n"), FileChange::Created, json!({"newText": "b\n"})),
+        (DiffContent::Absent, known("b\n"), FileChange::Created, json!({"newText": "b\n"})),
         (known(""), known("b\n"), FileChange::Modified, json!({"oldText": "", "newText": "b\n"})),
         (
             known("a\n"),
-            Text::Absent,
+            DiffContent::Absent,
             FileChange::Deleted,
             json!({"oldText": "a\n", "newText": "", "_meta": {"crow": {"deleted": true}}}),
         ),
         (
-            Text::Unknown,
-            Text::Unknown,
+            DiffContent::Unknown,
+            DiffContent::Unknown,
             FileChange::Modified,
             json!({"oldText": "a\n", "newText": "b\n", "_meta": {"crow": {"partial": true}}}),
         ),
-        (Text::Unknown, Text::Unknown, FileChange::Created, json!({"newText": "b\n"})),
+        (
+            DiffContent::Unknown,
+            DiffContent::Unknown,
+            FileChange::Created,
+            json!({"newText": "b\n"}),
+        ),
     ];
     for (before, after, change, expected) in table {
         let files = Files::default().captured("before", "/p/a", before);
@@ -258,10 +263,10 @@ fn old_text_is_absent_only_for_a_file_that_is_new() {
 #[test]
 fn files_that_cannot_be_shown_are_named_with_the_reason() {
     let files = Files::default()
-        .captured("before", "/p/a", Text::TooLarge)
-        .captured("after", "/p/a", Text::TooLarge)
-        .captured("before", "/p/b", Text::Binary)
-        .captured("after", "/p/b", Text::Binary);
+        .captured("before", "/p/a", DiffContent::TooLarge)
+        .captured("after", "/p/a", DiffContent::TooLarge)
+        .captured("before", "/p/b", DiffContent::Binary)
+        .captured("after", "/p/b", DiffContent::Binary);
     let mut result = changed(&[]);
     result.metadata.files_modified = vec!["/p/a".into(), "/p/b".into()];
     result.metadata.changes.as_mut().unwrap().modified = 30;

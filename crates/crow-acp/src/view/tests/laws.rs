@@ -15,7 +15,7 @@ use super::{
     sample::{Story, bare, everything, show, view, zed},
     screen::Screen,
 };
-use crate::view::{ClientAbilities, Source, replayable};
+use crate::view::{ClientAbilities, EventSource, replayable};
 
 /// Who acts.
 #[derive(Debug, Clone, Copy)]
@@ -206,7 +206,7 @@ proptest! {
             .collect();
         for abilities in clients() {
             let whole = Screen::of(&story.live(&mut view(abilities.clone())));
-            let screen = Screen::of(&show(&mut view(abilities), &seen, Source::Live));
+            let screen = Screen::of(&show(&mut view(abilities), &seen, EventSource::Live));
             prop_assert_eq!(screen.open(), 0);
             prop_assert_eq!(titled(&screen), titled(&whole));
             prop_assert_eq!(screen.texts, whole.texts);
@@ -219,11 +219,11 @@ proptest! {
         let at = at.min(story.events.len());
         for abilities in clients() {
             let mut view = view(abilities);
-            let mut out = show(&mut view, &story.events[..at], Source::Live);
+            let mut out = show(&mut view, &story.events[..at], EventSource::Live);
             view.settle(&mut out, "Cancelled.");
             let mut screen = Screen::of(&out);
             prop_assert_eq!(screen.open(), 0);
-            screen.take(&show(&mut view, &story.events[at..], Source::Live));
+            screen.take(&show(&mut view, &story.events[at..], EventSource::Live));
             prop_assert_eq!(screen.open(), 0);
             prop_assert_eq!(screen.ends, screen.calls.len());
         }

@@ -9,10 +9,10 @@ use crow_core::{
     control::{Consensus, ControlFlow},
     event::{AgentEvent, Envelope},
     message::Block,
-    tool::{ToolRegistry, Typed},
+    tool::{ToolRegistry, TypedToolAdapter},
     turn::RunLimits,
 };
-use crow_runtime::{Reach, RuntimeConfig, SnapshotLimits, SnapshotStores};
+use crow_runtime::{AgentAccess, RuntimeConfig, SnapshotLimits, SnapshotStores};
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
     scripted::{Play, ScriptedModel, call, reply, text},
@@ -26,7 +26,9 @@ use super::{
     sample::{bare, everything, show, updates, zed},
     screen::Screen,
 };
-use crate::view::{ClientAbilities, Outgoing, Source, StoredContents, View, replayable};
+use crate::view::{
+    ClientAbilities, EventSource, SessionUpdateOut, SessionView, StoredContents, replayable,
+};
 
 /// A builder, its reviewer and an agent that it can start, all with the built-in tools.
 struct Team {
@@ -51,9 +53,9 @@ impl Team {
         };
         let explorer = AcpAgent::solo(base("explorer", explorer));
         let subagents =
-            Subagents::new(vec![Subagent { agent: explorer, reach: Reach::Policy }], "");
+            Subagents::new(vec![Subagent { agent: explorer, reach: AgentAccess::Policy }], "");
         let mut tools = builtin();
-        tools.register(Typed::new(Task::new(subagents.clone())));
+        tools.register(TypedToolAdapter::new(Task::new(subagents.clone())));
         let options = HarnessOptions {
             tools,
             runtime,
@@ -66,10 +68,10 @@ impl Team {
         Self { harness, _data: data }
     }
 
-    fn view(&self, abilities: ClientAbilities) -> View {
+    fn view(&self, abilities: ClientAbilities) -> SessionView {
         let handle = &self.harness.handle;
         let contents = Arc::new(StoredContents::of(handle));
-        View::new(abilities, handle.session_id().clone(), self.harness.cwd(), contents)
+        SessionView::new(abilities, handle.session_id().clone(), self.harness.cwd(), contents)
     }
 
     /// What the logs of all agents say.
@@ -136,7 +138,7 @@ fn team() -> Team {
 }
 
 /// Runs the team and returns what each client sees meanwhile.
-async fn run(team: &mut Team, clients: &[ClientAbilities]) -> Vec<Vec<Outgoing>> {
+async fn run(team: &mut Team, clients: &[ClientAbilities]) -> Vec<Vec<SessionUpdateOut>> {
     team.harness.handle.send_input(vec![Block::text("go")]).unwrap();
     let mut events = Vec::new();
     // The runs of agents below end inside of it.
@@ -146,7 +148,7 @@ async fn run(team: &mut Team, clients: &[ClientAbilities]) -> Vec<Vec<Outgoing>>
     let end = serde_json::to_value(events.last().unwrap()).unwrap();
     assert_eq!(end["result"]["outcome"], "completed", "{end}");
     let seen = clients.iter().map(|client| {
-        let out = show(&mut team.view(client.clone()), &events, Source::Live);
+        let out = show(&mut team.view(client.clone()), &events, EventSource::Live);
         renamed(out, team)
     });
     seen.collect()
@@ -157,7 +159,7 @@ fn ends_all(envelope: &Envelope) -> bool {
 }
 
 /// Names the root session as made-up ones are named.
-fn renamed(mut out: Vec<Outgoing>, team: &Team) -> Vec<Outgoing> {
+fn renamed(mut out: Vec<SessionUpdateOut>, team: &Team) -> Vec<SessionUpdateOut> {
     for outgoing in &mut out {
         if *outgoing.session_id.0 == *team.harness.handle.session_id().as_str() {
             outgoing.session_id = super::sample::ROOT.into();
@@ -172,7 +174,7 @@ async fn what_real_agents_do_is_shown_once_and_again_when_it_is_loaded() {
     let clients = [bare(), zed(), everything()];
     let seen = run(&mut team, &clients).await;
     for (client, live) in clients.into_iter().zip(seen) {
-        let again = show(&mut team.view(client), &team.logged(), Source::Replayed);
+        let again = show(&mut team.view(client), &team.logged(), EventSource::Replayed);
         let (live, again) = (Screen::of(&live), Screen::of(&renamed(again, &team)));
         assert_eq!(live.open(), 0, "{:#?}", live.calls);
         assert_eq!(live.calls, again.calls);
@@ -192,7 +194,7 @@ async fn what_real_agents_do_is_shown_once_and_again_when_it_is_loaded() {
 async fn every_change_of_real_calls_is_shown_with_its_true_texts() {
     let mut team = team();
     let live = run(&mut team, &[bare()]).await.remove(0);
-    let again = show(&mut team.view(bare()), &team.logged(), Source::Replayed);
+    let again = show(&mut team.view(bare()), &team.logged(), EventSource::Replayed);
     for out in [live, again] {
         let diffs: Vec<_> = updates(&out)
             .into_iter()
@@ -222,7 +224,7 @@ async fn every_change_of_real_calls_is_shown_with_its_true_texts() {
 async fn the_terminal_of_a_real_command_has_its_output_once_and_its_exit_code() {
     let mut team = team();
     let live = run(&mut team, &[zed()]).await.remove(0);
-    let terminal = |out: &[Outgoing], id: &str| {
+    let terminal = |out: &[SessionUpdateOut], id: &str| {
         let updates = updates(out);
         let of_call = updates.iter().filter(|update| update["toolCallId"] == id);
         let (mut data, mut code) = (String::new(), Value::Null);
@@ -234,7 +236,7 @@ async fn the_terminal_of_a_real_command_has_its_output_once_and_its_exit_code() 
         }
         (data, code)
     };
-    let again = show(&mut team.view(zed()), &team.logged(), Source::Replayed);
+    let again = show(&mut team.view(zed()), &team.logged(), EventSource::Replayed);
     for out in [live, again] {
         let made = ("made\nit\n[exit code 0]".to_owned(), json!(0));
         assert_eq!(terminal(&out, "1"), made);

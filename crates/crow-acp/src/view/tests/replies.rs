@@ -4,14 +4,14 @@ use crow_core::{
     message::ReplyContent,
     model::{ProviderError, ProviderErrorKind},
 };
-use crow_runtime::{Observed, OpenReply};
+use crow_runtime::{ObserverItem, OpenReply};
 use proptest::prelude::*;
 
 use super::{
     sample::{ROOT, Story, bare, everything, updates, view},
     screen::Screen,
 };
-use crate::view::Source;
+use crate::view::EventSource;
 
 fn open_reply(text: &str) -> OpenReply {
     OpenReply {
@@ -54,8 +54,8 @@ fn an_open_reply_fills_the_gap_before_the_next_delta() {
     let mut view = view(bare());
     let mut story = Story::new();
     let mut out = story.text_delta("a", 0, "He").live(&mut view);
-    view.observed(&Observed::Lagged { missed: 3 }, &mut out);
-    view.observed(&Observed::OpenReply(open_reply("Hello")), &mut out);
+    view.observed(&ObserverItem::Lagged { missed: 3 }, &mut out);
+    view.observed(&ObserverItem::OpenReply(open_reply("Hello")), &mut out);
     let mut rest = Story::new();
     rest.text_delta("a", 3, "lo").text_delta("a", 5, "!").whole_reply("a", "Hello!", &[]);
     out.extend(rest.live(&mut view));
@@ -144,7 +144,7 @@ proptest! {
         let mut story = Story::new();
         story.whole_reply("a", &text, &[]);
         for envelope in &story.events {
-            view.event(envelope, Source::Live, &mut out);
+            view.event(envelope, EventSource::Live, &mut out);
         }
         let screen = Screen::of(&out);
         prop_assert_eq!(screen.text("a"), text.as_str());

@@ -17,8 +17,8 @@ use crow_core::{
 use serde_json::{Value, json};
 
 use crate::view::{
-    ClientAbilities, Outgoing, Source, View,
-    contents::{Contents, NoContents, Text},
+    ClientAbilities, EventSource, SessionUpdateOut, SessionView,
+    contents::{DiffContent, FileReader, NoContents},
 };
 
 pub(super) const ROOT: &str = "root";
@@ -56,41 +56,41 @@ pub(super) fn client(capabilities: &Value) -> ClientAbilities {
     ClientAbilities::from(&request)
 }
 
-pub(super) fn view(abilities: ClientAbilities) -> View {
+pub(super) fn view(abilities: ClientAbilities) -> SessionView {
     view_with(abilities, Arc::new(NoContents))
 }
 
-pub(super) fn view_with(abilities: ClientAbilities, contents: Arc<dyn Contents>) -> View {
-    View::new(abilities, SessionId::new(ROOT), CWD.into(), contents)
+pub(super) fn view_with(abilities: ClientAbilities, contents: Arc<dyn FileReader>) -> SessionView {
+    SessionView::new(abilities, SessionId::new(ROOT), CWD.into(), contents)
 }
 
 /// Contents that a test says.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    snapshots: BTreeMap<(String, String), Text>,
-    disk: BTreeMap<String, Text>,
+    snapshots: BTreeMap<(String, String), DiffContent>,
+    disk: BTreeMap<String, DiffContent>,
 }
 
 impl Files {
-    pub(super) fn captured(mut self, snapshot: &str, path: &str, text: Text) -> Self {
+    pub(super) fn captured(mut self, snapshot: &str, path: &str, text: DiffContent) -> Self {
         self.snapshots.insert((snapshot.into(), path.into()), text);
         self
     }
 
     pub(super) fn on_disk(mut self, path: &str, text: &str) -> Self {
-        self.disk.insert(path.into(), Text::Known(text.into()));
+        self.disk.insert(path.into(), DiffContent::Known(text.into()));
         self
     }
 }
 
-impl Contents for Files {
-    fn in_snapshot(&self, snapshot: &SnapshotId, path: &Path) -> Text {
+impl FileReader for Files {
+    fn in_snapshot(&self, snapshot: &SnapshotId, path: &Path) -> DiffContent {
         let key = (snapshot.as_str().to_owned(), path.display().to_string());
-        self.snapshots.get(&key).cloned().unwrap_or(Text::Unknown)
+        self.snapshots.get(&key).cloned().unwrap_or(DiffContent::Unknown)
     }
 
-    fn now(&self, path: &Path) -> Text {
-        self.disk.get(&path.display().to_string()).cloned().unwrap_or(Text::Absent)
+    fn now(&self, path: &Path) -> DiffContent {
+        self.disk.get(&path.display().to_string()).cloned().unwrap_or(DiffContent::Absent)
     }
 }
 
@@ -301,13 +301,13 @@ impl Story {
     }
 
     /// What a client sees while it happens.
-    pub(super) fn live(&self, view: &mut View) -> Vec<Outgoing> {
-        show(view, &self.events, Source::Live)
+    pub(super) fn live(&self, view: &mut SessionView) -> Vec<SessionUpdateOut> {
+        show(view, &self.events, EventSource::Live)
     }
 
     /// What a client sees when it loads the session.
-    pub(super) fn replay(&self, view: &mut View) -> Vec<Outgoing> {
-        show(view, &self.durable(), Source::Replayed)
+    pub(super) fn replay(&self, view: &mut SessionView) -> Vec<SessionUpdateOut> {
+        show(view, &self.durable(), EventSource::Replayed)
     }
 }
 
@@ -318,7 +318,11 @@ impl Speaker {
     }
 }
 
-pub(super) fn show(view: &mut View, events: &[Envelope], source: Source) -> Vec<Outgoing> {
+pub(super) fn show(
+    view: &mut SessionView,
+    events: &[Envelope],
+    source: EventSource,
+) -> Vec<SessionUpdateOut> {
     let mut out = Vec::new();
     for envelope in events {
         view.event(envelope, source, &mut out);
@@ -328,7 +332,7 @@ pub(super) fn show(view: &mut View, events: &[Envelope], source: Source) -> Vec<
 }
 
 /// The updates as they go over the wire, one a line.
-pub(super) fn lines(out: &[Outgoing]) -> String {
+pub(super) fn lines(out: &[SessionUpdateOut]) -> String {
     let lines = out.iter().map(|outgoing| {
         let notification = SessionNotification::from(outgoing.clone());
         serde_json::to_string(&notification).unwrap()
@@ -337,6 +341,6 @@ pub(super) fn lines(out: &[Outgoing]) -> String {
 }
 
 /// The updates as values, without the session.
-pub(super) fn updates(out: &[Outgoing]) -> Vec<Value> {
+pub(super) fn updates(out: &[SessionUpdateOut]) -> Vec<Value> {
     out.iter().map(|outgoing| serde_json::to_value(&outgoing.update).unwrap()).collect()
 }

@@ -7,7 +7,7 @@ use agent_client_protocol::v1::schema::{
 };
 
 use super::sample::ROOT;
-use crate::view::Outgoing;
+use crate::view::SessionUpdateOut;
 
 /// A call as the client has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,14 +30,14 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn of(out: &[Outgoing]) -> Self {
+    pub(super) fn of(out: &[SessionUpdateOut]) -> Self {
         let mut screen = Self::default();
         screen.sessions.insert(ROOT.to_owned());
         screen.take(out);
         screen
     }
 
-    pub(super) fn take(&mut self, out: &[Outgoing]) {
+    pub(super) fn take(&mut self, out: &[SessionUpdateOut]) {
         for outgoing in out {
             self.apply(&outgoing.session_id.0, &outgoing.update);
         }

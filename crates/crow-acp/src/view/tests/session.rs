@@ -16,7 +16,7 @@ use super::{
     sample::{Files, Story, bare, everything, lines, view_with, zed},
     screen::Screen,
 };
-use crate::view::{ClientAbilities, View, contents::Text};
+use crate::view::{ClientAbilities, SessionView, contents::DiffContent};
 
 fn changed(old: &str, new: &str) -> ToolResult {
     let mut result = ToolResult::success("Edited a.rs.");
@@ -31,14 +31,14 @@ fn changed(old: &str, new: &str) -> ToolResult {
 }
 
 fn files() -> Files {
-    Files::default().captured("s1", "/p/a.rs", Text::Known("old\n".into())).captured(
+    Files::default().captured("s1", "/p/a.rs", DiffContent::Known("old\n".into())).captured(
         "s2",
         "/p/a.rs",
-        Text::Known("new\n".into()),
+        DiffContent::Known("new\n".into()),
     )
 }
 
-fn view(abilities: ClientAbilities) -> View {
+fn view(abilities: ClientAbilities) -> SessionView {
     view_with(abilities, Arc::new(files()))
 }
 

@@ -8,7 +8,7 @@ mod shipped;
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::layers::{Layer, LayerKind, Layers};
+use crate::layers::{ConfigLayer, LayerKind, Layers};
 
 const TOOLS: [&str; 13] = [
     "bash",
@@ -29,14 +29,14 @@ const TOOLS: [&str; 13] = [
 /// A base agent that has all it needs.
 const BASE: &str = "[tools]\nenabled = [\"read_file\"]\n[prompt]\nsystem = \"Work.\"\n";
 
-fn layer(kind: LayerKind, files: &[(&str, &str)]) -> Layer {
+fn layer(kind: LayerKind, files: &[(&str, &str)]) -> ConfigLayer {
     let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
-    Layer::memory(kind, kind.as_str(), files.collect::<BTreeMap<_, _>>())
+    ConfigLayer::memory(kind, kind.as_str(), files.collect::<BTreeMap<_, _>>())
 }
 
 /// The shipped agents, and these files of the user.
 fn registry(files: &[(&str, &str)]) -> AgentRegistry {
-    let layers = vec![Layer::shipped(SHIPPED), layer(LayerKind::User, files)];
+    let layers = vec![ConfigLayer::shipped(SHIPPED), layer(LayerKind::User, files)];
     AgentRegistry::new(Layers::new(layers), ToolNames::new(TOOLS))
 }
 

@@ -19,7 +19,7 @@ fn a_project_goes_before_the_user_and_a_prompt_can_be_replaced_alone() {
                 ("prompts/system/trust.md", "Of project."),
             ],
         ),
-        Layer::shipped(SHIPPED),
+        ConfigLayer::shipped(SHIPPED),
         layer(
             LayerKind::User,
             &[

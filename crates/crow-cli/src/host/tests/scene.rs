@@ -17,8 +17,8 @@ use tempfile::TempDir;
 
 use crate::{
     Environment,
-    host::{AgentLimits, Configured, HostParts, ProductHost, Remembers},
-    trust::{self, Standing},
+    host::{AgentLimits, ConfigurationSource, HostParts, ProductHost, Remembers},
+    trust::{self, TrustStatus},
 };
 
 pub(super) fn environment(home: &Path) -> Environment {
@@ -59,7 +59,7 @@ fn host_with(
         sandbox,
         rules: StoredRules::default(),
         start: None,
-        configured: Configured::InFiles,
+        configured: ConfigurationSource::InFiles,
         snapshots: Arc::new(SnapshotStores::new(snapshots, SnapshotLimits::default(), None)),
         limits: AgentLimits::default(),
         reviewer_model: None,
@@ -110,7 +110,7 @@ impl Scene {
     pub(super) fn trust(&self, project: &Path) {
         let environment = environment(self.home.path());
         let standing = trust::standing(project, &environment).unwrap();
-        let Standing::Untrusted(untrusted) = standing else { panic!("{standing:?}") };
+        let TrustStatus::Untrusted(untrusted) = standing else { panic!("{standing:?}") };
         let store = trust::trust_store(&environment).unwrap();
         store.add(untrusted.contents.root(), untrusted.fingerprint).unwrap();
     }
@@ -147,7 +147,7 @@ pub(super) async fn run(handle: &AgentHandle, words: &str) {
     let mut events = handle.subscribe();
     handle.send_input(vec![Block::text(words)]).unwrap();
     while let Some(seen) = events.next().await {
-        if let crow_runtime::Observed::Event(event) = seen
+        if let crow_runtime::ObserverItem::Event(event) = seen
             && event.session_id == *handle.session_id()
             && matches!(event.event, AgentEvent::RunEnd { .. })
         {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::super::{
-    admit::Untrusted,
-    contents::Contents,
+    admit::UntrustedConfig,
+    contents::ProjectFiles,
     fingerprint::{Difference, Fingerprint},
     state::{ServerRefusal, TrustedState},
 };
@@ -40,8 +40,8 @@ impl ClonedProject {
         fs::write(path, text).unwrap();
     }
 
-    fn contents(&self) -> Contents {
-        Contents::read(&self.root, &[]).unwrap().unwrap()
+    fn contents(&self) -> ProjectFiles {
+        ProjectFiles::read(&self.root, &[]).unwrap().unwrap()
     }
 
     fn differences(&self, before: &Fingerprint) -> BTreeMap<String, Difference> {
@@ -180,7 +180,7 @@ fn more_code_than_is_watched_is_said() {
     let contents = clone.contents();
     assert!(contents.programs.is_cut && contents.programs.marks.len() <= 402);
     let fingerprint = Fingerprint::of(&contents);
-    let text = Untrusted { contents, fingerprint, before: None }.description();
+    let text = UntrustedConfig { contents, fingerprint, before: None }.description();
     assert!(text.contains("more code beside them than is watched"), "{text}");
 }
 
@@ -194,7 +194,7 @@ fn the_question_names_the_files_that_servers_are_started_from() {
     let shown = |before: Option<Fingerprint>| {
         let contents = clone.contents();
         let fingerprint = Fingerprint::of(&contents);
-        let text = Untrusted { contents, fingerprint, before }.description();
+        let text = UntrustedConfig { contents, fingerprint, before }.description();
         text.replace(clone.root.to_str().unwrap(), "PROJECT")
     };
     insta::assert_snapshot!(format!("{}\n{}", shown(None), shown(Some(before))));
@@ -262,7 +262,7 @@ fn the_notice_names_what_is_there() {
     let notice = || {
         let contents = clone.contents();
         let fingerprint = Fingerprint::of(&contents);
-        let untrusted = Untrusted { contents, fingerprint, before: None };
+        let untrusted = UntrustedConfig { contents, fingerprint, before: None };
         let notice = untrusted.notice();
         notice.replace(clone.root.to_str().unwrap(), "PROJECT")
     };
@@ -290,7 +290,7 @@ fn files_that_only_the_users_servers_are_started_from_may_become_fewer() {
     let path = |name: &str| clone.root.join(name).display().to_string();
     let users = [server(&path("a/x.py")), server(&path("b/y.py")), server("own.sh")];
     let take = |users: &[StartedServer]| {
-        Fingerprint::of(&Contents::read(&clone.root, users).unwrap().unwrap())
+        Fingerprint::of(&ProjectFiles::read(&clone.root, users).unwrap().unwrap())
     };
     let before = take(&users);
     assert!(before.covers(&before) && before.covers(&take(&users[..1])));
@@ -301,5 +301,5 @@ fn files_that_only_the_users_servers_are_started_from_may_become_fewer() {
     fs::remove_file(clone.root.join("own.sh")).unwrap();
     assert!(!before.covers(&take(&users)), "nor one of the project");
     // A relative path of a server that is started elsewhere names nothing here.
-    assert!(Contents::read(&clone.root, &users[2..]).unwrap().unwrap().user_servers.is_empty());
+    assert!(ProjectFiles::read(&clone.root, &users[2..]).unwrap().unwrap().user_servers.is_empty());
 }

@@ -11,8 +11,8 @@ use crate::{
         PermissionRule, RuleDecision, RuleSet,
     },
     tool_types::{
-        Access, CallPlan, CommandLine, CommandMeaning, Effects, PathEffect, Redirect,
-        SimpleCommand, Subject, ToolCategory, Word,
+        Access, CallPlan, CommandLine, CommandMeaning, CommandWord, Effects, PathEffect, Redirect,
+        SimpleCommand, Subject, ToolCategory,
     },
     workspace::Workspace,
 };
@@ -125,8 +125,8 @@ fn command(text: &str) -> SimpleCommand {
     let path = |file: &str| (!file.starts_with('$')).then(|| Workspace::new("/p").resolve(file));
     for word in text.split(' ') {
         let target = |file: &str| match file.strip_prefix('$') {
-            Some(_) => Word::Computed(file.to_owned()),
-            None => Word::Literal(file.to_owned()),
+            Some(_) => CommandWord::Computed(file.to_owned()),
+            None => CommandWord::Literal(file.to_owned()),
         };
         if let Some(file) = word.strip_prefix('>') {
             command.redirects.push(Redirect {

@@ -5,28 +5,31 @@ use std::path::PathBuf;
 use super::call::{Call, policy, policy_in};
 use crate::{
     permission::{PermissionMode, PermissionRule, RuleDecision},
-    tool_types::{Access, CommandMeaning, Depth, Extent, SimpleCommand, Subject, Touch, Word},
+    tool_types::{
+        Access, CommandMeaning, CommandWord, PathTouch, SideEffects, SimpleCommand, Subject,
+        TouchDepth,
+    },
 };
 use RuleDecision::{Allow, AskUser, Deny};
 
-fn touch(access: Access, path: &str, depth: Depth) -> Touch {
-    Touch { access, path: PathBuf::from(path), depth }
+fn touch(access: Access, path: &str, depth: TouchDepth) -> PathTouch {
+    PathTouch { access, path: PathBuf::from(path), depth }
 }
 
 /// A command of which that is known.
-fn known(words: &str, extent: Extent, touches: &[Touch]) -> Call {
-    let words = words.split(' ').map(|word| Word::Literal(word.to_owned())).collect();
+fn known(words: &str, extent: SideEffects, touches: &[PathTouch]) -> Call {
+    let words = words.split(' ').map(|word| CommandWord::Literal(word.to_owned())).collect();
     let command =
         SimpleCommand { words, extent, touches: touches.to_vec(), ..SimpleCommand::default() };
     Call::shell("line", CommandMeaning::Commands(vec![command]))
 }
 
-fn reads(path: &str) -> Touch {
-    touch(Access::Read, path, Depth::Itself)
+fn reads(path: &str) -> PathTouch {
+    touch(Access::Read, path, TouchDepth::Itself)
 }
 
-fn writes(path: &str) -> Touch {
-    touch(Access::Write, path, Depth::Itself)
+fn writes(path: &str) -> PathTouch {
+    touch(Access::Write, path, TouchDepth::Itself)
 }
 
 #[test]
@@ -34,34 +37,37 @@ fn a_command_that_only_reads_in_the_workspace_is_a_read_in_every_mode() {
     for mode in PermissionMode::ALL {
         for uncontained in [false, true] {
             let policy = policy_in(mode, []).with_uncontained(uncontained);
-            let call = known("cat a", Extent::Reads, &[reads("/p/a"), reads("/scratch/x")]);
+            let call = known("cat a", SideEffects::Reads, &[reads("/p/a"), reads("/scratch/x")]);
             assert_eq!(call.outcome(&policy), Allow, "{mode}");
         }
     }
     let denied = policy([PermissionRule::deny_path(Access::Read, "/p/a")]);
-    assert_eq!(known("cat a", Extent::Reads, &[reads("/p/a")]).outcome(&denied), Deny);
+    assert_eq!(known("cat a", SideEffects::Reads, &[reads("/p/a")]).outcome(&denied), Deny);
     let asked = policy([PermissionRule::ask_for_bash_prefix(["cat"])]);
-    assert_eq!(known("cat a", Extent::Reads, &[reads("/p/a")]).outcome(&asked), AskUser);
+    assert_eq!(known("cat a", SideEffects::Reads, &[reads("/p/a")]).outcome(&asked), AskUser);
 }
 
 #[test]
 fn what_is_known_to_be_more_than_a_read_in_the_workspace_is_asked_about() {
     for (call, reason) in [
         (
-            known("cat /etc/hosts", Extent::Reads, &[reads("/etc/hosts")]),
+            known("cat /etc/hosts", SideEffects::Reads, &[reads("/etc/hosts")]),
             "it reads `/etc/hosts`, outside the workspace",
         ),
         (
-            known("touch x", Extent::Anything, &[writes("/q/x")]),
+            known("touch x", SideEffects::Anything, &[writes("/q/x")]),
             "it changes `/q/x`, outside the workspace",
         ),
         (
-            known("touch x", Extent::Anything, &[writes("/p/.git/hooks/x")]),
+            known("touch x", SideEffects::Anything, &[writes("/p/.git/hooks/x")]),
             "it changes `.git/hooks/x`, which starts programs or instructs agents",
         ),
-        (known("touch x", Extent::Hidden, &[]), "what `touch x` does is known only when it runs"),
-        (known("touch x", Extent::Anything, &[writes("/p/x")]), "it runs a command"),
-        (known("git status", Extent::HeldReads, &[]), "it runs a command"),
+        (
+            known("touch x", SideEffects::Hidden, &[]),
+            "what `touch x` does is known only when it runs",
+        ),
+        (known("touch x", SideEffects::Anything, &[writes("/p/x")]), "it runs a command"),
+        (known("git status", SideEffects::HeldReads, &[]), "it runs a command"),
     ] {
         for mode in [PermissionMode::Ask, PermissionMode::AcceptEdits] {
             assert_eq!(call.outcome(&policy_in(mode, [])), AskUser, "{reason}");
@@ -76,11 +82,11 @@ fn what_is_known_to_be_more_than_a_read_in_the_workspace_is_asked_about() {
 
 #[test]
 fn what_settings_of_the_project_may_start_is_a_read_only_where_a_sandbox_holds_it() {
-    let call = known("git status", Extent::HeldReads, &[reads("/p")]);
+    let call = known("git status", SideEffects::HeldReads, &[reads("/p")]);
     assert_eq!(call.outcome(&policy([])), AskUser);
     let held = policy([]).with_read_sandbox(true);
     assert_eq!(call.outcome(&held), Allow);
-    let outside = known("git status", Extent::HeldReads, &[reads("/q")]);
+    let outside = known("git status", SideEffects::HeldReads, &[reads("/q")]);
     assert_eq!(outside.outcome(&held), AskUser);
     let Subject::Command(line) = &call.plan.subject else { panic!("a command") };
     assert!(line.only_reads());
@@ -92,13 +98,27 @@ fn a_rule_for_a_command_opens_no_guarded_place_that_it_names() {
         [PermissionRule::allow_bash_prefix(["touch"]), PermissionRule::allow_bash_prefix(["rm"])]
     };
     for (call, wanted) in [
-        (known("touch a", Extent::Anything, &[writes("/p/a")]), Allow),
-        (known("touch a", Extent::Anything, &[writes("/q/a")]), AskUser),
-        (known("touch a", Extent::Anything, &[writes("/p/.GIT/config")]), AskUser),
-        (known("touch a", Extent::Anything, &[reads("/etc/hosts")]), AskUser),
-        (known("touch a", Extent::Hidden, &[]), AskUser),
-        (known("rm -r .", Extent::Anything, &[touch(Access::Write, "/p", Depth::Below)]), AskUser),
-        (known("rm -r s", Extent::Anything, &[touch(Access::Write, "/p/s", Depth::Below)]), Allow),
+        (known("touch a", SideEffects::Anything, &[writes("/p/a")]), Allow),
+        (known("touch a", SideEffects::Anything, &[writes("/q/a")]), AskUser),
+        (known("touch a", SideEffects::Anything, &[writes("/p/.GIT/config")]), AskUser),
+        (known("touch a", SideEffects::Anything, &[reads("/etc/hosts")]), AskUser),
+        (known("touch a", SideEffects::Hidden, &[]), AskUser),
+        (
+            known(
+                "rm -r .",
+                SideEffects::Anything,
+                &[touch(Access::Write, "/p", TouchDepth::Below)],
+            ),
+            AskUser,
+        ),
+        (
+            known(
+                "rm -r s",
+                SideEffects::Anything,
+                &[touch(Access::Write, "/p/s", TouchDepth::Below)],
+            ),
+            Allow,
+        ),
     ] {
         assert_eq!(call.outcome(&policy(rules())), wanted, "{:?}", call.plan.subject);
         let whole = policy([PermissionRule::allow_tool("bash")]);
@@ -107,7 +127,7 @@ fn a_rule_for_a_command_opens_no_guarded_place_that_it_names() {
     }
     let opened = [PermissionRule::allow_path(Access::Write, "/q")];
     let policy = policy(rules().into_iter().chain(opened));
-    assert_eq!(known("touch a", Extent::Anything, &[writes("/q/a")]).outcome(&policy), Allow);
+    assert_eq!(known("touch a", SideEffects::Anything, &[writes("/q/a")]).outcome(&policy), Allow);
 }
 
 #[test]
@@ -134,7 +154,7 @@ fn a_folder_that_is_touched_as_a_whole_may_hold_what_is_denied() {
             PermissionRule::deny_path(Access::Write, "vault"),
         ],
     );
-    let below = |access, path| touch(access, path, Depth::Below);
+    let below = |access, path| touch(access, path, TouchDepth::Below);
     for (touched, wanted) in [
         (below(Access::Read, "/p"), AskUser),
         (below(Access::Read, "/p/keys"), AskUser),
@@ -144,7 +164,7 @@ fn a_folder_that_is_touched_as_a_whole_may_hold_what_is_denied() {
         (below(Access::Write, "/p/keys"), Allow),
         (reads("/p/keys"), Allow),
     ] {
-        let call = known("grep x", Extent::Reads, std::slice::from_ref(&touched));
+        let call = known("grep x", SideEffects::Reads, std::slice::from_ref(&touched));
         assert_eq!(call.outcome(&policy), wanted, "{touched:?}");
     }
 }

@@ -6,7 +6,7 @@ use crate::{
         CustomMatcher, Decision, PermissionMode, PermissionRule, RuleDecision, RuleMatcher,
         RuleRegex,
     },
-    tool_types::{CommandMeaning, SimpleCommand, Word},
+    tool_types::{CommandMeaning, CommandWord, SimpleCommand},
 };
 
 const MEGABYTE: usize = 1 << 20;
@@ -27,7 +27,8 @@ fn rules() -> Vec<PermissionRule> {
 
 #[test]
 fn a_megabyte_in_one_word_is_decided() {
-    let words = vec![Word::Literal("echo".into()), Word::Literal("x".repeat(MEGABYTE))];
+    let words =
+        vec![CommandWord::Literal("echo".into()), CommandWord::Literal("x".repeat(MEGABYTE))];
     let command = SimpleCommand { words, ..SimpleCommand::default() };
     let call = Call::shell("echo", CommandMeaning::Commands(vec![command]));
     assert_eq!(call.outcome(&policy(rules())), RuleDecision::AskUser);
@@ -35,7 +36,7 @@ fn a_megabyte_in_one_word_is_decided() {
 
 #[test]
 fn a_hundred_thousand_commands_are_decided() {
-    let word = |text: &str| vec![Word::Literal(text.to_owned())];
+    let word = |text: &str| vec![CommandWord::Literal(text.to_owned())];
     let command = |text| SimpleCommand { words: word(text), ..SimpleCommand::default() };
     let mut commands = vec![command("ls"); 100_000];
     let mut rules = rules();

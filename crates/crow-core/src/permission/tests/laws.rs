@@ -6,8 +6,8 @@ use super::call::{Call, policy_in};
 use crate::{
     ids::SessionId,
     permission::{
-        Cause, Grant, PermissionMode, PermissionPolicy, PermissionRule, RuleDecision, RuleMatcher,
-        RuleRegex, RuleScope,
+        DecisionCause, Grant, PermissionMode, PermissionPolicy, PermissionRule, RuleDecision,
+        RuleMatcher, RuleRegex, RuleScope,
     },
     tool_types::{Access, ToolCategory},
 };
@@ -124,7 +124,7 @@ proptest! {
     ) {
         let denial = PermissionRule::new("managed", matcher, RuleDecision::Deny).with_scope(RuleScope::Managed);
         let alone = policy_in(modes.0, [denial.clone()]);
-        let (speaks, said) = (matches!(call.explain(&alone).cause, Cause::Rules(_)), call.outcome(&alone));
+        let (speaks, said) = (matches!(call.explain(&alone).cause, DecisionCause::Rules(_)), call.outcome(&alone));
         let mut policy = with(modes.1, rules, denial);
         policy.grant(&SessionId::new("s"), &grants);
         if speaks {

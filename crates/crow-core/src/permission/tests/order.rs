@@ -2,8 +2,8 @@ use super::call::{Call, policy, policy_in};
 use crate::{
     ids::SessionId,
     permission::{
-        Cause, Grant, MatchedRule, PermissionMode, PermissionPolicy, PermissionRule, RuleDecision,
-        RuleError, RuleMatcher, RuleScope,
+        DecisionCause, Grant, MatchedRule, PermissionMode, PermissionPolicy, PermissionRule,
+        RuleDecision, RuleError, RuleMatcher, RuleScope,
     },
     tool_types::ToolCategory,
 };
@@ -51,7 +51,7 @@ fn a_permission_is_overruled_where_a_denial_may_speak_of_the_call() {
     let call = Call::bash("cargo test $X");
     assert_eq!(call.outcome(&policy), AskUser);
     let explained = call.explain(&policy);
-    let Cause::Rules(deciders) = &explained.cause else { panic!("{explained:?}") };
+    let DecisionCause::Rules(deciders) = &explained.cause else { panic!("{explained:?}") };
     let ids = |rules: &[MatchedRule]| rules.iter().map(|rule| rule.id.clone()).collect::<Vec<_>>();
     assert_eq!(
         (ids(deciders), ids(&explained.overruled)),
@@ -173,7 +173,10 @@ fn an_explanation_names_the_rule_and_those_that_it_overruled() {
     ]);
     let matched = |id: &str, scope, decision| MatchedRule { id: id.into(), scope, decision };
     let explanation = Call::bash("rm x").explain(&policy);
-    assert_eq!(explanation.cause, Cause::Rules(vec![matched("no-rm", RuleScope::Global, Deny)]));
+    assert_eq!(
+        explanation.cause,
+        DecisionCause::Rules(vec![matched("no-rm", RuleScope::Global, Deny)])
+    );
     assert_eq!(explanation.reason, "the rule `no-rm` forbids `rm x`: use trash");
     assert_eq!(
         explanation.overruled,
@@ -195,7 +198,7 @@ fn an_explanation_names_all_rules_that_allow_a_part_or_else_the_mode() {
     assert_eq!(both.reason, "the rules `a`, `b` together allow it");
     assert!(both.overruled.is_empty());
     let half = Call::bash("ls ; make").explain(&policy);
-    assert_eq!((half.decision, half.cause), (AskUser, Cause::Mode(PermissionMode::Ask)));
+    assert_eq!((half.decision, half.cause), (AskUser, DecisionCause::Mode(PermissionMode::Ask)));
     assert_eq!(half.reason, "it runs a command");
     assert_eq!(half.overruled.len(), 1);
 }

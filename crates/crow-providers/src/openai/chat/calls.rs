@@ -31,7 +31,7 @@ impl<'a> CallPiece<'a> {
 
 /// A call that is still coming in.
 #[derive(Debug, Default)]
-pub(super) struct OpenCall {
+pub(super) struct ChatOpenCall {
     index: Option<u64>,
     id: Option<String>,
     name: String,
@@ -40,14 +40,14 @@ pub(super) struct OpenCall {
 
 /// What a piece did to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum CallPieceEffect {
     /// The call got its name by this piece.
     Now,
     /// It had one before, or has none yet.
     No,
 }
 
-impl OpenCall {
+impl ChatOpenCall {
     /// Whether `piece` may be about this call, judged by its index or, where there is none, by its id.
     pub(super) fn may_own(&self, piece: &CallPiece<'_>) -> bool {
         match (piece.index, piece.id) {
@@ -71,7 +71,7 @@ impl OpenCall {
             && serde_json::from_str::<serde::de::IgnoredAny>(&self.arguments).is_ok()
     }
 
-    pub(super) fn push(&mut self, piece: &CallPiece<'_>) -> Named {
+    pub(super) fn push(&mut self, piece: &CallPiece<'_>) -> CallPieceEffect {
         self.index = self.index.or(piece.index);
         if self.id.is_none() {
             self.id = piece.id.map(str::to_owned);
@@ -79,10 +79,10 @@ impl OpenCall {
         let named = match piece.name {
             Some(name) if self.name.is_empty() => {
                 name.clone_into(&mut self.name);
-                Named::Now
+                CallPieceEffect::Now
             }
             // Said again with every piece by some servers.
-            Some(_) | None => Named::No,
+            Some(_) | None => CallPieceEffect::No,
         };
         match piece.arguments {
             Some(Value::String(more)) => self.arguments.push_str(more),

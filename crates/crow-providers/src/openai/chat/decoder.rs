@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::{
     calls::CallPiece,
-    quick::{self, Piece},
+    quick::{self, QuickText},
     reasoning::ReasoningDelta,
-    reply::OpenReply,
+    reply::ChatOpenReply,
 };
 use crate::{
     codec::Decoder,
@@ -23,30 +23,30 @@ use crate::{
 pub(super) struct ChatDecoder {
     origin: Origin,
     ids: ReplyIds,
-    reply: OpenReply,
-    refusal: Refusal,
+    reply: ChatOpenReply,
+    refusal: ChatRefusal,
     finish: Option<String>,
     usage: TokenUsage,
     response_id: Option<String>,
-    place: Place,
-    end: End,
+    place: ChunkPosition,
+    end: ChatStreamEnd,
 }
 
 /// Whether the next chunk is the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ChunkPosition {
     First,
     Later,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refusal {
+enum ChatRefusal {
     None,
     Said,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum ChatStreamEnd {
     Open,
     /// `[DONE]` came.
     Done,
@@ -57,22 +57,23 @@ impl ChatDecoder {
         Self {
             origin,
             ids,
-            reply: OpenReply::default(),
-            refusal: Refusal::None,
+            reply: ChatOpenReply::default(),
+            refusal: ChatRefusal::None,
             finish: None,
             usage: TokenUsage::default(),
             response_id: None,
-            place: Place::First,
-            end: End::Open,
+            place: ChunkPosition::First,
+            end: ChatStreamEnd::Open,
         }
     }
 
     /// The first chunk has the id.
     fn on_data(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        let is_first = std::mem::replace(&mut self.place, Place::Later) == Place::First;
+        let is_first =
+            std::mem::replace(&mut self.place, ChunkPosition::Later) == ChunkPosition::First;
         match quick::read(data).filter(|_| !is_first) {
-            Some(Piece::Text(text)) => self.reply.push_text(&text, out),
-            Some(Piece::Reasoning(text)) => {
+            Some(QuickText::Text(text)) => self.reply.push_text(&text, out),
+            Some(QuickText::Reasoning(text)) => {
                 self.reply.push_reasoning(&ReasoningDelta::of_content(text), out);
             }
             None => self.on_chunk(&failure::parse(data)?, out)?,
@@ -138,7 +139,7 @@ impl ChatDecoder {
         }
         let refusal = delta.get("refusal").and_then(Value::as_str);
         if let Some(refusal) = refusal.filter(|text| !text.is_empty()) {
-            self.refusal = Refusal::Said;
+            self.refusal = ChatRefusal::Said;
             self.reply.push_text(refusal, out);
         }
         let calls = delta.get("tool_calls").and_then(Value::as_array);
@@ -154,7 +155,7 @@ impl ChatDecoder {
             Some("content_filter") => StopReason::Refusal,
             // Ollama stops with "stop" when it calls; some say "tool_calls" and call nothing.
             Some(_) | None if has_calls => StopReason::ToolUse,
-            Some(_) | None if self.refusal == Refusal::Said => StopReason::Refusal,
+            Some(_) | None if self.refusal == ChatRefusal::Said => StopReason::Refusal,
             Some(_) | None => StopReason::EndTurn,
         }
     }
@@ -170,7 +171,7 @@ impl Decoder for ChatDecoder {
         match data.trim() {
             "" => Ok(()),
             "[DONE]" => {
-                self.end = End::Done;
+                self.end = ChatStreamEnd::Done;
                 Ok(())
             }
             data => self.on_data(data, out),
@@ -178,7 +179,7 @@ impl Decoder for ChatDecoder {
     }
 
     fn finish(&mut self) -> Result<ModelReply, ProviderError> {
-        if self.end == End::Open && self.finish.is_none() {
+        if self.end == ChatStreamEnd::Open && self.finish.is_none() {
             let message = "the stream ended without finish_reason and without [DONE]";
             return Err(ProviderError::new(ProviderErrorKind::Truncated, message));
         }
@@ -193,7 +194,7 @@ impl Decoder for ChatDecoder {
     }
 
     fn is_complete(&self) -> bool {
-        self.end == End::Done
+        self.end == ChatStreamEnd::Done
     }
 }
 

@@ -13,11 +13,11 @@ use serde_json::{Map, Value, json};
 
 use super::{ChatVariant, decoder::ChatDecoder, reasoning};
 use crate::{
-    codec::{Codec, Decoder, EncodedMessage, Frame, Route},
+    codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame},
     openai::{
         body,
         call_ids::CallIds,
-        content::{self, Part},
+        content::{self, ContentPart},
         parameters::parameters,
     },
 };
@@ -25,17 +25,17 @@ use crate::{
 /// The format in one conversation.
 #[derive(Debug)]
 pub(crate) struct ChatCodec {
-    route: Route,
+    route: ConversationRoute,
     variant: ChatVariant,
     ids: CallIds,
 }
 
 impl ChatCodec {
-    pub(crate) fn new(route: Route, variant: ChatVariant) -> Self {
+    pub(crate) fn new(route: ConversationRoute, variant: ChatVariant) -> Self {
         Self { route, variant, ids: CallIds::new(variant.longest_id()) }
     }
 
-    fn parts<'a>(&self, blocks: &'a [Block]) -> Vec<Part<'a>> {
+    fn parts<'a>(&self, blocks: &'a [Block]) -> Vec<ContentPart<'a>> {
         content::parts(blocks, self.route.model.abilities.vision)
     }
 
@@ -46,8 +46,8 @@ impl ChatCodec {
             json!(content::joined_text(&parts))
         } else {
             let values = parts.iter().map(|part| match part {
-                Part::Text(text) => text_part(text),
-                Part::Image(url) => image_part(url),
+                ContentPart::Text(text) => text_part(text),
+                ContentPart::Image(url) => image_part(url),
             });
             values.collect()
         };

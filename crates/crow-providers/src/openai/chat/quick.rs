@@ -6,31 +6,31 @@ use serde::{Deserialize, de::IgnoredAny};
 
 /// A piece of text and nothing else.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(super) enum QuickText<'a> {
     Text(Cow<'a, str>),
     /// In the field `reasoning_content`.
     Reasoning(Cow<'a, str>),
 }
 
 #[derive(Deserialize)]
-struct Chunk<'a> {
+struct ChatChunk<'a> {
     #[serde(borrow)]
-    choices: [Choice<'a>; 1],
+    choices: [ChunkChoice<'a>; 1],
     usage: Option<IgnoredAny>,
     error: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
-struct Choice<'a> {
+struct ChunkChoice<'a> {
     index: Option<u64>,
     #[serde(borrow)]
-    delta: Delta<'a>,
+    delta: ChatDelta<'a>,
     finish_reason: Option<IgnoredAny>,
     error: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct ChatDelta<'a> {
     #[serde(borrow)]
     content: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -42,9 +42,9 @@ struct Delta<'a> {
 }
 
 /// Reads a chunk if it is a piece of text and says nothing else that counts.
-pub(super) fn read(data: &str) -> Option<Piece<'_>> {
-    let chunk: Chunk<'_> = serde_json::from_str(data).ok()?;
-    let [Choice { index, delta, finish_reason, error }] = chunk.choices;
+pub(super) fn read(data: &str) -> Option<QuickText<'_>> {
+    let chunk: ChatChunk<'_> = serde_json::from_str(data).ok()?;
+    let [ChunkChoice { index, delta, finish_reason, error }] = chunk.choices;
     let more = [chunk.usage, chunk.error, finish_reason, error];
     let further = [delta.reasoning, delta.reasoning_details, delta.refusal, delta.tool_calls];
     if index.unwrap_or(0) != 0 || more.iter().chain(&further).any(Option::is_some) {
@@ -52,8 +52,8 @@ pub(super) fn read(data: &str) -> Option<Piece<'_>> {
     }
     let says = |text: &Cow<'_, str>| !text.is_empty();
     match (delta.content.filter(says), delta.reasoning_content.filter(says)) {
-        (Some(text), None) => Some(Piece::Text(text)),
-        (None, Some(text)) => Some(Piece::Reasoning(text)),
+        (Some(text), None) => Some(QuickText::Text(text)),
+        (None, Some(text)) => Some(QuickText::Reasoning(text)),
         (Some(_), Some(_)) | (None, None) => None,
     }
 }
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn only_a_lone_piece_of_text_is_read() {
-        let text = |text: &'static str| Some(Piece::Text(text.into()));
+        let text = |text: &'static str| Some(QuickText::Text(text.into()));
         for (delta, around, expected) in [
             (r#"{"content":"Hi"}"#, "", text("Hi")),
             (r#"{"content":"\u00e4\n"}"#, r#","id":"x","usage":null,"timings":{}"#, text("ä\n")),
@@ -72,7 +72,7 @@ mod tests {
             (
                 r#"{"content":null,"reasoning_content":"Hm"}"#,
                 "",
-                Some(Piece::Reasoning("Hm".into())),
+                Some(QuickText::Reasoning("Hm".into())),
             ),
             (r#"{"content":"a","reasoning_content":"b"}"#, "", None),
             (r#"{"content":""}"#, "", None),

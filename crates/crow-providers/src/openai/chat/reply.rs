@@ -6,44 +6,44 @@ use crow_core::{
 };
 
 use super::{
-    calls::{CallPiece, Named, OpenCall},
+    calls::{CallPiece, CallPieceEffect, ChatOpenCall},
     reasoning::{OpenReasoning, ReasoningDelta},
 };
 use crate::openai::call_ids::ReplyIds;
 
 /// The blocks of a reply in the order in which they began.
 #[derive(Debug, Default)]
-pub(super) struct OpenReply {
-    blocks: Vec<OpenBlock>,
+pub(super) struct ChatOpenReply {
+    blocks: Vec<ChatOpenBlock>,
 }
 
 #[derive(Debug)]
-enum OpenBlock {
+enum ChatOpenBlock {
     Text(String),
     Reasoning(OpenReasoning),
-    Call(OpenCall),
+    Call(ChatOpenCall),
 }
 
-impl OpenReply {
+impl ChatOpenReply {
     pub(super) fn push_text(&mut self, more: &str, out: &mut Vec<ModelEvent>) {
         if more.is_empty() {
             return;
         }
-        if let Some(OpenBlock::Text(text)) = self.blocks.last_mut() {
+        if let Some(ChatOpenBlock::Text(text)) = self.blocks.last_mut() {
             text.push_str(more);
         } else {
-            self.blocks.push(OpenBlock::Text(more.to_owned()));
+            self.blocks.push(ChatOpenBlock::Text(more.to_owned()));
         }
         out.push(ModelEvent::TextDelta(more.to_owned()));
     }
 
     pub(super) fn push_reasoning(&mut self, delta: &ReasoningDelta<'_>, out: &mut Vec<ModelEvent>) {
-        if let Some(OpenBlock::Reasoning(reasoning)) = self.blocks.last_mut() {
+        if let Some(ChatOpenBlock::Reasoning(reasoning)) = self.blocks.last_mut() {
             reasoning.push(delta);
         } else {
             let mut reasoning = OpenReasoning::default();
             reasoning.push(delta);
-            self.blocks.push(OpenBlock::Reasoning(reasoning));
+            self.blocks.push(ChatOpenBlock::Reasoning(reasoning));
         }
         if !delta.text.is_empty() {
             out.push(ModelEvent::ThinkingDelta(delta.text.clone().into_owned()));
@@ -52,15 +52,15 @@ impl OpenReply {
 
     pub(super) fn push_call(&mut self, piece: &CallPiece<'_>, out: &mut Vec<ModelEvent>) {
         let owner = self.blocks.iter_mut().rev().find_map(|block| match block {
-            OpenBlock::Call(call) if call.may_own(piece) => Some(call),
-            OpenBlock::Call(_) | OpenBlock::Text(_) | OpenBlock::Reasoning(_) => None,
+            ChatOpenBlock::Call(call) if call.may_own(piece) => Some(call),
+            ChatOpenBlock::Call(_) | ChatOpenBlock::Text(_) | ChatOpenBlock::Reasoning(_) => None,
         });
         if let Some(call) = owner.filter(|call| !call.is_followed_by(piece)) {
             announce(call.push(piece), call, out);
         } else {
-            let mut call = OpenCall::default();
+            let mut call = ChatOpenCall::default();
             announce(call.push(piece), &call, out);
-            self.blocks.push(OpenBlock::Call(call));
+            self.blocks.push(ChatOpenBlock::Call(call));
         }
     }
 
@@ -68,18 +68,20 @@ impl OpenReply {
         self.blocks
             .into_iter()
             .map(|block| match block {
-                OpenBlock::Text(text) => ReplyBlock::plain(ReplyContent::Text { text }),
-                OpenBlock::Reasoning(reasoning) => reasoning_block(reasoning),
-                OpenBlock::Call(call) => ReplyBlock::plain(ReplyContent::Call(call.into_call(ids))),
+                ChatOpenBlock::Text(text) => ReplyBlock::plain(ReplyContent::Text { text }),
+                ChatOpenBlock::Reasoning(reasoning) => reasoning_block(reasoning),
+                ChatOpenBlock::Call(call) => {
+                    ReplyBlock::plain(ReplyContent::Call(call.into_call(ids)))
+                }
             })
             .collect()
     }
 }
 
-fn announce(named: Named, call: &OpenCall, out: &mut Vec<ModelEvent>) {
+fn announce(named: CallPieceEffect, call: &ChatOpenCall, out: &mut Vec<ModelEvent>) {
     match named {
-        Named::Now => out.push(ModelEvent::CallStarted { name: call.name().to_owned() }),
-        Named::No => {}
+        CallPieceEffect::Now => out.push(ModelEvent::CallStarted { name: call.name().to_owned() }),
+        CallPieceEffect::No => {}
     }
 }
 

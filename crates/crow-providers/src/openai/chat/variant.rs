@@ -4,7 +4,7 @@ use crow_core::model::{ModelConfig, ModelInfo, Thinking};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    codec::Route,
+    codec::ConversationRoute,
     openai::{effort::effort, number},
 };
 
@@ -74,7 +74,7 @@ impl ChatVariant {
     pub(super) fn configure(
         self,
         head: &mut Map<String, Value>,
-        route: &Route,
+        route: &ConversationRoute,
         config: &ModelConfig,
     ) {
         let model = &route.model;

@@ -8,7 +8,7 @@ use crow_core::{
 use serde_json::Value;
 
 use super::{
-    delta::{self, Piece},
+    delta::{self, ItemDelta},
     item::text,
     output::Output,
 };
@@ -24,21 +24,21 @@ pub(super) struct ResponsesDecoder {
     origin: Origin,
     ids: ReplyIds,
     output: Output,
-    refusal: Refusal,
-    end: Option<End>,
+    refusal: ResponsesRefusal,
+    end: Option<ResponsesStreamEnd>,
     usage: TokenUsage,
     response_id: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refusal {
+enum ResponsesRefusal {
     None,
     Said,
 }
 
 /// How the reply ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum ResponsesStreamEnd {
     Completed,
     TooLong,
     Filtered,
@@ -50,7 +50,7 @@ impl ResponsesDecoder {
             origin,
             ids,
             output: Output::default(),
-            refusal: Refusal::None,
+            refusal: ResponsesRefusal::None,
             end: None,
             usage: TokenUsage::default(),
             response_id: None,
@@ -59,11 +59,11 @@ impl ResponsesDecoder {
 
     /// Takes in a delta, which most events are, and says whether it was one.
     fn on_delta(&mut self, event: &str, data: &str, out: &mut Vec<ModelEvent>) -> bool {
-        let Ok(piece) = serde_json::from_str::<Piece<'_>>(data) else { return false };
+        let Ok(piece) = serde_json::from_str::<ItemDelta<'_>>(data) else { return false };
         let name = piece.kind.as_deref().unwrap_or(event);
         let Some(subject) = delta::subject(name) else { return false };
         if name == "response.refusal.delta" {
-            self.refusal = Refusal::Said;
+            self.refusal = ResponsesRefusal::Said;
         }
         self.output.on_delta(subject, &piece, out);
         true
@@ -92,7 +92,7 @@ impl ResponsesDecoder {
             ("response.created" | "response.in_progress" | "response.queued", _) => return Ok(()),
             (_, "failed") => return Err(failed(event, response)),
             (_, "incomplete") => self.end = Some(why_incomplete(response)),
-            (_, _) => self.end = Some(End::Completed),
+            (_, _) => self.end = Some(ResponsesStreamEnd::Completed),
         }
         if let Some(output) = response.get("output").and_then(Value::as_array) {
             self.output.on_all(output, out);
@@ -103,11 +103,11 @@ impl ResponsesDecoder {
     fn stop(&self, blocks: &[ReplyBlock], is_refused: bool) -> StopReason {
         let has_calls = blocks.iter().any(|block| matches!(block.content, ReplyContent::Call(_)));
         match self.end {
-            Some(End::TooLong) => StopReason::MaxTokens,
-            Some(End::Filtered) => StopReason::Refusal,
-            Some(End::Completed) | None if has_calls => StopReason::ToolUse,
-            Some(End::Completed) | None if is_refused => StopReason::Refusal,
-            Some(End::Completed) | None => StopReason::EndTurn,
+            Some(ResponsesStreamEnd::TooLong) => StopReason::MaxTokens,
+            Some(ResponsesStreamEnd::Filtered) => StopReason::Refusal,
+            Some(ResponsesStreamEnd::Completed) | None if has_calls => StopReason::ToolUse,
+            Some(ResponsesStreamEnd::Completed) | None if is_refused => StopReason::Refusal,
+            Some(ResponsesStreamEnd::Completed) | None => StopReason::EndTurn,
         }
     }
 }
@@ -160,7 +160,7 @@ impl Decoder for ResponsesDecoder {
             return Err(ProviderError::new(ProviderErrorKind::Truncated, message));
         }
         let output = std::mem::take(&mut self.output);
-        let is_refused = self.refusal == Refusal::Said || output.has_refusal();
+        let is_refused = self.refusal == ResponsesRefusal::Said || output.has_refusal();
         let blocks = output.into_blocks(&mut self.ids);
         Ok(ModelReply {
             stop: self.stop(&blocks, is_refused),
@@ -183,9 +183,13 @@ fn failed(event: &Value, response: &Value) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Server, "the response failed without saying why")
 }
 
-fn why_incomplete(response: &Value) -> End {
+fn why_incomplete(response: &Value) -> ResponsesStreamEnd {
     let reason = response.get("incomplete_details").map_or("", |details| text(details, "reason"));
-    if reason == "content_filter" { End::Filtered } else { End::TooLong }
+    if reason == "content_filter" {
+        ResponsesStreamEnd::Filtered
+    } else {
+        ResponsesStreamEnd::TooLong
+    }
 }
 
 #[cfg(test)]

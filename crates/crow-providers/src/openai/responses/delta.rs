@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::{item::ItemKind, output::Source};
+use super::{item::ItemKind, output::ReasoningSource};
 
 /// A piece of an item: of its text, its reasoning, its arguments.
 #[derive(Debug, Deserialize)]
-pub(super) struct Piece<'a> {
+pub(super) struct ItemDelta<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -19,14 +19,18 @@ pub(super) struct Piece<'a> {
 }
 
 /// Returns what a delta of this name is a piece of.
-pub(super) fn subject(event: &str) -> Option<(ItemKind, Source)> {
+pub(super) fn subject(event: &str) -> Option<(ItemKind, ReasoningSource)> {
     match event {
         "response.output_text.delta" | "response.refusal.delta" => {
-            Some((ItemKind::Message, Source::Content))
+            Some((ItemKind::Message, ReasoningSource::Content))
         }
-        "response.reasoning_summary_text.delta" => Some((ItemKind::Reasoning, Source::Summary)),
-        "response.reasoning_text.delta" => Some((ItemKind::Reasoning, Source::Content)),
-        "response.function_call_arguments.delta" => Some((ItemKind::Call, Source::Content)),
+        "response.reasoning_summary_text.delta" => {
+            Some((ItemKind::Reasoning, ReasoningSource::Summary))
+        }
+        "response.reasoning_text.delta" => Some((ItemKind::Reasoning, ReasoningSource::Content)),
+        "response.function_call_arguments.delta" => {
+            Some((ItemKind::Call, ReasoningSource::Content))
+        }
         _ => None,
     }
 }

@@ -14,11 +14,11 @@ use serde_json::{Map, Value, json};
 
 use super::{decoder::ResponsesDecoder, item};
 use crate::{
-    codec::{Codec, Decoder, EncodedMessage, Frame, Route},
+    codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame},
     openai::{
         body,
         call_ids::CallIds,
-        content::{self, Part},
+        content::{self, ContentPart},
         effort::effort,
         number,
         parameters::parameters,
@@ -31,16 +31,16 @@ const LONGEST_ID: usize = 64;
 /// The format in one conversation.
 #[derive(Debug)]
 pub(crate) struct ResponsesCodec {
-    route: Route,
+    route: ConversationRoute,
     ids: CallIds,
 }
 
 impl ResponsesCodec {
-    pub(crate) fn new(route: Route) -> Self {
+    pub(crate) fn new(route: ConversationRoute) -> Self {
         Self { route, ids: CallIds::new(LONGEST_ID) }
     }
 
-    fn parts<'a>(&self, blocks: &'a [Block]) -> Vec<Part<'a>> {
+    fn parts<'a>(&self, blocks: &'a [Block]) -> Vec<ContentPart<'a>> {
         content::parts(blocks, self.route.model.abilities.vision)
     }
 
@@ -106,12 +106,13 @@ impl ResponsesCodec {
     fn result(&self, result: &ResultMessage) -> Value {
         let parts = self.parts(&result.content);
         let text = content::result_text(result, &parts);
-        let pictures: Vec<Value> =
-            content::pictures(&parts).map(|url| input_part(&Part::Image(url.to_owned()))).collect();
+        let pictures: Vec<Value> = content::pictures(&parts)
+            .map(|url| input_part(&ContentPart::Image(url.to_owned())))
+            .collect();
         let output = if pictures.is_empty() {
             json!(text)
         } else {
-            let text = (!text.is_empty()).then(|| input_part(&Part::Text(&text)));
+            let text = (!text.is_empty()).then(|| input_part(&ContentPart::Text(&text)));
             text.into_iter().chain(pictures).collect()
         };
         let id = self.ids.wire(&result.call_id);
@@ -214,10 +215,12 @@ fn arguments_text(call: &ToolCall) -> String {
     call.arguments.to_object().to_string()
 }
 
-fn input_part(part: &Part<'_>) -> Value {
+fn input_part(part: &ContentPart<'_>) -> Value {
     match part {
-        Part::Text(text) => json!({ "type": "input_text", "text": text }),
-        Part::Image(url) => json!({ "type": "input_image", "image_url": url, "detail": "auto" }),
+        ContentPart::Text(text) => json!({ "type": "input_text", "text": text }),
+        ContentPart::Image(url) => {
+            json!({ "type": "input_image", "image_url": url, "detail": "auto" })
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crow_core::{
 use serde_json::Value;
 
 use super::{
-    delta::Piece,
+    delta::ItemDelta,
     item::{self, ItemKind, text},
 };
 use crate::openai::call_ids::ReplyIds;
@@ -21,19 +21,19 @@ struct OpenItem {
     item: Value,
     /// What was shown of it so far; the arguments of a call.
     streamed: String,
-    source: Option<Source>,
-    state: State,
+    source: Option<ReasoningSource>,
+    state: OutputItemState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum OutputItemState {
     Open,
     Done,
 }
 
 /// Reasoning can be told twice: in the clear and in summary. The first that comes is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum ReasoningSource {
     /// Text, refusal, arguments, reasoning in the clear.
     Content,
     /// The summary of reasoning.
@@ -42,7 +42,14 @@ pub(super) enum Source {
 
 impl OpenItem {
     fn new(kind: ItemKind, index: Option<u64>, item: Value) -> Self {
-        Self { kind, index, item, streamed: String::new(), source: None, state: State::Open }
+        Self {
+            kind,
+            index,
+            item,
+            streamed: String::new(),
+            source: None,
+            state: OutputItemState::Open,
+        }
     }
 
     fn announce(&self, out: &mut Vec<ModelEvent>) {
@@ -68,7 +75,7 @@ impl OpenItem {
     fn complete(&mut self, item: Value, out: &mut Vec<ModelEvent>) {
         let was_named = !text(&self.item, "name").is_empty();
         self.item = item;
-        self.state = State::Done;
+        self.state = OutputItemState::Done;
         if !was_named {
             self.announce(out);
         }
@@ -79,7 +86,7 @@ impl OpenItem {
     }
 
     fn into_block(self, ids: &mut ReplyIds) -> Option<ReplyBlock> {
-        if self.state == State::Done {
+        if self.state == OutputItemState::Done {
             return Some(item::into_block(self.item, self.kind, ids));
         }
         // No end came for it: what was streamed is all there is.
@@ -124,8 +131,8 @@ impl Output {
     /// More of an item comes.
     pub(super) fn on_delta(
         &mut self,
-        (kind, source): (ItemKind, Source),
-        piece: &Piece<'_>,
+        (kind, source): (ItemKind, ReasoningSource),
+        piece: &ItemDelta<'_>,
         out: &mut Vec<ModelEvent>,
     ) {
         let item =
@@ -138,7 +145,7 @@ impl Output {
     /// Another part of a summary begins: a blank line parts it from the one before.
     pub(super) fn on_summary_part(&mut self, event: &Value, out: &mut Vec<ModelEvent>) {
         let item = self.open_item(ItemKind::Reasoning, text(event, "item_id"), index(event));
-        if item.source == Some(Source::Summary) && !item.streamed.is_empty() {
+        if item.source == Some(ReasoningSource::Summary) && !item.streamed.is_empty() {
             item.show("\n\n", out);
         }
     }
@@ -148,7 +155,7 @@ impl Output {
         for (position, item) in output.iter().enumerate() {
             let kind = ItemKind::of(item);
             match self.items.get_mut(position) {
-                Some(open) if open.state == State::Open && open.kind == kind => {
+                Some(open) if open.state == OutputItemState::Open && open.kind == kind => {
                     open.complete(item.clone(), out);
                 }
                 Some(_) => {}
@@ -173,7 +180,7 @@ impl Output {
     ///
     /// llama.cpp leaves the position out, some gateways give another id with every event.
     fn open_item(&mut self, kind: ItemKind, id: &str, index: Option<u64>) -> &mut OpenItem {
-        let is_open = |item: &OpenItem| item.kind == kind && item.state == State::Open;
+        let is_open = |item: &OpenItem| item.kind == kind && item.state == OutputItemState::Open;
         let find = |test: &dyn Fn(&OpenItem) -> bool| {
             self.items.iter().rposition(|item| is_open(item) && test(item))
         };

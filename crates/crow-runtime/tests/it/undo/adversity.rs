@@ -10,8 +10,8 @@ use std::{
 
 use crow_core::event::AgentEvent;
 use crow_runtime::{
-    Point, RuntimeConfig, SnapshotLimits, SnapshotStores, UndoError, UndoJournal, UndoOptions,
-    UndoReport, UndoTarget,
+    RestorePoint, RuntimeConfig, SnapshotLimits, SnapshotStores, UndoError, UndoJournal,
+    UndoOptions, UndoReport, UndoTarget,
 };
 use crow_testkit::scripted::{call, reply, text};
 use serde_json::json;
@@ -150,7 +150,8 @@ async fn force_goes_on_with_the_undo_of_a_restore_and_not_with_another_turn() {
     stage.turn(&[Call::Sh("echo new > d/a; echo new > d/b")]).await;
     stage.turn(&[Call::Put("other", "1")]).await;
     let handle = stage.agent.handle.clone();
-    let restore = move || handle.undo_journal()?.restore(Path::new("d"), &Point::Start, plain());
+    let restore =
+        move || handle.undo_journal()?.restore(Path::new("d"), &RestorePoint::Start, plain());
     tokio::task::spawn_blocking(restore).await.unwrap().unwrap();
     stage.write("d/a", "mine\n");
     let report = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
@@ -196,7 +197,7 @@ async fn a_restore_of_a_folder_removes_no_file_that_no_call_made() {
     let mut journal = open(&stage.config, &stage);
     let root = stage.root();
     // Without force: everything as it was before the first call.
-    let report = journal.restore(&root, &Point::Start, plain()).unwrap();
+    let report = journal.restore(&root, &RestorePoint::Start, plain()).unwrap();
     assert_eq!(stage.read("a"), "1");
     assert!(stage.exists("mine"), "{:#?}", report.paths);
 }
@@ -222,7 +223,7 @@ async fn a_restore_without_room_in_the_store_does_not_destroy_what_is_there() {
     stage.write("a", "a day's work");
     let config = without_room(&stage);
     let mut journal = open(&config, &stage);
-    let report = journal.restore(Path::new("a"), &Point::Start, plain()).unwrap();
+    let report = journal.restore(Path::new("a"), &RestorePoint::Start, plain()).unwrap();
     if !is_somewhere(&stage.root(), "a day's work") {
         // Then at least an undo has to bring it back.
         journal.undo(&UndoTarget::LastTurn, plain()).unwrap();
@@ -238,7 +239,7 @@ async fn a_restore_of_a_file_that_grew_too_large_does_not_destroy_it() {
     stage.turn(&[Call::Put("a", "1")]).await;
     stage.write("a", "a whole day's work");
     let mut journal = open(&stage.config, &stage);
-    let report = journal.restore(Path::new("a"), &Point::Start, plain()).unwrap();
+    let report = journal.restore(Path::new("a"), &RestorePoint::Start, plain()).unwrap();
     if !is_somewhere(&stage.root(), "a whole day's work") {
         journal.undo(&UndoTarget::LastTurn, plain()).unwrap();
     }
@@ -425,7 +426,7 @@ async fn a_call_whose_states_are_lost_does_not_keep_others_from_being_restored()
     stage.turn(&[Call::Put("b", "1")]).await;
     lose_the_first_state(&stage);
     let mut journal = open(&stage.config, &stage);
-    let restored = journal.restore(Path::new("b"), &Point::Start, plain());
+    let restored = journal.restore(Path::new("b"), &RestorePoint::Start, plain());
     assert!(restored.is_ok(), "{restored:?}");
     assert_eq!(stage.read("b"), "0");
 }

@@ -5,8 +5,8 @@ use crow_core::{
     ids::SessionId,
 };
 use crow_runtime::{
-    ChangedCall, PathOutcome, Point, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions,
-    UndoTarget,
+    ChangedCall, PathOutcome, RestorePoint, SnapshotLimits, SnapshotStores, UndoJournal,
+    UndoOptions, UndoTarget,
 };
 
 use crow_testkit::NamedPipe;
@@ -155,7 +155,8 @@ async fn what_an_undo_did_to_files_that_start_programs_stays_beside_a_job() {
     assert_eq!(stage.read(".vscode/tasks.json"), "{}");
     assert_eq!(stage.read(".envrc"), "use flake\n");
     let handle = stage.agent.handle.clone();
-    let restore = move || handle.undo_journal()?.restore(".envrc".as_ref(), &Point::Start, PLAIN);
+    let restore =
+        move || handle.undo_journal()?.restore(".envrc".as_ref(), &RestorePoint::Start, PLAIN);
     tokio::task::spawn_blocking(restore).await.unwrap().unwrap();
     let events = stage.turn(&look).await;
     assert_eq!(stage.read(".envrc"), "use nix\n");

@@ -1,14 +1,14 @@
 //! What is undone is a state of each path: nothing is done twice, and a redo is the inverse of its undo.
 
 use crow_core::tool::FileChange;
-use crow_runtime::{PathOutcome, Point, UndoError, UndoOptions, UndoReport, UndoTarget};
+use crow_runtime::{PathOutcome, RestorePoint, UndoError, UndoOptions, UndoReport, UndoTarget};
 
 use super::stage::{Call, Stage, picture};
 
 const PLAIN: UndoOptions = UndoOptions { force: false, dry_run: false, chat: false };
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
 
-async fn restore(stage: &Stage, path: &'static str, at: Point) -> UndoReport {
+async fn restore(stage: &Stage, path: &'static str, at: RestorePoint) -> UndoReport {
     let handle = stage.agent.handle.clone();
     let work = move || handle.undo_journal().unwrap().restore(path.as_ref(), &at, PLAIN);
     tokio::task::spawn_blocking(work).await.unwrap().unwrap()
@@ -125,7 +125,7 @@ async fn folders_that_a_restore_made_go_when_it_is_undone() {
     stage.write("d/e/f", "0");
     stage.turn(&[Call::Sh("rm -r d")]).await;
     let before = picture(&stage.root());
-    restore(&stage, "d/e/f", Point::Start).await;
+    restore(&stage, "d/e/f", RestorePoint::Start).await;
     assert_eq!(stage.read("d/e/f"), "0");
     let report = stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
     assert!(report.is_complete());
@@ -137,7 +137,7 @@ async fn an_undo_goes_back_over_a_restore_of_the_user() {
     let mut stage = Stage::new();
     stage.write("a", "0");
     stage.turn(&[Call::Put("a", "1")]).await;
-    restore(&stage, "a", Point::Start).await;
+    restore(&stage, "a", RestorePoint::Start).await;
     stage.turn(&[Call::Put("a", "2")]).await;
     let after = picture(&stage.root());
     let report = stage.undo(UndoTarget::ToStart, PLAIN).await.unwrap();

@@ -4,8 +4,8 @@ use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc};
 
 use crow_core::{event::AgentEvent, tool::FileChange};
 use crow_runtime::{
-    PathOutcome, Point, RuntimeConfig, SnapshotLimits, SnapshotStores, UndoError, UndoJournal,
-    UndoOptions, UndoTarget,
+    PathOutcome, RestorePoint, RuntimeConfig, SnapshotLimits, SnapshotStores, UndoError,
+    UndoJournal, UndoOptions, UndoTarget,
 };
 use crow_testkit::scripted::{reply, text};
 
@@ -208,17 +208,17 @@ async fn a_path_is_restored_to_any_point_and_that_can_be_undone() {
     for number in ["1", "2", "3"] {
         stage.turn(&[Call::Put("a", number)]).await;
     }
-    let restore = |at: Point| {
+    let restore = |at: RestorePoint| {
         let handle = stage.agent.handle.clone();
         let work = move || handle.undo_journal().unwrap().restore("a".as_ref(), &at, plain());
         tokio::task::spawn_blocking(work)
     };
     let table = [
-        (Point::Start, "0"),
-        (Point::AfterCall("c1".into()), "1"),
-        (Point::BeforeCall("c3".into()), "2"),
-        (Point::AfterTurn(3), "3"),
-        (Point::BeforeTurn(2), "1"),
+        (RestorePoint::Start, "0"),
+        (RestorePoint::AfterCall("c1".into()), "1"),
+        (RestorePoint::BeforeCall("c3".into()), "2"),
+        (RestorePoint::AfterTurn(3), "3"),
+        (RestorePoint::BeforeTurn(2), "1"),
     ];
     for (point, expected) in table {
         restore(point.clone()).await.unwrap().unwrap();
@@ -243,11 +243,14 @@ async fn a_diff_shows_what_is_left_of_the_changes() {
     let journal = stage.journal();
     let a = |old: u8, new: u8| format!("@@ -1 +1 @@\n-{old}\n+{new}\n");
     let b = "@@ -0,0 +1 @@\n+x\n".to_owned();
-    assert_eq!(hunks(&journal, Point::Start, Point::End), [a(0, 2), b.clone()]);
-    assert_eq!(hunks(&journal, Point::BeforeTurn(1), Point::AfterTurn(1)), [a(0, 1)]);
-    assert_eq!(hunks(&journal, Point::BeforeTurn(2), Point::AfterTurn(2)), [a(1, 2), b]);
+    assert_eq!(hunks(&journal, RestorePoint::Start, RestorePoint::End), [a(0, 2), b.clone()]);
+    assert_eq!(hunks(&journal, RestorePoint::BeforeTurn(1), RestorePoint::AfterTurn(1)), [a(0, 1)]);
+    assert_eq!(
+        hunks(&journal, RestorePoint::BeforeTurn(2), RestorePoint::AfterTurn(2)),
+        [a(1, 2), b]
+    );
     stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    assert_eq!(hunks(&stage.journal(), Point::Start, Point::End), [a(0, 1)]);
+    assert_eq!(hunks(&stage.journal(), RestorePoint::Start, RestorePoint::End), [a(0, 1)]);
 }
 
 #[tokio::test]

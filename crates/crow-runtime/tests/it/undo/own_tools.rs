@@ -7,13 +7,13 @@ use crow_core::{
     permission::{PermissionMode, PermissionPolicy},
     tool::{
         CallPlan, Effects, Subject, ToolCategory, ToolContext, ToolError, ToolRegistry, ToolResult,
-        Typed, TypedTool,
+        TypedTool, TypedToolAdapter,
     },
     workspace::ShellFolder,
 };
 use crow_runtime::{
-    AgentInternals, AgentRuntime, AgentSession, Point, RuntimeConfig, SessionSpec, UndoOptions,
-    UndoTarget,
+    AgentInternals, AgentRuntime, AgentSession, RestorePoint, RuntimeConfig, SessionSpec,
+    UndoOptions, UndoTarget,
 };
 use crow_testkit::{
     harness::{AgentHarness, HarnessOptions},
@@ -80,7 +80,7 @@ async fn a_tool_that_waits_for_another_agent_in_its_folder_does_not_wait_for_eve
     let config = RuntimeConfig { policy, ..stage.config.clone() };
     let runtime = AgentRuntime::new(config.clone());
     let mut tools = ToolRegistry::new();
-    tools.register(Typed::new(Delegate(config.clone())));
+    tools.register(TypedToolAdapter::new(Delegate(config.clone())));
     let spec = SessionSpec::new("own", "none/none".parse().unwrap(), stage.root());
     let session = AgentSession::create(&config, spec).unwrap();
     let shared = Shared(runtime.clone());
@@ -149,7 +149,7 @@ impl TypedTool for Plain {
 async fn what_a_writing_tool_without_a_plan_changed_can_be_undone() {
     let stage = Stage::new();
     let mut tools = ToolRegistry::new();
-    tools.register(Typed::new(Plain));
+    tools.register(TypedToolAdapter::new(Plain));
     let options =
         HarnessOptions { tools, runtime: stage.config.clone(), ..HarnessOptions::default() };
     let script = [reply([call("c1", "plain", json!({}))]), reply([text("done")])];
@@ -207,8 +207,8 @@ impl TypedTool for Pwd {
 async fn when_the_conversation_goes_back_the_shell_does_too() {
     let stage = Stage::new();
     let mut tools = ToolRegistry::new();
-    tools.register(Typed::new(Cd));
-    tools.register(Typed::new(Pwd));
+    tools.register(TypedToolAdapter::new(Cd));
+    tools.register(TypedToolAdapter::new(Pwd));
     let options =
         HarnessOptions { tools, runtime: stage.config.clone(), ..HarnessOptions::default() };
     let mut agent = AgentHarness::start(ScriptedModel::new([]), options);
@@ -291,7 +291,7 @@ async fn a_call_of_a_child_that_died_long_ago_does_not_take_in_what_came_later()
     assert_eq!(handle.ended().await.result, Ok(()));
     stage.write("mine", "days later");
     let mut journal = crow_runtime::UndoJournal::open(&config, &id).unwrap();
-    let diff = journal.diff(&Point::Start, &Point::End).unwrap();
+    let diff = journal.diff(&RestorePoint::Start, &RestorePoint::End).unwrap();
     let shown: Vec<_> = diff.files.iter().map(|file| file.path.file_name().unwrap()).collect();
     let report = journal.undo(&UndoTarget::ToStart, UndoOptions::default()).unwrap();
     assert_eq!(stage.read("b"), "old", "{:#?}\nthe diff shows {shown:?}", report.paths);
@@ -326,7 +326,7 @@ impl TypedTool for Watcher {
 async fn a_tool_captures_the_files_and_asks_what_changed_since() {
     let stage = Stage::new();
     let mut tools = ToolRegistry::new();
-    tools.register(Typed::new(Watcher));
+    tools.register(TypedToolAdapter::new(Watcher));
     let options =
         HarnessOptions { tools, runtime: stage.config.clone(), ..HarnessOptions::default() };
     let script = [reply([call("c1", "watcher", json!({}))]), reply([text("done")])];

@@ -3,7 +3,7 @@
 use std::{fs::File, time::Duration};
 
 use crow_core::{event::AgentEvent, tool::FileChange};
-use crow_runtime::{Observed, SnapshotLimits};
+use crow_runtime::{ObserverItem, SnapshotLimits};
 use tokio::time::advance;
 
 use super::stage::{Call, Stage, metadata};
@@ -116,7 +116,7 @@ async fn a_call_says_what_it_waits_for_where_a_look_at_the_files_takes_long() {
         loop {
             tokio::select! {
                 biased;
-                Some(Observed::Event(event)) = observer.next() => {
+                Some(ObserverItem::Event(event)) = observer.next() => {
                     if let AgentEvent::CallWait { reason, .. } = &event.event {
                         break reason.clone();
                     }

@@ -14,8 +14,9 @@ use crow_core::{
     workspace::Workspace,
 };
 use crow_runtime::{
-    AgentInternals, AgentRuntime, AgentSession, ChildSpec, PathOutcome, Point, RuntimeConfig,
-    SessionSpec, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
+    AgentInternals, AgentRuntime, AgentSession, ChildSpec, PathOutcome, RestorePoint,
+    RuntimeConfig, SessionSpec, SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions,
+    UndoTarget,
 };
 use tempfile::TempDir;
 
@@ -83,7 +84,7 @@ async fn what_a_command_changed_in_both_folders_is_told_undone_and_redone() {
         _ => None,
     });
     assert_eq!(told, Some(files));
-    let diff = stage.journal().diff(&Point::Start, &Point::End).unwrap();
+    let diff = stage.journal().diff(&RestorePoint::Start, &RestorePoint::End).unwrap();
     assert!(diff.files.iter().any(|file| file.path == path.join("d/moved") && file.additions == 1));
     let after = (picture(&stage.root()), picture(path));
     let report = stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
 use crow_core::event::AgentEvent;
-use crow_runtime::{Point, UndoError, UndoOptions, UndoReport, UndoTarget};
+use crow_runtime::{RestorePoint, UndoError, UndoOptions, UndoReport, UndoTarget};
 use crow_testkit::NamedPipe;
 use proptest::prelude::*;
 
@@ -159,7 +159,7 @@ impl Play {
         self.model.restore(path, turn);
         let handle = self.stage.agent.handle.clone();
         let work = move || {
-            let at = Point::BeforeTurn(turn);
+            let at = RestorePoint::BeforeTurn(turn);
             handle.undo_journal()?.restore(NAMES[path].as_ref(), &at, UndoOptions::default())
         };
         tokio::task::spawn_blocking(work).await.unwrap().unwrap();
@@ -206,7 +206,8 @@ impl Play {
         }
         let handle = self.stage.agent.handle.clone();
         let options = UndoOptions::default();
-        let look = move || handle.undo_journal()?.restore("none".as_ref(), &Point::End, options);
+        let look =
+            move || handle.undo_journal()?.restore("none".as_ref(), &RestorePoint::End, options);
         let found = tokio::task::spawn_blocking(look).await.unwrap();
         assert!(matches!(found, Err(UndoError::UnknownPath { .. })), "{found:?}");
     }

@@ -21,7 +21,7 @@ use crow_core::{
     model::StopReason,
     tool::{
         Access, CallPlan, Effects, PathEffect, Subject, ToolCategory, ToolContext, ToolError,
-        ToolMetadata, ToolRegistry, ToolResult, Typed, TypedTool,
+        ToolMetadata, ToolRegistry, ToolResult, TypedTool, TypedToolAdapter,
     },
     turn::RequestedCall,
 };
@@ -347,10 +347,10 @@ impl Stage {
 
     pub(super) fn tools() -> ToolRegistry {
         let mut tools = ToolRegistry::new();
-        tools.register(Typed::new(Sh));
-        tools.register(Typed::new(Put));
-        tools.register(Typed::new(Job));
-        tools.register(Typed::new(Gate));
+        tools.register(TypedToolAdapter::new(Sh));
+        tools.register(TypedToolAdapter::new(Put));
+        tools.register(TypedToolAdapter::new(Job));
+        tools.register(TypedToolAdapter::new(Gate));
         tools
     }
 

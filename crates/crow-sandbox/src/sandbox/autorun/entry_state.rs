@@ -59,13 +59,13 @@ pub(super) enum FileContent {
 
 /// What was found at a path.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct EntryObservation {
     pub state: EntryState,
     /// Tells the file from one that takes its place.
     pub identity: Option<FileIdentity>,
 }
 
-impl From<EntryState> for Found {
+impl From<EntryState> for EntryObservation {
     fn from(state: EntryState) -> Self {
         Self { state, identity: None }
     }
@@ -165,7 +165,12 @@ impl StateReader {
     }
 
     /// Looks at an entry of a directory.
-    pub(super) fn look(&mut self, directory: &Directory, name: &EntryName, path: &Path) -> Found {
+    pub(super) fn look(
+        &mut self,
+        directory: &Directory,
+        name: &EntryName,
+        path: &Path,
+    ) -> EntryObservation {
         let found = match directory.metadata(name) {
             Ok(found) => found,
             Err(error) if is_absence(&error) => return EntryState::Absent.into(),
@@ -183,7 +188,7 @@ impl StateReader {
                 content: self.content(directory, name, path, &found),
             },
         };
-        Found { state, identity: Some(found.identity) }
+        EntryObservation { state, identity: Some(found.identity) }
     }
 
     /// Returns where in its worktree the index of a repository names others; nothing if it is too long to be read.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Setting {
+pub(super) struct GitSetting {
     /// `core`, in small letters.
     pub section: String,
     /// `origin` of `[remote "origin"]`.
@@ -59,7 +59,7 @@ const HARMLESS: &[(&str, &[&str])] = &[
 /// Sections all of whose keys are harmless.
 const HARMLESS_SECTIONS: [&str; 5] = ["user", "author", "committer", "advice", "color"];
 
-impl Setting {
+impl GitSetting {
     /// Returns whether it can neither start a program nor lead git to other files.
     pub(super) fn is_harmless(&self) -> bool {
         let Some((section, keys)) = HARMLESS.iter().find(|(name, _)| *name == self.section) else {
@@ -103,7 +103,7 @@ impl Setting {
 /// # Errors
 ///
 /// [`NotSettings`] where git would complain of the file.
-pub(super) fn parse(text: &str) -> Result<Vec<Setting>, NotSettings> {
+pub(super) fn parse(text: &str) -> Result<Vec<GitSetting>, NotSettings> {
     let text = plain(text);
     let placed = parse_placed(&text)?;
     Ok(placed.into_iter().map(|(setting, _)| setting).collect())
@@ -116,7 +116,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Setting>, NotSettings> {
 /// As [`parse`].
 pub(super) fn without(
     text: &str,
-    is_left_out: impl Fn(&Setting) -> bool,
+    is_left_out: impl Fn(&GitSetting) -> bool,
 ) -> Result<String, NotSettings> {
     let text = plain(text);
     let mut rest = String::new();
@@ -143,8 +143,8 @@ fn plain(text: &str) -> String {
 }
 
 /// Reads settings with their places in the text: from the key to behind the end of the line.
-fn parse_placed(text: &str) -> Result<Vec<(Setting, Range<usize>)>, NotSettings> {
-    let mut parser = Parser { rest: text };
+fn parse_placed(text: &str) -> Result<Vec<(GitSetting, Range<usize>)>, NotSettings> {
+    let mut parser = GitConfigParser { rest: text };
     let mut settings = Vec::new();
     let mut section: Option<(String, String)> = None;
     loop {
@@ -158,18 +158,18 @@ fn parse_placed(text: &str) -> Result<Vec<(Setting, Range<usize>)>, NotSettings>
                 let (section, subsection) = section.clone().ok_or(NotSettings)?;
                 let (key, value) = parser.setting(next)?;
                 let end = text.len() - parser.rest.len();
-                settings.push((Setting { section, subsection, key, value }, start..end));
+                settings.push((GitSetting { section, subsection, key, value }, start..end));
             }
             Some(_) => return Err(NotSettings),
         }
     }
 }
 
-struct Parser<'a> {
+struct GitConfigParser<'a> {
     rest: &'a str,
 }
 
-impl Parser<'_> {
+impl GitConfigParser<'_> {
     fn next(&mut self) -> Option<char> {
         self.next_if(|_| true)
     }
@@ -294,8 +294,8 @@ mod tests {
 
     fn flat(text: &str) -> Option<Vec<String>> {
         let settings = parse(text).ok()?;
-        let name = |setting: Setting| {
-            let Setting { section, subsection, key, value } = setting;
+        let name = |setting: GitSetting| {
+            let GitSetting { section, subsection, key, value } = setting;
             format!("{section}/{subsection}/{key}={value}")
         };
         Some(settings.into_iter().map(name).collect())
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn settings_are_taken_out_with_their_lines() {
-        let evil = |setting: &Setting| setting.value.starts_with("evil");
+        let evil = |setting: &GitSetting| setting.value.starts_with("evil");
         for (text, expected) in [
             ("[a]\n\tb = c\n\td = evil\n\te = f\n", "[a]\n\tb = c\n\te = f\n"),
             ("[a] d = evil\n\te = f\n", "[a] \n\te = f\n"),
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn only_known_keys_with_plain_values_are_harmless() {
         let is_harmless =
-            |text: &str| parse(text).is_ok_and(|all| all.iter().all(Setting::is_harmless));
+            |text: &str| parse(text).is_ok_and(|all| all.iter().all(GitSetting::is_harmless));
         assert!(is_harmless(
             "[core]\nbare = false\n[remote \"origin\"]\nurl = https://example.org/x\nfetch = +refs/heads/*:refs/remotes/origin/*\n[user]\nname = a\n[advice]\ndetachedHead = false"
         ));

@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    entry_state::{EntryState, Found, is_absence},
+    entry_state::{EntryObservation, EntryState, is_absence},
     git_todo,
-    inventory::{Collector, Role},
+    inventory::{InventoryBuilder, InventoryRole},
 };
 
 const GIT: &str = ".git";
@@ -20,7 +20,7 @@ const REPOSITORIES: usize = 4096;
 const MODULE_DEPTH: usize = 8;
 
 /// One repository as git sees it from one worktree.
-struct Repository {
+struct GitRepository {
     /// By which path git entered it.
     entrance: PathBuf,
     /// What belongs to this worktree: `HEAD`, `index`, `config.worktree`.
@@ -29,14 +29,14 @@ struct Repository {
     common_dir: PathBuf,
 }
 
-impl Collector<'_> {
+impl InventoryBuilder<'_> {
     /// Adds all that git reads when it is started in a directory.
     pub(super) fn worktree(&mut self, root: &Path) {
         let entrance = root.join(GIT);
         // Git looks at the directory itself as well, if its `.git` is no repository any more.
         self.bare_repository(root);
         if matches!(self.look(&entrance), EntryState::Absent) {
-            self.insert(&entrance, Role::GitEntrance, EntryState::Absent.into(), None);
+            self.insert(&entrance, InventoryRole::GitEntrance, EntryState::Absent.into(), None);
             // Git goes on in the directories above, whose repository commits write to.
             if let Some(above) = root
                 .ancestors()
@@ -55,7 +55,7 @@ impl Collector<'_> {
         self.find(path).state
     }
 
-    fn find(&mut self, path: &Path) -> Found {
+    fn find(&mut self, path: &Path) -> EntryObservation {
         match self.view.parent(path) {
             Ok((directory, name)) => self.look_in(&directory, &name, path),
             Err(error) if is_absence(&error) => EntryState::Absent.into(),
@@ -73,9 +73,9 @@ impl Collector<'_> {
             && self.view.is_there(&common.join("refs"))
         {
             let state = self.look(&head);
-            self.insert(&head, Role::BareRepository, state.into(), None);
+            self.insert(&head, InventoryRole::BareRepository, state.into(), None);
             self.repository(
-                &Repository { entrance: head, git_dir: root.to_owned(), common_dir: common },
+                &GitRepository { entrance: head, git_dir: root.to_owned(), common_dir: common },
                 root,
             );
         }
@@ -92,7 +92,12 @@ impl Collector<'_> {
         }
         if is_too_deep || self.repositories.len() >= REPOSITORIES {
             // What was not looked into is not believed to be harmless.
-            self.insert(entrance, Role::GitEntrance, EntryState::Unreadable.into(), Some(entrance));
+            self.insert(
+                entrance,
+                InventoryRole::GitEntrance,
+                EntryState::Unreadable.into(),
+                Some(entrance),
+            );
             self.inventory.is_cut = true;
             return;
         }
@@ -112,14 +117,14 @@ impl Collector<'_> {
             // A directory is compared by what is in it, a file or a link by where it leads.
             match &state {
                 EntryState::Directory { .. } => {
-                    self.insert(entrance, Role::GitEntrance, found, Some(entrance));
+                    self.insert(entrance, InventoryRole::GitEntrance, found, Some(entrance));
                 }
                 EntryState::File { .. }
                 | EntryState::Symlink { .. }
                 | EntryState::Absent
                 | EntryState::Special
                 | EntryState::Unreadable => {
-                    self.top_without_following(entrance, Role::GitEntrance);
+                    self.top_without_following(entrance, InventoryRole::GitEntrance);
                 }
             }
             if let (Some(entry), Some(git_dir)) =
@@ -130,12 +135,12 @@ impl Collector<'_> {
         }
         let Some(git_dir) = git_dir else { return };
         let common_dir = self.common_dir_of(&git_dir);
-        let repository = Repository { entrance: entrance.to_owned(), git_dir, common_dir };
+        let repository = GitRepository { entrance: entrance.to_owned(), git_dir, common_dir };
         self.note_outside(&repository);
         self.repository(&repository, worktree);
     }
 
-    fn top_without_following(&mut self, path: &Path, role: Role) {
+    fn top_without_following(&mut self, path: &Path, role: InventoryRole) {
         let found = self.find(path);
         if matches!(found.state, EntryState::File { .. }) {
             self.seal(path, role);
@@ -145,8 +150,8 @@ impl Collector<'_> {
 
     /// Commits in a worktree write to the repository that it belongs to, wherever that lies. It is believed only if the other
     /// side names the worktree, too: else a clone could name any repository of its user.
-    fn note_outside(&mut self, repository: &Repository) {
-        let Repository { entrance, git_dir, common_dir } = repository;
+    fn note_outside(&mut self, repository: &GitRepository) {
+        let GitRepository { entrance, git_dir, common_dir } = repository;
         let is_root = self
             .scope
             .roots
@@ -176,8 +181,8 @@ impl Collector<'_> {
     }
 
     /// Adds what git reads of a repository that may start programs or lead it on.
-    fn repository(&mut self, repository: &Repository, worktree: &Path) {
-        let Repository { entrance, git_dir, common_dir } = repository;
+    fn repository(&mut self, repository: &GitRepository, worktree: &Path) {
+        let GitRepository { entrance, git_dir, common_dir } = repository;
         let entrance = Some(entrance.as_path());
         if self.can_change(git_dir) {
             self.pin(git_dir);
@@ -188,12 +193,12 @@ impl Collector<'_> {
             // It is the directory of the first worktree as well.
             self.files_of_worktree(common_dir, entrance);
             self.settings_file(common_dir, entrance);
-            self.file_of_repository(&common_dir.join("hooks"), Role::GitHook, entrance);
+            self.file_of_repository(&common_dir.join("hooks"), InventoryRole::GitHook, entrance);
             for name in ["worktrees", "modules"] {
                 let path = common_dir.join(name);
                 // Git makes directories there; a link would lead it elsewhere.
                 if let state @ EntryState::Symlink { .. } = self.look(&path) {
-                    self.insert(&path, Role::GitRedirect, state.into(), entrance);
+                    self.insert(&path, InventoryRole::GitRedirect, state.into(), entrance);
                 }
             }
             self.linked_worktrees(&self.view.physical(&common_dir.join("worktrees")));
@@ -219,7 +224,12 @@ impl Collector<'_> {
             // What was not looked into is not believed to be harmless.
             None if self.can_change(git_dir) => {
                 let index = git_dir.join("index");
-                self.insert(&index, Role::GitRedirect, EntryState::Unreadable.into(), entrance);
+                self.insert(
+                    &index,
+                    InventoryRole::GitRedirect,
+                    EntryState::Unreadable.into(),
+                    entrance,
+                );
             }
             None => {}
         }
@@ -231,7 +241,7 @@ impl Collector<'_> {
             || self.inventory.outside.iter().any(|outside| folder.starts_with(outside))
     }
 
-    fn file_of_repository(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
+    fn file_of_repository(&mut self, path: &Path, role: InventoryRole, entrance: Option<&Path>) {
         self.add_file_of_repository(path, role, entrance);
         let Some(entry) = self.inventory.entries.get(path) else { return };
         // A `gitdir` only names the worktree that it belongs to: git runs nothing there because of it.
@@ -246,7 +256,12 @@ impl Collector<'_> {
         }
     }
 
-    fn add_file_of_repository(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
+    fn add_file_of_repository(
+        &mut self,
+        path: &Path,
+        role: InventoryRole,
+        entrance: Option<&Path>,
+    ) {
         let (directory, name) = match self.view.parent(path) {
             Ok(parent) => parent,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -274,20 +289,20 @@ impl Collector<'_> {
     /// Adds the files of one worktree that may start programs or lead git on.
     fn files_of_worktree(&mut self, git_dir: &Path, entrance: Option<&Path>) {
         for (name, role) in [
-            ("commondir", Role::GitRedirect),
-            ("gitdir", Role::GitRedirect),
-            ("config.worktree", Role::GitSettings),
+            ("commondir", InventoryRole::GitRedirect),
+            ("gitdir", InventoryRole::GitRedirect),
+            ("config.worktree", InventoryRole::GitSettings),
         ] {
             self.file_of_repository(&git_dir.join(name), role, entrance);
         }
         for name in git_todo::FOLDERS {
             let path = git_dir.join(name);
             if let state @ EntryState::Symlink { .. } = self.look(&path) {
-                self.insert(&path, Role::GitRedirect, state.into(), entrance);
+                self.insert(&path, InventoryRole::GitRedirect, state.into(), entrance);
             }
         }
         for name in git_todo::FILES {
-            self.file_of_repository(&git_dir.join(name), Role::GitTodo, entrance);
+            self.file_of_repository(&git_dir.join(name), InventoryRole::GitTodo, entrance);
         }
     }
 
@@ -300,10 +315,10 @@ impl Collector<'_> {
         });
         if is_of_module {
             self.removable(|this| {
-                this.file_of_repository(&settings, Role::GitSettings, entrance);
+                this.file_of_repository(&settings, InventoryRole::GitSettings, entrance);
             });
         } else {
-            self.file_of_repository(&settings, Role::GitSettings, entrance);
+            self.file_of_repository(&settings, InventoryRole::GitSettings, entrance);
         }
     }
 
@@ -317,7 +332,7 @@ impl Collector<'_> {
             let own = folder.join(name.as_os_str());
             let found = self.find(&own);
             let is_directory = matches!(found.state, EntryState::Directory { .. });
-            self.insert(&own, Role::GitEntrance, found, Some(&own));
+            self.insert(&own, InventoryRole::GitEntrance, found, Some(&own));
             if !is_directory {
                 continue;
             }
@@ -360,14 +375,16 @@ impl Collector<'_> {
         }
         // What is not looked into is not believed to be harmless.
         if self.is_closed(folder) {
-            self.insert_unreadable(folder, Role::GitRedirect, None);
+            self.insert_unreadable(folder, InventoryRole::GitRedirect, None);
             return;
         }
         for name in self.view.names_in(folder).iter() {
             let path = folder.join(name.as_os_str());
             match self.look(&path) {
                 EntryState::Symlink { .. } => self.enter(&path),
-                EntryState::Unreadable => self.insert_unreadable(&path, Role::GitRedirect, None),
+                EntryState::Unreadable => {
+                    self.insert_unreadable(&path, InventoryRole::GitRedirect, None)
+                }
                 EntryState::Directory { .. } => {
                     let is_repository = ["HEAD", "config", "hooks", "commondir"]
                         .iter()
@@ -377,7 +394,7 @@ impl Collector<'_> {
                     } else if let Some(depth) = depth.checked_sub(1) {
                         self.modules(&path, depth);
                     } else {
-                        self.insert_unreadable(&path, Role::GitRedirect, None);
+                        self.insert_unreadable(&path, InventoryRole::GitRedirect, None);
                     }
                 }
                 EntryState::Absent | EntryState::File { .. } | EntryState::Special => {}
@@ -410,7 +427,7 @@ impl Collector<'_> {
                 if matches!(self.look(&entrance), EntryState::Absent) {
                     self.insert(
                         &entrance,
-                        Role::GitEntrance,
+                        InventoryRole::GitEntrance,
                         EntryState::Absent.into(),
                         Some(&entrance),
                     );
@@ -420,7 +437,7 @@ impl Collector<'_> {
             }
             EntryState::Symlink { .. } => {
                 let target = self.view.resolve_link(path);
-                self.insert(path, Role::GitEntrance, found, Some(path));
+                self.insert(path, InventoryRole::GitEntrance, found, Some(path));
                 let inside = target.filter(|target| self.scope.is_writable(target));
                 if let Some(entry) = self.inventory.entries.get_mut(path) {
                     entry.leads_outside = inside.is_none();
@@ -430,7 +447,7 @@ impl Collector<'_> {
                 }
             }
             EntryState::Unreadable => {
-                self.insert_unreadable(&path.join(GIT), Role::GitEntrance, None);
+                self.insert_unreadable(&path.join(GIT), InventoryRole::GitEntrance, None);
             }
             EntryState::Absent | EntryState::File { .. } | EntryState::Special => {}
         }

@@ -8,9 +8,9 @@ use std::{
 use super::{
     command_words::command_words,
     entry_state::EntryState,
-    git_config::{self, Setting},
+    git_config::{self, GitSetting},
     git_repository::path_in,
-    inventory::{Collector, Role},
+    inventory::{InventoryBuilder, InventoryRole},
 };
 
 /// How deep settings may include others; git allows ten.
@@ -18,7 +18,7 @@ const INCLUDE_DEPTH: usize = 10;
 /// From how many directories the words of a command line are tried.
 const MOST_FOLDERS: usize = 8;
 
-impl Collector<'_> {
+impl InventoryBuilder<'_> {
     /// Reads the user's own settings, which hold for every repository.
     pub(super) fn user_settings(&mut self) {
         let mut settings = Vec::new();
@@ -33,7 +33,7 @@ impl Collector<'_> {
         &mut self,
         path: &Path,
         entrance: Option<&Path>,
-        settings: &mut Vec<Setting>,
+        settings: &mut Vec<GitSetting>,
     ) {
         self.settings_to(INCLUDE_DEPTH, path, entrance, settings);
     }
@@ -43,7 +43,7 @@ impl Collector<'_> {
         depth: usize,
         path: &Path,
         entrance: Option<&Path>,
-        settings: &mut Vec<Setting>,
+        settings: &mut Vec<GitSetting>,
     ) {
         let Some(real) = self.view.resolve(path) else { return };
         let state = self.look(&real);
@@ -54,7 +54,7 @@ impl Collector<'_> {
                 (setting.is_include(), depth.checked_sub(1), path.parent())
             {
                 let included = self.view.physical(&self.named(&setting.value, folder));
-                self.top(&included, Role::GitSettings, entrance);
+                self.top(&included, InventoryRole::GitSettings, entrance);
                 self.settings_to(depth, &included, entrance, settings);
             }
             settings.push(setting);
@@ -72,7 +72,7 @@ impl Collector<'_> {
     /// Adds files of the workspace that settings name as programs.
     pub(super) fn programs_in(
         &mut self,
-        settings: &[Setting],
+        settings: &[GitSetting],
         worktree: &Path,
         entrance: Option<&Path>,
     ) {
@@ -80,7 +80,7 @@ impl Collector<'_> {
         for setting in user.iter().chain(settings).filter(|setting| !setting.is_harmless()) {
             if setting.is("core", "hookspath") {
                 let hooks = self.view.physical(&self.named(&setting.value, worktree));
-                self.top(&hooks, Role::GitHook, entrance);
+                self.top(&hooks, InventoryRole::GitHook, entrance);
             } else if setting.is_git_alias() {
                 // `-c core.pager=tools/x` and `--exec tools/x`: no plain word of a command of git is a program.
                 let words = command_words(&setting.value).into_iter();
@@ -137,21 +137,21 @@ impl Collector<'_> {
         if self.scope.is_writable(&real)
             && !self.view.metadata(&real).is_ok_and(|found| found.is_directory())
         {
-            self.top(&real, Role::Settings, entrance);
+            self.top(&real, InventoryRole::Settings, entrance);
         }
     }
 
     /// Adds the repositories of the workspace that are pushed to: git runs their hooks.
     pub(super) fn remotes(
         &mut self,
-        settings: &[Setting],
+        settings: &[GitSetting],
         common_dir: &Path,
         worktree: &Path,
         entrance: Option<&Path>,
     ) {
         let user = std::mem::take(&mut self.user_settings);
         let all = || user.iter().chain(settings);
-        let is_address = |setting: &&Setting| {
+        let is_address = |setting: &&GitSetting| {
             matches!(
                 (setting.section.as_str(), setting.key.as_str()),
                 ("remote", "url" | "pushurl" | "pushdefault")

@@ -29,9 +29,9 @@ use crow_fs::{Directory, EntryKind, EntryMetadata, FileIdentity, RenameMode};
 
 use super::{
     entry_state::{EntryState, StateReader, is_absence},
-    inventory::{Inventory, InventoryScope, Role, SealedPaths},
+    inventory::{Inventory, InventoryRole, InventoryScope, SealedPaths},
     journal::{GuardJournal, renew_sign_of_life},
-    judgement::{Blame, Judge, Rebases},
+    judgement::{AttributableChanges, Judge, Rebases},
     nested_repositories::Moment,
     quarantine::{Quarantine, bring_back},
     repair::repair,
@@ -133,13 +133,13 @@ struct RunSeal {
     _held: File,
 }
 
-struct Seals<'a> {
+struct KernelSealedPaths<'a> {
     seal: KernelSeal,
     roots: &'a [PathBuf],
     running: &'a BTreeMap<u64, RunningCommand>,
 }
 
-impl Seals<'_> {
+impl KernelSealedPaths<'_> {
     /// Returns whether each command that runs has a seal on what is at a path.
     fn has(&self, path: &Path, identity: FileIdentity) -> bool {
         // Elsewhere a command could rename a directory on the way, and make another one in its place.
@@ -154,7 +154,7 @@ impl Seals<'_> {
     }
 }
 
-impl SealedPaths for Seals<'_> {
+impl SealedPaths for KernelSealedPaths<'_> {
     fn is_sealed(&self, path: &Path, identity: FileIdentity) -> bool {
         self.has(path, identity)
     }
@@ -302,7 +302,12 @@ impl AutorunGuard {
         // What git's settings lead to since then belongs to what was permitted.
         let leads_on = now.entries.iter().any(|(path, entry)| {
             is_adopted(path)
-                && matches!(entry.role, Role::GitSettings | Role::GitRedirect | Role::GitEntrance)
+                && matches!(
+                    entry.role,
+                    InventoryRole::GitSettings
+                        | InventoryRole::GitRedirect
+                        | InventoryRole::GitEntrance
+                )
         });
         let known = &state.baseline.entries;
         let is_child_of_known =
@@ -347,7 +352,11 @@ impl AutorunGuard {
     }
 
     fn collect(&self, state: &mut GuardState) -> Inventory {
-        let seals = Seals { seal: self.seal, roots: &self.scope.roots, running: &state.running };
+        let seals = KernelSealedPaths {
+            seal: self.seal,
+            roots: &self.scope.roots,
+            running: &state.running,
+        };
         Inventory::collect(&self.scope, &mut state.reader, &seals)
     }
 
@@ -401,9 +410,13 @@ impl AutorunGuard {
         rebases: Rebases,
     ) -> Vec<PutAside> {
         state.reader.look_for_repositories(&self.scope, moment);
-        let seals = Seals { seal: self.seal, roots: &self.scope.roots, running: &state.running };
+        let seals = KernelSealedPaths {
+            seal: self.seal,
+            roots: &self.scope.roots,
+            running: &state.running,
+        };
         let GuardState { reader, baseline, .. } = state;
-        let judge = Judge { blame: Blame::NotSealed(&seals), rebases };
+        let judge = Judge { blame: AttributableChanges::NotSealed(&seals), rebases };
         let mut found = repair(&self.scope, reader, &seals, baseline, &self.quarantine, &judge);
         let during: Vec<String> =
             state.running.values().map(|command| command.line.clone()).collect();

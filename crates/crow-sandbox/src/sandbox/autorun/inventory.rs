@@ -18,8 +18,8 @@ use crow_fs::{Directory, EntryKind, EntryName, FileIdentity};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    entry_state::{EntryState, Found, StateReader},
-    git_config::Setting,
+    entry_state::{EntryObservation, EntryState, StateReader},
+    git_config::GitSetting,
     pass_record::ListedNames,
     pass_view::PassView,
     protected_names::{first_name, has_protected_suffix, protected_beginning},
@@ -34,7 +34,7 @@ const LAYERS: usize = 64;
 /// Why a path is in the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Role {
+pub(super) enum InventoryRole {
     /// Settings of an editor, an agent or a service; a program that something trusted starts.
     Settings,
     /// By which git enters a repository: a `.git`, or the directory of a submodule's repository.
@@ -54,7 +54,7 @@ pub(super) enum Role {
 /// What is known of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InventoryEntry {
-    pub role: Role,
+    pub role: InventoryRole,
     pub state: EntryState,
     /// Tells the file from one that took its place.
     pub identity: Option<FileIdentity>,
@@ -127,7 +127,7 @@ impl SealedPaths for NothingSealed {
 }
 
 /// Makes an inventory.
-pub(super) struct Collector<'a> {
+pub(super) struct InventoryBuilder<'a> {
     pub(super) scope: &'a InventoryScope,
     pub(super) reader: &'a mut StateReader,
     sealed: &'a dyn SealedPaths,
@@ -135,10 +135,10 @@ pub(super) struct Collector<'a> {
     /// Directories of repositories that were looked at, by the entrance.
     pub(super) repositories: BTreeSet<PathBuf>,
     /// The user's own settings of git.
-    pub(super) user_settings: Vec<Setting>,
+    pub(super) user_settings: Vec<GitSetting>,
     pub(super) view: PassView,
     /// What was found at paths.
-    found: HashMap<PathBuf, Found>,
+    found: HashMap<PathBuf, EntryObservation>,
     wants_absent: bool,
     /// In how many directories and repositories this is.
     layer: usize,
@@ -177,7 +177,7 @@ impl Inventory {
         if let Some(unchanged) = reader.unchanged_inventory(scope, sealed) {
             return unchanged;
         }
-        let mut collector = Collector {
+        let mut collector = InventoryBuilder {
             scope,
             reader,
             sealed,
@@ -191,7 +191,7 @@ impl Inventory {
             is_removable: false,
         };
         let inventory = collector.run();
-        let Collector { view, found, .. } = collector;
+        let InventoryBuilder { view, found, .. } = collector;
         let mut observations = view.into_observations();
         for path in found.into_keys() {
             observations.entry(path);
@@ -202,7 +202,7 @@ impl Inventory {
 
     /// Looks at all that is in scope, and notes what is named and not there.
     pub(super) fn collect_with_absent(scope: &InventoryScope, reader: &mut StateReader) -> Self {
-        let mut collector = Collector {
+        let mut collector = InventoryBuilder {
             scope,
             reader,
             sealed: &NothingSealed,
@@ -219,7 +219,7 @@ impl Inventory {
     }
 }
 
-impl Collector<'_> {
+impl InventoryBuilder<'_> {
     fn run(&mut self) -> Inventory {
         self.user_settings();
         let scope = self.scope;
@@ -228,7 +228,7 @@ impl Collector<'_> {
             collector.root(root);
         }
         for path in &scope.protected {
-            collector.top(path, Role::Settings, None);
+            collector.top(path, InventoryRole::Settings, None);
         }
         for entrance in collector.reader.nested() {
             collector.removable(|this| this.enter(&entrance));
@@ -243,7 +243,7 @@ impl Collector<'_> {
         directory: &Directory,
         name: &EntryName,
         path: &Path,
-    ) -> Found {
+    ) -> EntryObservation {
         if let Some(found) = self.found.get(path) {
             return found.clone();
         }
@@ -295,16 +295,16 @@ impl Collector<'_> {
             }
             match path.file_name().map(EntryName::new) {
                 Some(Ok(name)) if path.parent() == Some(root) => {
-                    self.top_in(&directory, &name, &path, Role::Settings, None);
+                    self.top_in(&directory, &name, &path, InventoryRole::Settings, None);
                 }
                 // In a directory of the root.
-                _ => self.top(&path, Role::Settings, None),
+                _ => self.top(&path, InventoryRole::Settings, None),
             }
         }
         for name in &names {
             if has_protected_suffix(name) {
                 let path = root.join(name.as_os_str());
-                self.top_in(&directory, name, &path, Role::Settings, None);
+                self.top_in(&directory, name, &path, InventoryRole::Settings, None);
             }
         }
         if !self.scope.is_unprotected(&root.join(".git")) {
@@ -313,7 +313,7 @@ impl Collector<'_> {
     }
 
     /// Adds a path with all that is in it, and where it leads if it is a link.
-    pub(super) fn top(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
+    pub(super) fn top(&mut self, path: &Path, role: InventoryRole, entrance: Option<&Path>) {
         // What is behind a link was resolved, or is not there.
         match self.view.parent(path) {
             Ok((directory, name)) => self.top_in(&directory, &name, path, role, entrance),
@@ -329,7 +329,7 @@ impl Collector<'_> {
         directory: &Directory,
         name: &EntryName,
         path: &Path,
-        role: Role,
+        role: InventoryRole,
         entrance: Option<&Path>,
     ) {
         if self.scope.is_unprotected(path) || !self.scope.is_writable(path) {
@@ -351,8 +351,8 @@ impl Collector<'_> {
     }
 
     /// Notes that commands are to be kept from what is at a path, if git need not change it for them.
-    pub(super) fn seal(&mut self, path: &Path, role: Role) {
-        let is_written_by_git = role == Role::GitTodo || self.is_removable;
+    pub(super) fn seal(&mut self, path: &Path, role: InventoryRole) {
+        let is_written_by_git = role == InventoryRole::GitTodo || self.is_removable;
         let Inventory { seals, job_seals, .. } = &mut self.inventory;
         let seals = if is_written_by_git { job_seals } else { seals };
         seals.insert(path.to_owned());
@@ -373,7 +373,13 @@ impl Collector<'_> {
     }
 
     /// Adds a link, and what it leads to if commands can change that.
-    fn top_behind_link(&mut self, path: &Path, role: Role, found: Found, entrance: Option<&Path>) {
+    fn top_behind_link(
+        &mut self,
+        path: &Path,
+        role: InventoryRole,
+        found: EntryObservation,
+        entrance: Option<&Path>,
+    ) {
         let target = self.view.resolve_link(path).filter(|target| self.scope.is_writable(target));
         self.insert(path, role, found, entrance);
         if let Some(entry) = self.inventory.entries.get_mut(path) {
@@ -393,8 +399,8 @@ impl Collector<'_> {
         directory: &Directory,
         name: &EntryName,
         path: &Path,
-        role: Role,
-        found: Found,
+        role: InventoryRole,
+        found: EntryObservation,
         entrance: Option<&Path>,
     ) {
         let is_directory = matches!(found.state, EntryState::Directory { .. });
@@ -428,7 +434,7 @@ impl Collector<'_> {
         &mut self,
         inner: &Directory,
         path: &Path,
-        role: Role,
+        role: InventoryRole,
         entrance: Option<&Path>,
         is_too_deep: bool,
     ) {
@@ -444,8 +450,8 @@ impl Collector<'_> {
                 return;
             }
             // Git never runs its examples.
-            let is_example =
-                role == Role::GitHook && name.as_os_str().as_encoded_bytes().ends_with(b".sample");
+            let is_example = role == InventoryRole::GitHook
+                && name.as_os_str().as_encoded_bytes().ends_with(b".sample");
             if is_example {
                 continue;
             }
@@ -460,7 +466,7 @@ impl Collector<'_> {
 
     /// Adds the file that a link in a directory leads to, also if it is not there yet: `.git/hooks/pre-commit` is often a link
     /// to a script of the project.
-    fn file_behind_link(&mut self, link: &Path, role: Role, entrance: Option<&Path>) {
+    fn file_behind_link(&mut self, link: &Path, role: InventoryRole, entrance: Option<&Path>) {
         let Some(target) = self.view.resolve_link(link) else { return };
         // Agents are instructed by links to files that commands may change.
         if target
@@ -476,7 +482,12 @@ impl Collector<'_> {
     }
 
     /// Adds a path that nobody can look at, because a directory on the way is closed.
-    pub(super) fn insert_unreadable(&mut self, path: &Path, role: Role, entrance: Option<&Path>) {
+    pub(super) fn insert_unreadable(
+        &mut self,
+        path: &Path,
+        role: InventoryRole,
+        entrance: Option<&Path>,
+    ) {
         if self.scope.is_writable(path) {
             self.insert(path, role, EntryState::Unreadable.into(), entrance);
         }
@@ -485,8 +496,8 @@ impl Collector<'_> {
     pub(super) fn insert(
         &mut self,
         path: &Path,
-        role: Role,
-        found: Found,
+        role: InventoryRole,
+        found: EntryObservation,
         entrance: Option<&Path>,
     ) {
         if self.scope.is_unprotected(path) {

@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     entry_state::{EntryState, FileContent, StateReader},
-    inventory::{Inventory, InventoryEntry, InventoryScope, NothingSealed, Role},
-    judgement::{Blame, Judge, Rebases},
+    inventory::{Inventory, InventoryEntry, InventoryRole, InventoryScope, NothingSealed},
+    judgement::{AttributableChanges, Judge, Rebases},
     nested_repositories::Moment,
     quarantine::Quarantine,
     repair::repair,
@@ -65,7 +65,7 @@ struct StoredGuard {
 #[derive(Serialize, Deserialize)]
 struct StoredEntry {
     path: String,
-    role: Role,
+    role: InventoryRole,
     state: StoredState,
     entrance: Option<String>,
     leads_outside: bool,
@@ -171,7 +171,7 @@ pub(crate) fn recover(folder: &Path) -> Vec<PutAside> {
     let found = match read(&folder.join(STATE)) {
         Ok((scope, mut baseline)) => {
             let quarantine = Quarantine::new(folder.join(HELD));
-            let blame = Blame::ChangedUntil(alive_until);
+            let blame = AttributableChanges::ChangedUntil(alive_until);
             let judge = Judge { blame, rebases: Rebases::HaveEnded };
             let mut reader = StateReader::default();
             reader.look_for_repositories(&scope, Moment::Between);

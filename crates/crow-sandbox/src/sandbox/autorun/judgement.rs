@@ -15,12 +15,12 @@ use crow_fs::change_time::nanoseconds;
 use super::{
     entry_state::{EntryState, FileContent, is_absence},
     git_config, git_todo,
-    inventory::{Inventory, InventoryEntry, Role, SealedPaths},
+    inventory::{Inventory, InventoryEntry, InventoryRole, SealedPaths},
 };
 
 /// What is to be done about a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Repair {
+pub(super) enum RepairAction {
     /// Something new starts programs: it is moved aside.
     MoveAside(PathBuf),
     /// Something was changed or removed: it becomes again what it was.
@@ -30,14 +30,14 @@ pub(super) enum Repair {
 }
 
 /// Which differences commands may have made.
-pub(super) enum Blame<'a> {
+pub(super) enum AttributableChanges<'a> {
     /// All but those of files that the kernel seals.
     NotSealed(&'a dyn SealedPaths),
     /// Those of files that did not change after this moment, in nanoseconds since 1970.
     ChangedUntil(i64),
 }
 
-impl Blame<'_> {
+impl AttributableChanges<'_> {
     fn may_have_changed(&self, path: &Path) -> bool {
         match self {
             Self::NotSealed(sealed) => !sealed.is_kept(path),
@@ -66,7 +66,7 @@ impl Rebases {
 
 /// By what differences are judged.
 pub(super) struct Judge<'a> {
-    pub blame: Blame<'a>,
+    pub blame: AttributableChanges<'a>,
     pub rebases: Rebases,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Judge<'a> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Judgement {
     /// What is to be done, by path.
-    pub repairs: Vec<Repair>,
+    pub repairs: Vec<RepairAction>,
     /// What is new, and judged when no command runs any more.
     pub undecided: BTreeSet<PathBuf>,
 }
@@ -92,7 +92,7 @@ impl Judge<'_> {
             let may_have_changed = self.blame.may_have_changed(path);
             if may_have_changed && !is_harmless_change(path, entry, &state) {
                 let repair = disarmed(path, entry, &state);
-                repairs.insert(path.clone(), repair.unwrap_or(Repair::PutBack(path.clone())));
+                repairs.insert(path.clone(), repair.unwrap_or(RepairAction::PutBack(path.clone())));
             }
         }
         for (path, entry) in &now.entries {
@@ -114,42 +114,42 @@ impl Judge<'_> {
                 }
                 None => {
                     let outermost = outermost_new(path, entry, before, now);
-                    repairs.insert(outermost.clone(), Repair::MoveAside(outermost));
+                    repairs.insert(outermost.clone(), RepairAction::MoveAside(outermost));
                 }
             }
         }
         // What is moved aside goes before what may be in it.
-        let mut repairs: Vec<Repair> = repairs.into_values().collect();
-        repairs.sort_by_key(|repair| !matches!(repair, Repair::MoveAside(_)));
+        let mut repairs: Vec<RepairAction> = repairs.into_values().collect();
+        repairs.sort_by_key(|repair| !matches!(repair, RepairAction::MoveAside(_)));
         Judgement { repairs, undecided }
     }
 }
 
 /// Returns how a file loses the programs that it did not name before, if it is of use without them.
-fn disarmed(path: &Path, before: &InventoryEntry, now: &EntryState) -> Option<Repair> {
+fn disarmed(path: &Path, before: &InventoryEntry, now: &EntryState) -> Option<RepairAction> {
     let (EntryState::File { mode, .. }, Some(bytes)) = (now, now.bytes()) else { return None };
     let known = programs_in(path, before.role, &before.state);
     let rest = match (before.role, &before.state) {
         // What settings lost as well is worth more than what they gained.
-        (Role::GitSettings, EntryState::File { .. }) => {
+        (InventoryRole::GitSettings, EntryState::File { .. }) => {
             let (now, was) = (text_of(now)?, text_of(&before.state)?);
             let (now_set, was_set) = (git_config::parse(&now).ok()?, git_config::parse(&was).ok()?);
             if was_set.iter().any(|setting| !now_set.contains(setting)) {
                 return None;
             }
-            let is_new_program = |setting: &git_config::Setting| {
+            let is_new_program = |setting: &git_config::GitSetting| {
                 !setting.is_harmless() && !was_set.contains(setting)
             };
             git_config::without(&now, is_new_program).ok()?.into_bytes()
         }
-        (Role::GitTodo, _) if git_todo::is_list(path) => {
+        (InventoryRole::GitTodo, _) if git_todo::is_list(path) => {
             git_todo::without_new_programs(bytes, &known)
         }
         _ => return None,
     };
     let rest = EntryState::File { mode: *mode, content: FileContent::Whole(rest.into()) };
     let is_disarmed = programs_in(path, before.role, &rest).is_subset(&known);
-    is_disarmed.then(|| Repair::Disarm { path: path.to_owned(), rest })
+    is_disarmed.then(|| RepairAction::Disarm { path: path.to_owned(), rest })
 }
 
 /// Returns what is at a path of an earlier inventory. Nothing comes back if nobody comes there any more: then the way there
@@ -169,7 +169,9 @@ fn is_repository_gone(entry: &InventoryEntry, path: &Path, now: &Inventory) -> b
     let is_absent =
         |path: &Path| now.entries.get(path).is_none_or(|entry| entry.state == EntryState::Absent);
     match &entry.entrance {
-        Some(entrance) if entrance == path => entry.role == Role::GitEntrance && is_absent(path),
+        Some(entrance) if entrance == path => {
+            entry.role == InventoryRole::GitEntrance && is_absent(path)
+        }
         Some(entrance) => is_absent(entrance),
         None => false,
     }
@@ -177,11 +179,11 @@ fn is_repository_gone(entry: &InventoryEntry, path: &Path, now: &Inventory) -> b
 
 fn is_harmless_change(path: &Path, before: &InventoryEntry, now: &EntryState) -> bool {
     match (before.role, now) {
-        (Role::GitSettings | Role::GitTodo, EntryState::File { .. }) => {
+        (InventoryRole::GitSettings | InventoryRole::GitTodo, EntryState::File { .. }) => {
             let known = programs_in(path, before.role, &before.state);
             programs_in(path, before.role, now).is_subset(&known)
         }
-        (Role::GitTodo, now) => is_harmless(path, before, now),
+        (InventoryRole::GitTodo, now) => is_harmless(path, before, now),
         _ => before.state == EntryState::Absent && is_harmless(path, before, now),
     }
 }
@@ -192,24 +194,28 @@ fn is_harmless(path: &Path, entry: &InventoryEntry, state: &EntryState) -> bool 
     match (entry.role, state) {
         // What is there is known only by its name.
         (_, EntryState::Special | EntryState::Unreadable | EntryState::Symlink { .. })
-        | (Role::BareRepository, EntryState::File { .. } | EntryState::Directory { .. }) => false,
+        | (InventoryRole::BareRepository, EntryState::File { .. } | EntryState::Directory { .. }) => {
+            false
+        }
         // Where it leads is an entry of its own, if commands can change it.
-        (Role::GitRedirect | Role::GitEntrance, EntryState::File { .. }) => !entry.leads_outside,
-        (Role::GitSettings | Role::GitTodo, EntryState::File { .. }) => {
+        (InventoryRole::GitRedirect | InventoryRole::GitEntrance, EntryState::File { .. }) => {
+            !entry.leads_outside
+        }
+        (InventoryRole::GitSettings | InventoryRole::GitTodo, EntryState::File { .. }) => {
             programs_in(path, entry.role, state).is_empty()
         }
-        (Role::Settings | Role::GitHook, EntryState::File { .. }) => is_empty(),
+        (InventoryRole::Settings | InventoryRole::GitHook, EntryState::File { .. }) => is_empty(),
         (_, EntryState::Directory { .. }) if entry.is_cut => false,
         // What is in it cannot be looked at.
         (_, EntryState::Directory { mode }) if mode & 0o500 != 0o500 => false,
         // What is in it are entries of their own.
         (
-            Role::Settings
-            | Role::GitHook
-            | Role::GitRedirect
-            | Role::GitEntrance
-            | Role::GitSettings
-            | Role::GitTodo,
+            InventoryRole::Settings
+            | InventoryRole::GitHook
+            | InventoryRole::GitRedirect
+            | InventoryRole::GitEntrance
+            | InventoryRole::GitSettings
+            | InventoryRole::GitTodo,
             EntryState::Directory { .. },
         )
         | (_, EntryState::Absent) => true,
@@ -221,10 +227,10 @@ fn text_of(state: &EntryState) -> Option<String> {
 }
 
 /// Returns what settings or a list may start. Of a file that git would not understand either, its whole content.
-fn programs_in(path: &Path, role: Role, state: &EntryState) -> BTreeSet<String> {
+fn programs_in(path: &Path, role: InventoryRole, state: &EntryState) -> BTreeSet<String> {
     let EntryState::File { .. } = state else { return BTreeSet::new() };
     let Some(bytes) = state.bytes() else { return BTreeSet::from([format!("{state:?}")]) };
-    if role == Role::GitTodo {
+    if role == InventoryRole::GitTodo {
         return git_todo::programs(path, bytes);
     }
     match git_config::parse(&String::from_utf8_lossy(bytes)) {

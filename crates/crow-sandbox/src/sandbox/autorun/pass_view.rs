@@ -24,15 +24,15 @@ const HELD_DIRECTORIES: usize = 256;
 /// What one pass has looked at.
 #[derive(Debug, Default)]
 pub(super) struct PassView {
-    directories: RefCell<HashMap<PathBuf, Known<Rc<Directory>>>>,
-    metadata: RefCell<HashMap<PathBuf, Known<EntryMetadata>>>,
+    directories: RefCell<HashMap<PathBuf, SyscallResult<Rc<Directory>>>>,
+    metadata: RefCell<HashMap<PathBuf, SyscallResult<EntryMetadata>>>,
     names: RefCell<HashMap<PathBuf, Rc<[EntryName]>>>,
     resolved: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
     observations: RefCell<PassObservations>,
 }
 
 /// What the system answered: a value, or the number of an error.
-type Known<T> = Result<T, Option<i32>>;
+type SyscallResult<T> = Result<T, Option<i32>>;
 
 /// An error as it came from the system.
 fn error((number, text): (Option<i32>, &str)) -> io::Error {

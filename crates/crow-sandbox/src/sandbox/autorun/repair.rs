@@ -8,7 +8,7 @@ use crow_fs::EntryKind;
 use super::{
     entry_state::{EntryState, StateReader},
     inventory::{Inventory, InventoryScope, SealedPaths},
-    judgement::{Judge, Judgement, Repair},
+    judgement::{Judge, Judgement, RepairAction},
     quarantine::Quarantine,
 };
 
@@ -42,12 +42,12 @@ pub(super) fn repair(
         for repair in repairs {
             let done = match &repair {
                 // It went with the directory that it was in.
-                Repair::MoveAside(path)
+                RepairAction::MoveAside(path)
                     if last_moved.as_ref().is_some_and(|moved| path.starts_with(moved)) =>
                 {
                     continue;
                 }
-                Repair::MoveAside(path) => {
+                RepairAction::MoveAside(path) => {
                     last_moved = Some(path.clone());
                     let done = quarantine.move_aside(path);
                     if done.kept.is_none() && open_way(scope, path) {
@@ -56,8 +56,8 @@ pub(super) fn repair(
                         done
                     }
                 }
-                Repair::Disarm { path, rest } => quarantine.disarm(path, rest),
-                Repair::PutBack(path) => {
+                RepairAction::Disarm { path, rest } => quarantine.disarm(path, rest),
+                RepairAction::PutBack(path) => {
                     let before = baseline.entries.get(path).map(|entry| &entry.state);
                     let before = before.unwrap_or(&EntryState::Absent);
                     let done = quarantine.put_back(path, before);

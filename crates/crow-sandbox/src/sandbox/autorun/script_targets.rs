@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::inventory::{Collector, Role};
+use super::inventory::{InventoryBuilder, InventoryRole};
 
 /// Folders of hooks that lie in the workspace itself.
 const HOOK_FOLDERS: &[&str] = &[".husky", ".githooks"];
@@ -69,12 +69,12 @@ const RUNNERS: &[&str] = &[
     "python3",
 ];
 
-impl Collector<'_> {
+impl InventoryBuilder<'_> {
     /// Adds what the scripts start that were found. It comes last: it looks at all the others.
     pub(super) fn script_targets(&mut self) {
         let mut scripts: Vec<(PathBuf, Option<PathBuf>)> = Vec::new();
         for (path, entry) in &self.inventory.entries {
-            if entry.role != Role::GitHook && !self.is_script(path) {
+            if entry.role != InventoryRole::GitHook && !self.is_script(path) {
                 continue;
             }
             // What the kernel seals was not looked into.

@@ -17,21 +17,21 @@ use tokio::process::Command;
 
 use super::{
     super::config::ProcessLimits,
-    filter::Filter,
+    filter::SyscallFilter,
     memory_ranges::MemoryRanges,
-    plan::Texts,
-    report::{Stage, Told},
+    plan::PlanStrings,
+    report::{InitReport, SetupStage},
     rights,
     supervisor::hand_over,
 };
 
 /// What a command is confined with where there are no namespaces.
 #[derive(Debug)]
-pub(super) struct Confines {
+pub(super) struct ChildRestrictions {
     /// Which files it may touch.
     pub ruleset: OwnedFd,
     /// Which system calls it may make.
-    pub filter: Arc<Filter>,
+    pub filter: Arc<SyscallFilter>,
     /// Takes the listener of the filter, if that hands calls to a supervisor.
     pub supervisor: Option<OwnedFd>,
     pub limits: ProcessLimits,
@@ -52,7 +52,7 @@ pub(super) struct CallNotification {
 
 /// Confines a command, from just before it becomes another program.
 #[expect(unsafe_code, reason = "a step between fork and exec")]
-pub(super) fn confine(command: &mut Command, mut confines: Confines) {
+pub(super) fn confine(command: &mut Command, mut confines: ChildRestrictions) {
     // SAFETY: the closure and all that it calls only make system calls on what it owns; nothing allocates, locks or
     // panics. The processes that it forks never return from it but for the one that goes on to exec.
     unsafe { command.pre_exec(move || confines.enter()) };
@@ -73,28 +73,28 @@ pub(super) fn set_up(
     unsafe { command.pre_exec(step) };
 }
 
-impl Confines {
+impl ChildRestrictions {
     fn enter(&mut self) -> io::Result<()> {
         let report = self.report.as_fd();
-        let told = |stage: Stage, result: rustix::io::Result<()>| {
+        let told = |stage: SetupStage, result: rustix::io::Result<()>| {
             result
-                .inspect_err(|error| Told::Failed(stage, *error).send(report))
+                .inspect_err(|error| InitReport::Failed(stage, *error).send(report))
                 .map_err(io::Error::from)
         };
         reset_ignored_signals();
         // Out of the terminal's session: nothing can be typed or shown there.
-        told(Stage::Session, rustix::process::setsid().map(drop))?;
-        told(Stage::Rights, rights::limit(self.limits))?;
-        told(Stage::Rights, rights::drop_bounds())?;
-        told(Stage::Rights, rights::drop_capabilities())?;
-        told(Stage::Rights, rustix::thread::set_no_new_privs(true))?;
-        told(Stage::Files, restrict(self.ruleset.as_fd()))?;
+        told(SetupStage::Session, rustix::process::setsid().map(drop))?;
+        told(SetupStage::Rights, rights::limit(self.limits))?;
+        told(SetupStage::Rights, rights::drop_bounds())?;
+        told(SetupStage::Rights, rights::drop_capabilities())?;
+        told(SetupStage::Rights, rustix::thread::set_no_new_privs(true))?;
+        told(SetupStage::Files, restrict(self.ruleset.as_fd()))?;
         // Last: it may forbid what stands above.
         let applied = match &self.supervisor {
             Some(supervisor) => hand_over(&self.filter, supervisor.as_fd()),
             None => self.filter.apply(),
         };
-        told(Stage::Calls, applied)
+        told(SetupStage::Calls, applied)
     }
 }
 
@@ -360,7 +360,11 @@ pub(super) fn map(file: BorrowedFd<'_>) -> rustix::io::Result<&'static [u8]> {
 
 /// Becomes another program. Returns only if that fails.
 #[expect(unsafe_code, reason = "no library does it without allocating")]
-pub(super) fn exec(path: &CStr, arguments: &Texts<'_>, variables: &Texts<'_>) -> rustix::io::Errno {
+pub(super) fn exec(
+    path: &CStr,
+    arguments: &PlanStrings<'_>,
+    variables: &PlanStrings<'_>,
+) -> rustix::io::Errno {
     let count = arguments.clone().chain(variables.clone()).count().saturating_add(2);
     let length = count.saturating_mul(size_of::<usize>());
     let (protection, flags) =

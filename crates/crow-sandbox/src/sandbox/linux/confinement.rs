@@ -17,19 +17,21 @@ use rustix::{
 use tokio::process::Command;
 
 use super::{
-    child::{self, Confines},
-    files::Files,
-    filter::Filter,
-    ground::{Ground, Level, Supervision},
-    init::{Order, Start},
-    keeper::Keeper,
-    places::{NOTHING, Places, Wanted, text},
-    report::Told,
+    child::{self, ChildRestrictions},
+    files::LandlockAccess,
+    filter::SyscallFilter,
+    ground::{EnforcementLevel, LinuxSandbox, Supervision},
+    init::{CommandPlan, InitDescriptors},
+    keeper::SandboxKeeper,
+    places::{MountPlan, MountRequest, NOTHING, text},
+    report::InitReport,
     sockets::Session,
-    steps::Step,
+    steps::MountStep,
     supervisor::{AttributeSupervisor, ChangeablePlaces},
 };
-use crate::sandbox::{ConfinedEnd, Launch, ProcessLimits, SandboxProfile, autorun::SealedMounts};
+use crate::sandbox::{
+    CommandLaunch, ProcessLimits, SandboxProfile, SandboxedCommandEnd, autorun::SealedMounts,
+};
 
 /// The kernel keeps some process numbers for itself.
 const PID_MAX_MIN: u64 = 512;
@@ -40,8 +42,8 @@ const TEMP_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
 /// What confines one command, from before its start to after its end.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Confinement {
-    way: Option<Way>,
+pub(in crate::sandbox) struct LinuxConfinement {
+    way: Option<LaunchMethod>,
     told: Option<OwnedFd>,
     temp: PathBuf,
     /// Judges changes of attributes, where Landlock alone holds files. Ends when this is dropped.
@@ -52,32 +54,32 @@ pub(in crate::sandbox) struct Confinement {
 
 /// How a command is started.
 #[derive(Debug)]
-enum Way {
+enum LaunchMethod {
     /// By the keeper.
-    Kept(Box<Kept>),
+    Kept(Box<KeeperLaunch>),
     /// By this program.
-    Own(Confines),
+    Own(ChildRestrictions),
 }
 
 /// What the keeper needs for one command, beside what that is.
 #[derive(Debug)]
-struct Kept {
-    keeper: Arc<Keeper>,
-    steps: Vec<Step<CString>>,
+struct KeeperLaunch {
+    keeper: Arc<SandboxKeeper>,
+    steps: Vec<MountStep<CString>>,
     rules: Vec<(CString, u64)>,
     cwd: CString,
-    filter: Arc<Filter>,
+    filter: Arc<SyscallFilter>,
     limits: ProcessLimits,
     ruleset: OwnedFd,
     report: OwnedFd,
 }
 
-impl Kept {
+impl KeeperLaunch {
     /// Starts a command, and returns its init. None if the keeper has ended, and nothing was started.
-    fn start(&self, launch: &Launch<'_>) -> io::Result<Option<Pid>> {
+    fn start(&self, launch: &CommandLaunch<'_>) -> io::Result<Option<Pid>> {
         let variable =
             |(name, value): (&&OsStr, &&OsStr)| text(&[*name, *value].join(OsStr::new("=")));
-        let start = Start {
+        let start = CommandPlan {
             pid_max: text(OsStr::new(&self.limits.processes.max(PID_MAX_MIN).to_string()))?,
             steps: &self.steps,
             rules: &self.rules,
@@ -94,7 +96,7 @@ impl Kept {
         };
         let plan = start.write().to_file()?;
         let (ready, ready_writer) = io::pipe()?;
-        let order = Order {
+        let order = InitDescriptors {
             plan,
             ruleset: self.ruleset.try_clone()?,
             report: self.report.try_clone()?,
@@ -105,18 +107,20 @@ impl Kept {
     }
 }
 
-impl Confinement {
+impl LinuxConfinement {
     pub(crate) fn new(
-        ground: &Ground,
+        ground: &LinuxSandbox,
         cwd: &Path,
         profile: SandboxProfile,
         shown: &[PathBuf],
         sealed: &SealedMounts,
     ) -> io::Result<Option<Self>> {
         let (keeper, (filter, supervision)) = match &ground.level {
-            Level::Full { keeper, filter } => (Some(keeper), (filter, Supervision::None)),
-            Level::Restricted { filters, .. } => (None, filters.choose(profile)),
-            Level::Open { .. } => return Ok(None),
+            EnforcementLevel::Full { keeper, filter } => {
+                (Some(keeper), (filter, Supervision::None))
+            }
+            EnforcementLevel::Restricted { filters, .. } => (None, filters.choose(profile)),
+            EnforcementLevel::Open { .. } => return Ok(None),
         };
         let private = &ground.private;
         let mut writable = vec![private.temp(), private.shared_memory()];
@@ -127,7 +131,7 @@ impl Confinement {
         }
         // Where nothing can be laid over it, what is hidden gets no rule.
         let unreadable = if keeper.is_some() { &[][..] } else { ground.hidden.paths() };
-        let files = Files::open(&ground.system, unreadable, &writable);
+        let files = LandlockAccess::open(&ground.system, unreadable, &writable);
         let no_landlock = || io::Error::from(io::ErrorKind::Unsupported);
         let ruleset = files.ruleset().ok_or_else(no_landlock)?;
         let (told, report) = io::pipe()?;
@@ -146,14 +150,20 @@ impl Confinement {
                 };
                 let (started, socket) = started.unzip();
                 supervisor = started;
-                Way::Own(Confines { ruleset, filter, supervisor: socket, limits, report })
+                LaunchMethod::Own(ChildRestrictions {
+                    ruleset,
+                    filter,
+                    supervisor: socket,
+                    limits,
+                    report,
+                })
             }
             Some(keeper) => {
                 // A rule for a folder holds for what is laid over something in it, too: what may not be changed is laid
                 // there so that it cannot be.
                 let readable = [&ground.roots, &sealed.outside, shown].concat();
                 let changeable = [&ground.roots[..], &ground.config.writable].concat();
-                let wanted = Wanted {
+                let wanted = MountRequest {
                     private,
                     writable: &writable,
                     readable: &readable,
@@ -162,10 +172,10 @@ impl Confinement {
                     session: Session { list: keeper.sockets(), places: &changeable },
                     sealed,
                 };
-                let places = Places::new(&wanted)?;
-                let mut rules = vec![(c"/proc".to_owned(), Files::reading())];
-                rules.extend(places.terminals().map(|path| (path, Files::terminals())));
-                Way::Kept(Box::new(Kept {
+                let places = MountPlan::new(&wanted)?;
+                let mut rules = vec![(c"/proc".to_owned(), LandlockAccess::reading())];
+                rules.extend(places.terminals().map(|path| (path, LandlockAccess::terminals())));
+                LaunchMethod::Kept(Box::new(KeeperLaunch {
                     keeper: Arc::clone(keeper),
                     steps: places.steps,
                     rules,
@@ -188,7 +198,7 @@ impl Confinement {
     }
 
     /// Sets everything up once, for nothing, to see whether the kernel allows it.
-    pub(super) fn try_out(ground: &Ground) -> Result<(), String> {
+    pub(super) fn try_out(ground: &LinuxSandbox) -> Result<(), String> {
         let confinement = Self::new(
             ground,
             Path::new("/"),
@@ -200,16 +210,16 @@ impl Confinement {
         let Some(mut confinement) = confinement else { return Ok(()) };
         let output = fs::File::options().write(true).open(NOTHING);
         let output = output.map_err(|error| error.to_string())?.into();
-        let launch = Launch { path: Path::new(""), argv: &[], env: BTreeMap::new(), output };
+        let launch = CommandLaunch { path: Path::new(""), argv: &[], env: BTreeMap::new(), output };
         let tried = confinement.start(&launch).and_then(|init| {
             retry_on_intr(|| rustix::process::waitpid(Some(init), WaitOptions::empty()))?;
             Ok(())
         });
         // It holds the other end of what tells, if nothing was started.
         confinement.way = None;
-        match (tried, confinement.told.take().and_then(Told::receive)) {
-            (Ok(()), Some(Told::Ended { .. })) => Ok(()),
-            (_, Some(Told::Failed(stage, error))) => {
+        match (tried, confinement.told.take().and_then(InitReport::receive)) {
+            (Ok(()), Some(InitReport::Ended { .. })) => Ok(()),
+            (_, Some(InitReport::Failed(stage, error))) => {
                 Err(format!("{} failed: {error}", stage.as_str()))
             }
             (Err(error), _) => Err(error.to_string()),
@@ -218,8 +228,8 @@ impl Confinement {
     }
 
     /// Starts a command where there is an init, and returns that.
-    pub(in crate::sandbox) fn start(&mut self, launch: &Launch<'_>) -> io::Result<Pid> {
-        let Some(Way::Kept(kept)) = &self.way else {
+    pub(in crate::sandbox) fn start(&mut self, launch: &CommandLaunch<'_>) -> io::Result<Pid> {
+        let Some(LaunchMethod::Kept(kept)) = &self.way else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let started = kept.start(launch);
@@ -234,20 +244,22 @@ impl Confinement {
 
     /// Returns whether a command was not started because there is no keeper any more.
     pub(in crate::sandbox) fn lacks_starter(&self) -> bool {
-        matches!(self.way, Some(Way::Kept(_)))
+        matches!(self.way, Some(LaunchMethod::Kept(_)))
     }
 
     /// Makes another keeper if there is none any more.
     pub(in crate::sandbox) fn renew(&self) -> io::Result<()> {
         match &self.way {
-            Some(Way::Kept(kept)) => kept.keeper.renew(),
-            Some(Way::Own(_)) | None => Ok(()),
+            Some(LaunchMethod::Kept(kept)) => kept.keeper.renew(),
+            Some(LaunchMethod::Own(_)) | None => Ok(()),
         }
     }
 
     /// Confines a command that is about to start where there is no init.
     pub(in crate::sandbox) fn apply(&mut self, command: &mut Command) {
-        if let Some(Way::Own(confines)) = self.way.take_if(|way| matches!(way, Way::Own(_))) {
+        if let Some(LaunchMethod::Own(confines)) =
+            self.way.take_if(|way| matches!(way, LaunchMethod::Own(_)))
+        {
             child::confine(command, confines);
         }
     }
@@ -266,19 +278,19 @@ impl Confinement {
     pub(in crate::sandbox) fn failure(&mut self) -> Option<String> {
         // Nobody can tell anything any more when this one holds the other end no longer.
         self.way = None;
-        match Told::receive(self.told.take()?)? {
-            Told::Failed(stage, error) => Some(format!("{} failed: {error}", stage.as_str())),
-            Told::Ended { .. } => None,
+        match InitReport::receive(self.told.take()?)? {
+            InitReport::Failed(stage, error) => Some(format!("{} failed: {error}", stage.as_str())),
+            InitReport::Ended { .. } => None,
         }
     }
 
     /// Says how the command ended. All that it started must have ended before, where there is an init.
-    pub(crate) fn end(&mut self) -> Option<ConfinedEnd> {
+    pub(crate) fn end(&mut self) -> Option<SandboxedCommandEnd> {
         use std::os::unix::process::ExitStatusExt as _;
         if !self.has_init {
             return None;
         }
-        let Told::Ended { status, was_left } = Told::receive(self.told.take()?)? else {
+        let InitReport::Ended { status, was_left } = InitReport::receive(self.told.take()?)? else {
             return None;
         };
         let status = std::process::ExitStatus::from_raw(status);
@@ -286,6 +298,6 @@ impl Confinement {
             (Some(code), _) => ProcessEnd::Exited(code),
             (None, signal) => ProcessEnd::Signaled(signal.unwrap_or(0)),
         };
-        Some(ConfinedEnd { end, was_left })
+        Some(SandboxedCommandEnd { end, was_left })
     }
 }

@@ -31,13 +31,13 @@ const DEVICES: [&str; 7] =
 
 /// What may be touched, with every place open.
 #[derive(Debug)]
-pub(super) struct Files {
-    system: Arc<Rules>,
-    writable: Rules,
+pub(super) struct LandlockAccess {
+    system: Arc<LandlockRules>,
+    writable: LandlockRules,
 }
 
 /// Opened places, with what may be done there.
-type Rules = Vec<(PathFd, BitFlags<AccessFs>)>;
+type LandlockRules = Vec<(PathFd, BitFlags<AccessFs>)>;
 
 /// What every command of a session may read, and the devices: held open until something else is there.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ pub(super) struct SystemFiles {
 
 #[derive(Debug)]
 struct OpenedSystem {
-    rules: Arc<Rules>,
+    rules: Arc<LandlockRules>,
     /// The directories whose entries were opened, as they were before.
     directories: [DirectoryStamp; 2],
     /// Tells when something is mounted or unmounted.
@@ -56,7 +56,7 @@ struct OpenedSystem {
 
 impl SystemFiles {
     /// Returns what may be read, and the devices: `unreadable` is left out, and what does not exist.
-    fn open(&self, unreadable: &[PathBuf]) -> Arc<Rules> {
+    fn open(&self, unreadable: &[PathBuf]) -> Arc<LandlockRules> {
         // With hidden places to be left out, entries of many directories would have to be watched.
         if !unreadable.is_empty() {
             return Arc::new(open_system(unreadable));
@@ -92,7 +92,7 @@ impl OpenedSystem {
 }
 
 /// Opens all that may be read, and the devices.
-fn open_system(unreadable: &[PathBuf]) -> Rules {
+fn open_system(unreadable: &[PathBuf]) -> LandlockRules {
     let left_out = [unreadable, &[PathBuf::from(DEVICES_FOLDER)]].concat();
     let readable = beside(Path::new("/"), &left_out).into_iter();
     let readable = readable.filter_map(|path| open(&path, AccessFs::ReadFile.into()));
@@ -108,7 +108,7 @@ fn open(path: &Path, access: BitFlags<AccessFs>) -> Option<(PathFd, BitFlags<Acc
     Some((fd, access))
 }
 
-impl Files {
+impl LandlockAccess {
     /// Opens what may be touched: everything but `unreadable` may be read, `writable` may be changed as well. Places
     /// that do not exist are left out.
     pub(super) fn open(system: &SystemFiles, unreadable: &[PathBuf], writable: &[PathBuf]) -> Self {

@@ -9,8 +9,8 @@ use seccompiler::{
 
 use super::{
     attribute_calls::{ATTRIBUTE_CALLS, ATTRIBUTE_IOCTLS, MODE_CALLS, NEW_ATTRIBUTE_CALLS},
-    instructions::{Fate, search},
-    plan::{Plan, Reader},
+    instructions::{SyscallDecision, search},
+    plan::{PlanReader, PlanWriter},
 };
 
 /// Calls that reach into the kernel or into other processes. No ordinary program needs them.
@@ -83,7 +83,7 @@ const SET_USER: libc::c_int = 0o4000;
 const SOCKET_TYPE: u64 = 0xf;
 /// Which sockets a command may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sockets {
+pub(super) enum AllowedSockets {
     /// Those of its own network, whatever that is, and those in files.
     Network,
     /// None, for there is no network of its own: pairs alone, and only of kinds that stay with each other.
@@ -108,14 +108,14 @@ const LENGTH: usize = 512;
 /// A filter for the calls of a process and all that it starts. Lies in no memory but its own, so that it can be made
 /// where nothing is allocated.
 #[derive(Debug)]
-pub(super) struct Filter {
+pub(super) struct SyscallFilter {
     program: [sock_filter; LENGTH],
     length: usize,
 }
 
-impl Filter {
+impl SyscallFilter {
     /// Makes a filter. None where the machine is of a kind that is not known.
-    pub(super) fn new(sockets: Sockets, attributes: AttributeChanges) -> Option<Self> {
+    pub(super) fn new(sockets: AllowedSockets, attributes: AttributeChanges) -> Option<Self> {
         let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
         let new_namespaces = (0..i32::BITS)
             .map(|bit| 1 << bit)
@@ -134,7 +134,7 @@ impl Filter {
             // Others wait up to a minute before they can open such a file, wherever it lies.
             (libc::SYS_fcntl, vec![SeccompRule::new(vec![equal_int(1, libc::F_SETLEASE)?]).ok()?]),
         ]);
-        if sockets == Sockets::Pairs {
+        if sockets == AllowedSockets::Pairs {
             rules.insert(libc::SYS_socketpair, pair_rules()?);
         }
         if attributes == AttributeChanges::Allowed {
@@ -143,9 +143,9 @@ impl Filter {
                 rules.insert(*call, vec![set_user]);
             }
         }
-        let forbidden = FORBIDDEN.iter().map(|call| (*call, Fate::Refused));
-        let absent = ABSENT.iter().map(|call| (*call, Fate::Absent));
-        let judged = rules.keys().map(|call| (*call, Fate::Ruled));
+        let forbidden = FORBIDDEN.iter().map(|call| (*call, SyscallDecision::Refused));
+        let absent = ABSENT.iter().map(|call| (*call, SyscallDecision::Absent));
+        let judged = rules.keys().map(|call| (*call, SyscallDecision::Ruled));
         let attributes = attribute_fates(attributes);
         let fates = forbidden.chain(absent).chain(attributes).chain(judged);
         let fates = fates.map(|(call, fate)| Some((u32::try_from(call).ok()?, fate)));
@@ -174,7 +174,7 @@ impl Filter {
         seccompiler::apply_filter(self.program()).map_err(|_| rustix::io::Errno::ACCESS)
     }
 
-    pub(super) fn write(&self, plan: &mut Plan) {
+    pub(super) fn write(&self, plan: &mut PlanWriter) {
         plan.all(self.program(), |plan, instruction| {
             let sock_filter { code, jt, jf, k } = *instruction;
             let jumps = u64::from(jt) << 40 | u64::from(jf) << 32;
@@ -183,7 +183,7 @@ impl Filter {
     }
 
     /// Reads what was written. Allocates nothing.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &mut PlanReader<'_>) -> Option<Self> {
         let mut filter = Self { program: [const { NOTHING }; LENGTH], length: 0 };
         filter.length = usize::try_from(reader.number()?).ok()?;
         for instruction in filter.program.get_mut(..filter.length)? {
@@ -196,12 +196,14 @@ impl Filter {
 }
 
 /// Returns what becomes of the calls that change attributes.
-fn attribute_fates(changes: AttributeChanges) -> impl Iterator<Item = (libc::c_long, Fate)> {
+fn attribute_fates(
+    changes: AttributeChanges,
+) -> impl Iterator<Item = (libc::c_long, SyscallDecision)> {
     let (known, new) = match changes {
-        AttributeChanges::Allowed => (Fate::Allowed, Fate::Allowed),
-        AttributeChanges::Refused => (Fate::Refused, Fate::Refused),
+        AttributeChanges::Allowed => (SyscallDecision::Allowed, SyscallDecision::Allowed),
+        AttributeChanges::Refused => (SyscallDecision::Refused, SyscallDecision::Refused),
         // Programs fall back to the older calls, which the supervisor knows.
-        AttributeChanges::Supervised => (Fate::Supervised, Fate::Absent),
+        AttributeChanges::Supervised => (SyscallDecision::Supervised, SyscallDecision::Absent),
     };
     let known = ATTRIBUTE_CALLS.iter().map(move |call| (*call, known));
     known.chain(NEW_ATTRIBUTE_CALLS.iter().map(move |call| (*call, new)))
@@ -210,8 +212,8 @@ fn attribute_fates(changes: AttributeChanges) -> impl Iterator<Item = (libc::c_l
 const NOTHING: sock_filter = sock_filter { code: 0, jt: 0, jf: 0, k: 0 };
 
 /// Which sockets are refused.
-fn socket_rules(sockets: Sockets) -> Option<Vec<SeccompRule>> {
-    if sockets == Sockets::Pairs {
+fn socket_rules(sockets: AllowedSockets) -> Option<Vec<SeccompRule>> {
+    if sockets == AllowedSockets::Pairs {
         return Some(Vec::new());
     }
     let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
@@ -261,7 +263,8 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn calls_are_refused_absent_or_allowed_by_their_numbers() {
-        let filter = Filter::new(Sockets::Network, AttributeChanges::Allowed).unwrap();
+        let filter =
+            SyscallFilter::new(AllowedSockets::Network, AttributeChanges::Allowed).unwrap();
         for number in 0..1024 {
             let call = libc::c_long::from(number);
             let expected = if FORBIDDEN.contains(&call) {
@@ -279,7 +282,8 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn calls_are_refused_by_their_arguments() {
-        let filter = Filter::new(Sockets::Network, AttributeChanges::Allowed).unwrap();
+        let filter =
+            SyscallFilter::new(AllowedSockets::Network, AttributeChanges::Allowed).unwrap();
         let (refused, absent, allowed) = (0x5_0001, 0x5_0026, 0x7fff_0000);
         let first = |value| [value, 0, 0, 0, 0, 0];
         for (number, arguments, expected) in [
@@ -305,7 +309,7 @@ mod tests {
             let number = u32::try_from(number).unwrap();
             assert_eq!(run(filter.program(), MACHINE, number, arguments), expected, "{number}");
         }
-        let pairs = Filter::new(Sockets::Pairs, AttributeChanges::Allowed).unwrap();
+        let pairs = SyscallFilter::new(AllowedSockets::Pairs, AttributeChanges::Allowed).unwrap();
         for family in [1, 2, 16] {
             let socket = u32::try_from(libc::SYS_socket).unwrap();
             assert_eq!(run(pairs.program(), MACHINE, socket, first(family)), refused);
@@ -330,7 +334,7 @@ mod tests {
             (AttributeChanges::Refused, refused, refused),
             (AttributeChanges::Supervised, supervised, absent),
         ] {
-            let filter = Filter::new(Sockets::Network, changes).unwrap();
+            let filter = SyscallFilter::new(AllowedSockets::Network, changes).unwrap();
             let fate = |call: i64, arguments| {
                 run(filter.program(), MACHINE, u32::try_from(call).unwrap(), arguments)
             };
@@ -356,14 +360,15 @@ mod tests {
     fn filters_are_small_and_read_as_they_were_written() {
         let changes =
             [AttributeChanges::Allowed, AttributeChanges::Refused, AttributeChanges::Supervised];
-        for (sockets, changes) in
-            [Sockets::Network, Sockets::Pairs].into_iter().flat_map(|s| changes.map(|c| (s, c)))
+        for (sockets, changes) in [AllowedSockets::Network, AllowedSockets::Pairs]
+            .into_iter()
+            .flat_map(|s| changes.map(|c| (s, c)))
         {
-            let filter = Filter::new(sockets, changes).unwrap();
+            let filter = SyscallFilter::new(sockets, changes).unwrap();
             assert!((4..LENGTH * 3 / 4).contains(&filter.length), "{}", filter.length);
-            let mut plan = Plan::default();
+            let mut plan = PlanWriter::default();
             filter.write(&mut plan);
-            let read = Filter::read(&mut plan.reader()).unwrap();
+            let read = SyscallFilter::read(&mut plan.reader()).unwrap();
             assert_eq!(read.program(), filter.program());
         }
     }

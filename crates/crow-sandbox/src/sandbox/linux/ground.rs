@@ -14,12 +14,12 @@ use crow_core::capability::Containment;
 
 use super::{
     child,
-    confinement::Confinement,
+    confinement::LinuxConfinement,
     files::SystemFiles,
-    filter::{AttributeChanges, Filter, Sockets},
+    filter::{AllowedSockets, AttributeChanges, SyscallFilter},
     hidden_places::HiddenPlaces,
-    keeper::Keeper,
-    namespaces::{self, Wanted},
+    keeper::SandboxKeeper,
+    namespaces::{self, NamespaceOptions},
     places::PrivateFolders,
     sockets::SocketFinder,
     supervisor,
@@ -28,14 +28,14 @@ use crate::sandbox::{Network, SandboxConfig, SandboxProfile, autorun::SealedMoun
 
 /// What the commands of a session stand on.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Ground {
+pub(in crate::sandbox) struct LinuxSandbox {
     pub(super) config: SandboxConfig,
     pub(super) roots: Vec<PathBuf>,
     pub(super) private: PrivateFolders,
     pub(super) hidden: HiddenPlaces,
     pub(super) sockets: SocketFinder,
     pub(super) system: SystemFiles,
-    pub(super) level: Level,
+    pub(super) level: EnforcementLevel,
     /// Listens in the commands' network for what they want from outside.
     listener: Option<TcpListener>,
     /// Its other end is held by this program alone.
@@ -45,9 +45,9 @@ pub(in crate::sandbox) struct Ground {
 
 /// What holds commands.
 #[derive(Debug)]
-pub(super) enum Level {
+pub(super) enum EnforcementLevel {
     /// All layers.
-    Full { keeper: Arc<Keeper>, filter: Arc<Filter> },
+    Full { keeper: Arc<SandboxKeeper>, filter: Arc<SyscallFilter> },
     /// Landlock and seccomp.
     Restricted { filters: RestrictedFilters, reason: String },
     /// Nothing.
@@ -58,22 +58,22 @@ pub(super) enum Level {
 #[derive(Debug)]
 pub(super) struct RestrictedFilters {
     /// Refuses every change of attributes.
-    refusing: Arc<Filter>,
+    refusing: Arc<SyscallFilter>,
     /// Hands changes of attributes to a supervisor. If there can be none, the reason.
-    supervised: Result<Arc<Filter>, String>,
+    supervised: Result<Arc<SyscallFilter>, String>,
 }
 
 impl RestrictedFilters {
     /// Makes them. None where the machine is of a kind that is not known.
-    fn new(sockets: Sockets) -> Option<Self> {
-        let refusing = Arc::new(Filter::new(sockets, AttributeChanges::Refused)?);
-        let supervised = Arc::new(Filter::new(sockets, AttributeChanges::Supervised)?);
+    fn new(sockets: AllowedSockets) -> Option<Self> {
+        let refusing = Arc::new(SyscallFilter::new(sockets, AttributeChanges::Refused)?);
+        let supervised = Arc::new(SyscallFilter::new(sockets, AttributeChanges::Supervised)?);
         let supervised = supervisor::try_out(&supervised).map(|()| supervised);
         Some(Self { refusing, supervised })
     }
 
     /// Returns the filter of a command, and whether that has a supervisor.
-    pub(super) fn choose(&self, profile: SandboxProfile) -> (&Arc<Filter>, Supervision) {
+    pub(super) fn choose(&self, profile: SandboxProfile) -> (&Arc<SyscallFilter>, Supervision) {
         match (profile, &self.supervised) {
             (SandboxProfile::Workspace, Ok(filter)) => (filter, Supervision::Needed),
             (SandboxProfile::Workspace, Err(_)) | (SandboxProfile::ReadOnly, _) => {
@@ -90,7 +90,7 @@ pub(super) enum Supervision {
     None,
 }
 
-impl Ground {
+impl LinuxSandbox {
     /// Lays it. Blocks for some milliseconds.
     pub(in crate::sandbox) fn lay(
         mut config: SandboxConfig,
@@ -100,7 +100,7 @@ impl Ground {
         let private = PrivateFolders::make(private)?;
         let (lifeline, life) = io::pipe()?;
         let mut ground = Self {
-            level: Level::Open { reason: String::new() },
+            level: EnforcementLevel::Open { reason: String::new() },
             listener: None,
             hidden: HiddenPlaces::new(std::mem::take(&mut config.hidden)),
             sockets: SocketFinder::default(),
@@ -115,29 +115,29 @@ impl Ground {
         Ok(ground)
     }
 
-    fn find_level(&mut self) -> (Level, Option<TcpListener>) {
+    fn find_level(&mut self) -> (EnforcementLevel, Option<TcpListener>) {
         if child::landlock_interface() < 1 {
             let reason = "the kernel has no Landlock, or it is switched off".to_owned();
-            return (Level::Open { reason }, None);
+            return (EnforcementLevel::Open { reason }, None);
         }
-        let filter = Filter::new(Sockets::Network, AttributeChanges::Allowed);
+        let filter = SyscallFilter::new(AllowedSockets::Network, AttributeChanges::Allowed);
         let Some(filter) = filter.map(Arc::new) else {
             let reason = format!("system calls of {} are not known", std::env::consts::ARCH);
-            return (Level::Open { reason }, None);
+            return (EnforcementLevel::Open { reason }, None);
         };
-        let wanted = Wanted {
+        let wanted = NamespaceOptions {
             network: self.config.network != Network::All,
             listener: matches!(self.config.network, Network::Hosts(_)),
         };
-        let reason = match Keeper::start(wanted, self.lifeline.as_fd()) {
+        let reason = match SandboxKeeper::start(wanted, self.lifeline.as_fd()) {
             Ok((keeper, listener)) => {
                 let keeper = Arc::new(keeper);
-                self.level = Level::Full { keeper, filter: Arc::clone(&filter) };
-                match Confinement::try_out(self) {
+                self.level = EnforcementLevel::Full { keeper, filter: Arc::clone(&filter) };
+                match LinuxConfinement::try_out(self) {
                     Ok(()) => {
                         let level = std::mem::replace(
                             &mut self.level,
-                            Level::Open { reason: String::new() },
+                            EnforcementLevel::Open { reason: String::new() },
                         );
                         return (level, listener);
                     }
@@ -151,20 +151,20 @@ impl Ground {
             None => reason,
         };
         let sockets = match self.config.network {
-            Network::All => Sockets::Network,
-            Network::Loopback | Network::Hosts(_) => Sockets::Pairs,
+            Network::All => AllowedSockets::Network,
+            Network::Loopback | Network::Hosts(_) => AllowedSockets::Pairs,
         };
         match RestrictedFilters::new(sockets) {
-            Some(filters) => (Level::Restricted { filters, reason }, None),
-            None => (Level::Open { reason }, None),
+            Some(filters) => (EnforcementLevel::Restricted { filters, reason }, None),
+            None => (EnforcementLevel::Open { reason }, None),
         }
     }
 
     /// Returns what holds commands.
     pub(in crate::sandbox) fn containment(&self) -> Containment {
         match &self.level {
-            Level::Full { .. } => Containment::Full,
-            Level::Restricted { filters, reason } => {
+            EnforcementLevel::Full { .. } => Containment::Full,
+            EnforcementLevel::Restricted { filters, reason } => {
                 let mut gaps = vec![
                     format!("no namespaces ({reason})"),
                     "protected files are watched, and not held".to_owned(),
@@ -185,15 +185,17 @@ impl Ground {
                 }
                 Containment::Partial { gaps }
             }
-            Level::Open { .. } => Containment::None,
+            EnforcementLevel::Open { .. } => Containment::None,
         }
     }
 
     /// Returns why not all layers are there.
     pub(in crate::sandbox) fn reason(&self) -> Option<&str> {
         match &self.level {
-            Level::Full { .. } => None,
-            Level::Restricted { reason, .. } | Level::Open { reason } => Some(reason),
+            EnforcementLevel::Full { .. } => None,
+            EnforcementLevel::Restricted { reason, .. } | EnforcementLevel::Open { reason } => {
+                Some(reason)
+            }
         }
     }
 
@@ -210,8 +212,8 @@ impl Ground {
         profile: SandboxProfile,
         shown: &[PathBuf],
         sealed: &SealedMounts,
-    ) -> io::Result<Option<Confinement>> {
-        Confinement::new(self, cwd, profile, shown, sealed)
+    ) -> io::Result<Option<LinuxConfinement>> {
+        LinuxConfinement::new(self, cwd, profile, shown, sealed)
     }
 }
 

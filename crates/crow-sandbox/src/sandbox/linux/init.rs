@@ -18,11 +18,11 @@ use rustix::{
 
 use super::{
     child,
-    filter::Filter,
-    plan::{Plan, Reader, Texts},
-    report::{Stage, Told},
+    filter::SyscallFilter,
+    plan::{PlanReader, PlanStrings, PlanWriter},
+    report::{InitReport, SetupStage},
     rights,
-    steps::{HELD, Step},
+    steps::{HELD, MountStep},
 };
 use crate::sandbox::ProcessLimits;
 
@@ -37,8 +37,8 @@ const SIGNAL: usize = 128;
 
 /// What a command is started with.
 #[derive(Debug)]
-pub(super) struct Order<F> {
-    /// Holds the [`Start`] in bytes.
+pub(super) struct InitDescriptors<F> {
+    /// Holds the [`CommandPlan`] in bytes.
     pub plan: F,
     /// Which files it may touch.
     pub ruleset: F,
@@ -52,24 +52,24 @@ pub(super) struct Order<F> {
 
 /// What a command is started as.
 #[derive(Debug)]
-pub(super) struct Start<'a, P, T> {
+pub(super) struct CommandPlan<'a, P, T> {
     pub pid_max: P,
-    pub steps: &'a [Step<P>],
+    pub steps: &'a [MountStep<P>],
     /// Rules for what is mounted on the way, for the ruleset.
     pub rules: &'a [(P, u64)],
     /// Where the command runs.
     pub cwd: P,
     pub limits: ProcessLimits,
-    pub filter: &'a Filter,
+    pub filter: &'a SyscallFilter,
     /// Empty to end at once.
     pub path: P,
     pub arguments: T,
     pub variables: T,
 }
 
-impl<P: AsRef<CStr>> Start<'_, P, Vec<std::ffi::CString>> {
-    pub(super) fn write(&self) -> Plan {
-        let mut plan = Plan::default();
+impl<P: AsRef<CStr>> CommandPlan<'_, P, Vec<std::ffi::CString>> {
+    pub(super) fn write(&self) -> PlanWriter {
+        let mut plan = PlanWriter::default();
         plan.text(self.pid_max.as_ref());
         plan.all(self.steps, |plan, step| step.write(plan));
         plan.all(self.rules, |plan, (path, access)| {
@@ -88,19 +88,19 @@ impl<P: AsRef<CStr>> Start<'_, P, Vec<std::ffi::CString>> {
 }
 
 /// What the command itself is.
-struct Program<'a> {
+struct InitProgram<'a> {
     limits: ProcessLimits,
-    filter: Filter,
+    filter: SyscallFilter,
     path: &'a CStr,
-    arguments: Texts<'a>,
-    variables: Texts<'a>,
+    arguments: PlanStrings<'a>,
+    variables: PlanStrings<'a>,
 }
 
-impl<'a> Program<'a> {
-    fn read(reader: &mut Reader<'a>) -> Option<Self> {
+impl<'a> InitProgram<'a> {
+    fn read(reader: &mut PlanReader<'a>) -> Option<Self> {
         Some(Self {
             limits: ProcessLimits { processes: reader.number()?, memory: reader.number()? },
-            filter: Filter::read(reader)?,
+            filter: SyscallFilter::read(reader)?,
             path: reader.text()?,
             arguments: reader.texts()?,
             variables: reader.texts()?,
@@ -109,9 +109,9 @@ impl<'a> Program<'a> {
 }
 
 /// Where something failed.
-type Failed = (Option<Stage>, Errno);
+type SetupFailure = (Option<SetupStage>, Errno);
 
-fn at<T>(stage: Stage) -> impl Fn(Errno) -> Result<T, Failed> {
+fn at<T>(stage: SetupStage) -> impl Fn(Errno) -> Result<T, SetupFailure> {
     move |error| Err((Some(stage), error))
 }
 
@@ -119,7 +119,7 @@ fn at<T>(stage: Stage) -> impl Fn(Errno) -> Result<T, Failed> {
 ///
 /// It says who it is before it does anything: so no command runs of which the program does not know, even if the keeper
 /// ends now and never says it.
-pub(super) fn run(order: &Order<OwnedFd>, lifeline: BorrowedFd<'_>, number: i32) -> ! {
+pub(super) fn run(order: &InitDescriptors<OwnedFd>, lifeline: BorrowedFd<'_>, number: i32) -> ! {
     if rustix::io::write(&order.ready, &number.to_le_bytes()).is_err() {
         child::exit(1);
     }
@@ -129,38 +129,38 @@ pub(super) fn run(order: &Order<OwnedFd>, lifeline: BorrowedFd<'_>, number: i32)
     }
 }
 
-fn fail(order: &Order<OwnedFd>, (stage, error): Failed) -> ! {
+fn fail(order: &InitDescriptors<OwnedFd>, (stage, error): SetupFailure) -> ! {
     if let Some(stage) = stage {
-        Told::Failed(stage, error).send(order.report.as_fd());
+        InitReport::Failed(stage, error).send(order.report.as_fd());
     }
     // Nobody is left to be told of an error here.
     let _ = rustix::io::write(&order.ready, &error.raw_os_error().to_le_bytes());
     child::exit(1)
 }
 
-fn start(order: &Order<OwnedFd>) -> Result<Pid, Failed> {
-    rustix::process::setsid().or_else(at(Stage::Session))?;
-    let bytes = child::map(order.plan.as_fd()).or_else(at(Stage::Mounts))?;
-    let mut reader = Reader::new(bytes);
-    mount(&mut reader).or_else(at(Stage::Mounts))?;
-    add_rules(&mut reader, order.ruleset.as_fd()).or_else(at(Stage::Files))?;
-    let broken = || (Some(Stage::Folder), Errno::INVAL);
+fn start(order: &InitDescriptors<OwnedFd>) -> Result<Pid, SetupFailure> {
+    rustix::process::setsid().or_else(at(SetupStage::Session))?;
+    let bytes = child::map(order.plan.as_fd()).or_else(at(SetupStage::Mounts))?;
+    let mut reader = PlanReader::new(bytes);
+    mount(&mut reader).or_else(at(SetupStage::Mounts))?;
+    add_rules(&mut reader, order.ruleset.as_fd()).or_else(at(SetupStage::Files))?;
+    let broken = || (Some(SetupStage::Folder), Errno::INVAL);
     let cwd = reader.text().ok_or_else(broken)?;
-    rustix::process::chdir(cwd).or_else(at(Stage::Folder))?;
-    let program = Program::read(&mut reader).ok_or_else(broken)?;
-    match child::fork().or_else(at(Stage::Namespaces))? {
+    rustix::process::chdir(cwd).or_else(at(SetupStage::Folder))?;
+    let program = InitProgram::read(&mut reader).ok_or_else(broken)?;
+    match child::fork().or_else(at(SetupStage::Namespaces))? {
         Some(main) => Ok(main),
         None => become_program(order, &program),
     }
 }
 
-fn mount(reader: &mut Reader<'_>) -> rustix::io::Result<()> {
+fn mount(reader: &mut PlanReader<'_>) -> rustix::io::Result<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change(c"/", private)?;
     let pid_max = reader.text().ok_or(Errno::INVAL)?;
     let mut held = [const { None }; HELD];
     for _ in 0..reader.number().ok_or(Errno::INVAL)? {
-        Step::read(reader).ok_or(Errno::INVAL)?.apply(&mut held)?;
+        MountStep::read(reader).ok_or(Errno::INVAL)?.apply(&mut held)?;
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount(c"proc", c"/proc", c"proc", flags, None)?;
@@ -189,7 +189,7 @@ fn add_rule_for_path(
     child::add_rule(ruleset, place.as_fd(), allowed_access)
 }
 
-fn add_rules(reader: &mut Reader<'_>, ruleset: BorrowedFd<'_>) -> rustix::io::Result<()> {
+fn add_rules(reader: &mut PlanReader<'_>, ruleset: BorrowedFd<'_>) -> rustix::io::Result<()> {
     for _ in 0..reader.number().ok_or(Errno::INVAL)? {
         let path = reader.text().ok_or(Errno::INVAL)?;
         add_rule_for_path(ruleset, path, reader.number().ok_or(Errno::INVAL)?)?;
@@ -198,7 +198,7 @@ fn add_rules(reader: &mut Reader<'_>, ruleset: BorrowedFd<'_>) -> rustix::io::Re
 }
 
 /// Is the command.
-fn become_program(order: &Order<OwnedFd>, program: &Program<'_>) -> ! {
+fn become_program(order: &InitDescriptors<OwnedFd>, program: &InitProgram<'_>) -> ! {
     let confined = confine(order, program);
     if let Err(failed) = confined {
         fail(order, failed);
@@ -210,17 +210,20 @@ fn become_program(order: &Order<OwnedFd>, program: &Program<'_>) -> ! {
     fail(order, (None, child::exec(program.path, &program.arguments, &program.variables)))
 }
 
-fn confine(order: &Order<OwnedFd>, program: &Program<'_>) -> Result<(), Failed> {
+fn confine(
+    order: &InitDescriptors<OwnedFd>,
+    program: &InitProgram<'_>,
+) -> Result<(), SetupFailure> {
     // Out of the terminal's session: nothing can be typed or shown there.
-    rustix::process::setsid().or_else(at(Stage::Session))?;
-    rustix::stdio::dup2_stdout(&order.output).or_else(at(Stage::Session))?;
-    rustix::stdio::dup2_stderr(&order.output).or_else(at(Stage::Session))?;
-    rights::limit(program.limits).or_else(at(Stage::Rights))?;
-    rights::drop_capabilities().or_else(at(Stage::Rights))?;
-    rustix::thread::set_no_new_privs(true).or_else(at(Stage::Rights))?;
-    child::restrict(order.ruleset.as_fd()).or_else(at(Stage::Files))?;
+    rustix::process::setsid().or_else(at(SetupStage::Session))?;
+    rustix::stdio::dup2_stdout(&order.output).or_else(at(SetupStage::Session))?;
+    rustix::stdio::dup2_stderr(&order.output).or_else(at(SetupStage::Session))?;
+    rights::limit(program.limits).or_else(at(SetupStage::Rights))?;
+    rights::drop_capabilities().or_else(at(SetupStage::Rights))?;
+    rustix::thread::set_no_new_privs(true).or_else(at(SetupStage::Rights))?;
+    child::restrict(order.ruleset.as_fd()).or_else(at(SetupStage::Files))?;
     // Last: it may forbid what stands above.
-    program.filter.apply().or_else(at(Stage::Calls))
+    program.filter.apply().or_else(at(SetupStage::Calls))
 }
 
 /// Waits for all processes of the namespace, passes signals on, and says how the command ended. When this one exits, the
@@ -229,7 +232,7 @@ fn attend(main: Pid, report: BorrowedFd<'_>, lifeline: BorrowedFd<'_>) -> ! {
     child::close_all_but(&mut [report.as_raw_fd(), lifeline.as_raw_fd()]);
     let Ok(signals) = child::held_signals() else { child::exit(1) };
     let mut status = None;
-    let mut left = Left::Waiting;
+    let mut left = LeftoverState::Waiting;
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some((pid, how))) => {
@@ -242,34 +245,34 @@ fn attend(main: Pid, report: BorrowedFd<'_>, lifeline: BorrowedFd<'_>) -> ! {
             Ok(None) | Err(_) => {}
         }
         match news(signals.as_fd(), lifeline, status.map(|_| left.patience())) {
-            News::Signal(libc::SIGCHLD) => {}
-            News::Signal(signal) => child::signal_all(signal),
-            News::ProgramGone => child::exit(1),
+            InitEvent::Signal(libc::SIGCHLD) => {}
+            InitEvent::Signal(signal) => child::signal_all(signal),
+            InitEvent::ProgramGone => child::exit(1),
             // The command has ended and its time is up.
-            News::TimeUp => match left {
-                Left::Waiting => {
+            InitEvent::TimeUp => match left {
+                LeftoverState::Waiting => {
                     child::signal_all(libc::SIGTERM);
-                    left = Left::Asked;
+                    left = LeftoverState::Asked;
                 }
-                Left::Asked => break,
+                LeftoverState::Asked => break,
             },
         }
     }
-    let was_left = left == Left::Asked;
-    Told::Ended { status: status.unwrap_or_default(), was_left }.send(report);
+    let was_left = left == LeftoverState::Asked;
+    InitReport::Ended { status: status.unwrap_or_default(), was_left }.send(report);
     child::exit(0)
 }
 
 /// What is done about processes that a command has left behind.
 #[derive(PartialEq, Eq)]
-enum Left {
+enum LeftoverState {
     /// They may end by themselves.
     Waiting,
     /// They were asked to.
     Asked,
 }
 
-impl Left {
+impl LeftoverState {
     fn patience(&self) -> Duration {
         match self {
             Self::Waiting => DRAIN,
@@ -278,31 +281,35 @@ impl Left {
     }
 }
 
-enum News {
+enum InitEvent {
     Signal(i32),
     TimeUp,
     ProgramGone,
 }
 
 /// Waits for a signal, as long as it takes or for some time.
-fn news(signals: BorrowedFd<'_>, lifeline: BorrowedFd<'_>, patience: Option<Duration>) -> News {
+fn news(
+    signals: BorrowedFd<'_>,
+    lifeline: BorrowedFd<'_>,
+    patience: Option<Duration>,
+) -> InitEvent {
     let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
     loop {
         let mut polled = [signals, lifeline].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let count = rustix::event::poll(&mut polled, patience.as_ref());
         let [signal, life] = polled.map(|polled| !polled.revents().is_empty());
         if life {
-            return News::ProgramGone;
+            return InitEvent::ProgramGone;
         }
         let mut bytes = [0; SIGNAL];
         if signal
             && rustix::io::read(signals, &mut bytes) == Ok(SIGNAL)
             && let Some(number) = bytes.first_chunk()
         {
-            return News::Signal(i32::from_ne_bytes(*number));
+            return InitEvent::Signal(i32::from_ne_bytes(*number));
         }
         if count == Ok(0) {
-            return News::TimeUp;
+            return InitEvent::TimeUp;
         }
     }
 }

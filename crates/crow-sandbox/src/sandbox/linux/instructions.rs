@@ -17,7 +17,7 @@ const X32: u32 = 0x4000_0000;
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Fate {
+pub(super) enum SyscallDecision {
     /// It is none of this filter's.
     Allowed = 251,
     Refused,
@@ -29,7 +29,7 @@ pub(super) enum Fate {
     Ruled,
 }
 
-impl Fate {
+impl SyscallDecision {
     /// Stands for a jump to where it is decided.
     fn jump(self) -> u8 {
         self as u8
@@ -40,7 +40,10 @@ impl Fate {
 ///
 /// The kernel tries a new filter with every call there is, and translates it for each command anew: a list in which
 /// calls are looked for one by one takes three times as long. None where there are too many calls.
-pub(super) fn search(fates: &BTreeMap<u32, Fate>, arch: TargetArch) -> Option<BpfProgram> {
+pub(super) fn search(
+    fates: &BTreeMap<u32, SyscallDecision>,
+    arch: TargetArch,
+) -> Option<BpfProgram> {
     let machine = match arch {
         TargetArch::x86_64 => 0xc000_003e,
         TargetArch::aarch64 => 0xc000_00b7,
@@ -48,8 +51,8 @@ pub(super) fn search(fates: &BTreeMap<u32, Fate>, arch: TargetArch) -> Option<Bp
     };
     let fate = |number: u32| {
         let is_foreign = arch == TargetArch::x86_64 && number >= X32;
-        let known = fates.get(&number).copied().unwrap_or(Fate::Allowed);
-        if is_foreign { Fate::Absent } else { known }
+        let known = fates.get(&number).copied().unwrap_or(SyscallDecision::Allowed);
+        if is_foreign { SyscallDecision::Absent } else { known }
     };
     let edges = fates.keys().flat_map(|number| [*number, number.saturating_add(1)]).chain([X32]);
     let edges = edges.collect::<BTreeSet<u32>>().into_iter();
@@ -58,7 +61,7 @@ pub(super) fn search(fates: &BTreeMap<u32, Fate>, arch: TargetArch) -> Option<Bp
     let ranges: Vec<_> = [0].into_iter().chain(edges).map(|start| (start, fate(start))).collect();
     let mut program = vec![
         instruction(LOAD, 0, 0, MACHINE),
-        instruction(JUMP_IF_EQUAL, 0, Fate::Ruled.jump(), machine),
+        instruction(JUMP_IF_EQUAL, 0, SyscallDecision::Ruled.jump(), machine),
         instruction(LOAD, 0, 0, NUMBER),
     ];
     halve(&ranges, &mut program)?;
@@ -72,8 +75,8 @@ pub(super) fn search(fates: &BTreeMap<u32, Fate>, arch: TargetArch) -> Option<Bp
     let length = program.len();
     for (at, instruction) in program.iter_mut().enumerate() {
         for jump in [&mut instruction.jt, &mut instruction.jf] {
-            if *jump >= Fate::Allowed.jump() {
-                let end = length + usize::from(*jump - Fate::Allowed.jump());
+            if *jump >= SyscallDecision::Allowed.jump() {
+                let end = length + usize::from(*jump - SyscallDecision::Allowed.jump());
                 *jump = short(end - at - 1)?;
             }
         }
@@ -83,7 +86,7 @@ pub(super) fn search(fates: &BTreeMap<u32, Fate>, arch: TargetArch) -> Option<Bp
 }
 
 /// Adds what finds the range of a number.
-fn halve(ranges: &[(u32, Fate)], program: &mut BpfProgram) -> Option<()> {
+fn halve(ranges: &[(u32, SyscallDecision)], program: &mut BpfProgram) -> Option<()> {
     if let [(start, fate)] = ranges {
         program.push(instruction(JUMP_IF_AT_LEAST, fate.jump(), fate.jump(), *start));
         return Some(());
@@ -107,7 +110,7 @@ fn halve(ranges: &[(u32, Fate)], program: &mut BpfProgram) -> Option<()> {
 }
 
 fn short(distance: usize) -> Option<u8> {
-    u8::try_from(distance).ok().filter(|distance| *distance < Fate::Allowed.jump())
+    u8::try_from(distance).ok().filter(|distance| *distance < SyscallDecision::Allowed.jump())
 }
 
 fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
@@ -162,18 +165,18 @@ mod tests {
             calls in prop::collection::btree_map(0_u32..300, 0_usize..5, 0..90),
             other in 0_u32..X32,
         ) {
-            const FATES: [Fate; 5] =
-                [Fate::Allowed, Fate::Refused, Fate::Absent, Fate::Supervised, Fate::Ruled];
+            const FATES: [SyscallDecision; 5] =
+                [SyscallDecision::Allowed, SyscallDecision::Refused, SyscallDecision::Absent, SyscallDecision::Supervised, SyscallDecision::Ruled];
             let fates: BTreeMap<_, _> = calls.into_iter().map(|(call, fate)| (call, FATES[fate])).collect();
             let mut program = search(&fates, TargetArch::x86_64).unwrap();
             program.push(instruction(RETURN, 0, 0, 77));
             for number in (0..310).chain([other, X32 - 1]) {
-                let expected = match fates.get(&number).unwrap_or(&Fate::Allowed) {
-                    Fate::Allowed => 0x7fff_0000,
-                    Fate::Refused => 0x5_0001,
-                    Fate::Absent => 0x5_0026,
-                    Fate::Supervised => 0x7fc0_0000,
-                    Fate::Ruled => 77,
+                let expected = match fates.get(&number).unwrap_or(&SyscallDecision::Allowed) {
+                    SyscallDecision::Allowed => 0x7fff_0000,
+                    SyscallDecision::Refused => 0x5_0001,
+                    SyscallDecision::Absent => 0x5_0026,
+                    SyscallDecision::Supervised => 0x7fc0_0000,
+                    SyscallDecision::Ruled => 77,
                 };
                 prop_assert_eq!(run(&program, 0xc000_003e, number, [0; 6]), expected, "{}", number);
                 prop_assert_eq!(run(&program, 0x4000_0003, number, [0; 6]), 77);
@@ -184,7 +187,8 @@ mod tests {
 
     #[test]
     fn a_search_among_too_many_calls_is_none() {
-        let every_other = |count| (0..count).map(|call| (call * 2, Fate::Refused)).collect();
+        let every_other =
+            |count| (0..count).map(|call| (call * 2, SyscallDecision::Refused)).collect();
         assert!(search(&every_other(2000), TargetArch::x86_64).is_none());
         assert!(search(&every_other(100), TargetArch::x86_64).is_some());
     }

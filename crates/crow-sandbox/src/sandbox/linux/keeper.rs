@@ -33,10 +33,10 @@ use rustix::{
 
 use super::{
     child,
-    init::{self, Order},
+    init::{self, InitDescriptors},
     memory_ranges::MemoryRanges,
-    namespaces::{MADE, Maker, Namespaces, Wanted},
-    report::{Stage, Told},
+    namespaces::{MADE, NamespaceBuilder, NamespaceOptions, Namespaces},
+    report::{InitReport, SetupStage},
     rights,
     sockets::list_inode,
 };
@@ -54,35 +54,35 @@ std::thread_local! {
 
 /// Starts the commands of a session.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct SandboxKeeper {
     namespaces: Namespaces,
     /// The inode of the list of sockets in the session's own network, if it has one.
     sockets: Option<u64>,
     lifeline: OwnedFd,
-    worker: Mutex<Worker>,
+    worker: Mutex<KeeperProcess>,
     /// Held while another worker is made. Never taken where processes of this program are counted, as the one above is.
     renewal: Mutex<()>,
 }
 
 /// The process that does it. If it is killed, another one takes its place.
 #[derive(Debug)]
-struct Worker {
+struct KeeperProcess {
     control: OwnedFd,
     process: OwnProcess<Child>,
     /// Whether it takes no orders any more.
     is_gone: bool,
 }
 
-impl Keeper {
+impl SandboxKeeper {
     /// Makes the namespaces of a session, and the keeper in them. Blocks for a moment.
     pub(super) fn start(
-        wanted: Wanted,
+        wanted: NamespaceOptions,
         lifeline: BorrowedFd<'_>,
     ) -> io::Result<(Self, Option<TcpListener>)> {
         let lifeline = lifeline.try_clone_to_owned()?;
-        let maker = Maker::new(wanted)?;
+        let maker = NamespaceBuilder::new(wanted)?;
         let parts = maker.parts();
-        let (mut worker, made) = Worker::start(lifeline.as_fd(), move || maker.make())?;
+        let (mut worker, made) = KeeperProcess::start(lifeline.as_fd(), move || maker.make())?;
         let mut made = made.into_iter().flatten();
         let [user, network, listener] = parts.map(|is_there| is_there.then(|| made.next()));
         if [&user, &network, &listener].into_iter().any(|part| matches!(part, Some(None))) {
@@ -105,7 +105,7 @@ impl Keeper {
         }
         let namespaces = self.namespaces.clone();
         let join = move || namespaces.join().map(|()| [const { None }; MADE]);
-        let (worker, _) = Worker::start(self.lifeline.as_fd(), join)?;
+        let (worker, _) = KeeperProcess::start(self.lifeline.as_fd(), join)?;
         let gone = std::mem::replace(&mut *self.worker(), worker);
         // Waits for it, and nobody for this.
         drop(gone);
@@ -117,7 +117,7 @@ impl Keeper {
     /// None if the keeper has ended, and nothing was started.
     pub(super) fn launch(
         &self,
-        order: Order<OwnedFd>,
+        order: InitDescriptors<OwnedFd>,
         mut ready: io::PipeReader,
     ) -> io::Result<Option<Pid>> {
         let answer = self.worker().give(&order)?;
@@ -147,12 +147,12 @@ impl Keeper {
         self.sockets
     }
 
-    fn worker(&self) -> MutexGuard<'_, Worker> {
+    fn worker(&self) -> MutexGuard<'_, KeeperProcess> {
         self.worker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Worker {
+impl KeeperProcess {
     /// Starts it where `enter` leads it, which allocates nothing. Returns what that returned, without the gaps.
     #[expect(clippy::disallowed_methods, reason = "it starts what commands are started by")]
     fn start(
@@ -190,7 +190,7 @@ impl Worker {
 
     /// Gives an order, and returns the answer: the number of init, or an error below zero. None if there is no answer, and
     /// there will be none to any order.
-    fn give(&mut self, order: &Order<OwnedFd>) -> io::Result<Option<i32>> {
+    fn give(&mut self, order: &InitDescriptors<OwnedFd>) -> io::Result<Option<i32>> {
         if self.is_gone {
             return Ok(None);
         }
@@ -211,7 +211,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for KeeperProcess {
     fn drop(&mut self) {
         // It ends when nobody is left to give orders.
         if rustix::net::shutdown(&self.control, Shutdown::Both).is_ok() {
@@ -230,7 +230,7 @@ fn keep([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
     loop {
         let order = match receive(control) {
             Ok([Some(plan), Some(ruleset), Some(report), Some(ready), Some(output)]) => {
-                Order { plan, ruleset, report, ready, output }
+                InitDescriptors { plan, ruleset, report, ready, output }
             }
             Err(Errno::INTR) => continue,
             Ok(_) | Err(_) => child::exit(0),
@@ -239,7 +239,7 @@ fn keep([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
             Ok(None) => init::run(&order, lifeline, number.load(Ordering::Relaxed)),
             Ok(Some(init)) => init.as_raw_nonzero().get(),
             Err(error) => {
-                Told::Failed(Stage::Namespaces, error).send(order.report.as_fd());
+                InitReport::Failed(SetupStage::Namespaces, error).send(order.report.as_fd());
                 error.raw_os_error().saturating_neg()
             }
         };
@@ -333,23 +333,24 @@ mod tests {
     fn with_worker(
         namespaces: Namespaces,
         work: impl FnOnce([Option<OwnedFd>; PASSED]) + Send + 'static,
-    ) -> Keeper {
+    ) -> SandboxKeeper {
         let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let (control, theirs) =
             rustix::net::socketpair(kind.0, kind.1, SocketFlags::CLOEXEC, None).unwrap();
         std::thread::spawn(move || work(receive(theirs.as_fd()).unwrap()));
         let process = OwnProcess::start(|| std::process::Command::new("true").spawn(), Child::id);
-        let worker = Worker { control, process: process.unwrap(), is_gone: false };
+        let worker = KeeperProcess { control, process: process.unwrap(), is_gone: false };
         let lifeline = File::open("/dev/null").unwrap().into();
         let (worker, renewal) = (Mutex::new(worker), Mutex::default());
-        Keeper { namespaces, sockets: None, lifeline, worker, renewal }
+        SandboxKeeper { namespaces, sockets: None, lifeline, worker, renewal }
     }
 
-    fn launch(keeper: &Keeper) -> io::Result<Option<Pid>> {
+    fn launch(keeper: &SandboxKeeper) -> io::Result<Option<Pid>> {
         let any = || File::open("/dev/null").unwrap().into();
         let (ready, writer) = io::pipe().unwrap();
         let (plan, ruleset, report, output) = (any(), any(), any(), any());
-        keeper.launch(Order { plan, ruleset, report, ready: writer.into(), output }, ready)
+        keeper
+            .launch(InitDescriptors { plan, ruleset, report, ready: writer.into(), output }, ready)
     }
 
     fn none() -> Namespaces {

@@ -25,6 +25,6 @@ mod steps;
 mod supervisor;
 
 pub(super) use child::reset_ignored_signals;
-pub(super) use confinement::Confinement;
-pub(super) use ground::Ground;
+pub(super) use confinement::LinuxConfinement as PlatformConfinement;
+pub(super) use ground::LinuxSandbox as PlatformSandbox;
 pub(super) use places::{covered, kept};

@@ -24,7 +24,7 @@ pub(super) const MADE: usize = 3;
 
 /// What is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct NamespaceOptions {
     /// Whether there is a network of its own.
     pub network: bool,
     /// Whether somebody listens in it.
@@ -33,12 +33,12 @@ pub(super) struct Wanted {
 
 /// What a child needs to make a user namespace in which its user stays who it is.
 #[derive(Debug)]
-struct Identity {
+struct IdMappings {
     users: Vec<u8>,
     groups: Vec<u8>,
 }
 
-impl Identity {
+impl IdMappings {
     fn of_this_process() -> Self {
         let user = rustix::process::geteuid().as_raw();
         let group = rustix::process::getegid().as_raw();
@@ -66,18 +66,18 @@ impl Identity {
 
 /// Makes the namespaces that the commands of a session share.
 #[derive(Debug)]
-pub(super) struct Maker {
+pub(super) struct NamespaceBuilder {
     /// Absent where the program may make namespaces by itself.
-    identity: Option<Identity>,
-    wanted: Wanted,
+    identity: Option<IdMappings>,
+    wanted: NamespaceOptions,
 }
 
-impl Maker {
-    pub(super) fn new(wanted: Wanted) -> io::Result<Self> {
+impl NamespaceBuilder {
+    pub(super) fn new(wanted: NamespaceOptions) -> io::Result<Self> {
         let is_privileged = rustix::thread::capabilities(None)?
             .effective
             .contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN);
-        let identity = (!is_privileged).then(Identity::of_this_process);
+        let identity = (!is_privileged).then(IdMappings::of_this_process);
         Ok(Self { identity, wanted })
     }
 

@@ -13,7 +13,7 @@ use super::{
     super::autorun::SealedMounts,
     hidden_places::{HiddenPlace, HiddenPlaces},
     sockets::{Session, SocketFinder},
-    steps::{HELD, Step},
+    steps::{HELD, MountStep},
 };
 
 /// Folders in whose place commands see one of the session's, or their own.
@@ -118,7 +118,7 @@ impl PrivateFolders {
 
 /// What is wanted of the mounts.
 #[derive(Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct MountRequest<'a> {
     pub private: &'a PrivateFolders,
     /// What must stay where it is, whatever is laid over the folders above it, and may be changed there.
     pub writable: &'a [PathBuf],
@@ -136,7 +136,7 @@ pub(super) struct Wanted<'a> {
 
 /// What is laid over a place.
 #[derive(Debug)]
-enum Layer {
+enum MountLayer {
     /// A folder of the session.
     Folder(PathBuf),
     /// Nothing: an empty file.
@@ -147,27 +147,27 @@ enum Layer {
 
 /// The steps.
 #[derive(Debug)]
-pub(super) struct Places {
-    pub steps: Vec<Step<CString>>,
+pub(super) struct MountPlan {
+    pub steps: Vec<MountStep<CString>>,
 }
 
-impl Places {
+impl MountPlan {
     /// Works out the steps. Makes the folders onto which mounts are put.
-    pub(super) fn new(wanted: &Wanted<'_>) -> io::Result<Self> {
-        let mut layers: BTreeMap<PathBuf, Layer> = BTreeMap::new();
+    pub(super) fn new(wanted: &MountRequest<'_>) -> io::Result<Self> {
+        let mut layers: BTreeMap<PathBuf, MountLayer> = BTreeMap::new();
         let temp = wanted.private.temp();
         for folder in TEMPORARY {
-            layers.insert(folder.into(), Layer::Folder(temp.clone()));
+            layers.insert(folder.into(), MountLayer::Folder(temp.clone()));
         }
-        layers.insert(SHARED_MEMORY.into(), Layer::Folder(wanted.private.shared_memory()));
+        layers.insert(SHARED_MEMORY.into(), MountLayer::Folder(wanted.private.shared_memory()));
         let covers = wanted.private.covers();
-        layers.insert(RUN.into(), Layer::Folder(covers.join("run")));
+        layers.insert(RUN.into(), MountLayer::Folder(covers.join("run")));
         layers.retain(|path, _| fs::symlink_metadata(path).is_ok_and(|data| !data.is_symlink()));
         for HiddenPlace { number, path, is_directory } in wanted.hidden.present() {
             let layer = if is_directory {
-                Layer::Folder(covers.join(number.to_string()))
+                MountLayer::Folder(covers.join(number.to_string()))
             } else {
-                Layer::Nothing
+                MountLayer::Nothing
             };
             layers.insert(path, layer);
         }
@@ -183,28 +183,28 @@ impl Places {
             let Some(path) = real.clone() else { continue };
             let is_needed = !is_read_only || nearest(&layers, &path).is_some();
             if is_needed && !layers.contains_key(&path) {
-                layers.insert(path.clone(), Layer::Truth(held.len()));
+                layers.insert(path.clone(), MountLayer::Truth(held.len()));
                 held.push((path, is_read_only));
             }
         }
         for path in wanted.sockets.find(&wanted.session) {
-            if !matches!(nearest(&layers, &path), Some((_, Layer::Folder(_)))) {
-                layers.insert(path, Layer::Nothing);
+            if !matches!(nearest(&layers, &path), Some((_, MountLayer::Folder(_)))) {
+                layers.insert(path, MountLayer::Nothing);
             }
         }
         let puts = puts(&layers, &mut held, wanted.private)?;
         // All are held before anything is laid over where they are.
         let mut steps = holds(&held)?;
-        steps.push(Step::SealAll);
+        steps.push(MountStep::SealAll);
         steps.extend(puts);
         for path in &wanted.sealed.pinned {
-            steps.push(Step::Pin { path: text(path.as_os_str())? });
+            steps.push(MountStep::Pin { path: text(path.as_os_str())? });
         }
         for path in &wanted.sealed.read_only {
-            steps.push(Step::Seal { path: text(path.as_os_str())? });
+            steps.push(MountStep::Seal { path: text(path.as_os_str())? });
         }
         if Path::new(TERMINALS).is_dir() {
-            steps.push(Step::Terminals { path: text(TERMINALS.as_ref())? });
+            steps.push(MountStep::Terminals { path: text(TERMINALS.as_ref())? });
         }
         Ok(Self { steps })
     }
@@ -212,58 +212,65 @@ impl Places {
     /// Returns where terminals of the command's own are, if there are any.
     pub(super) fn terminals(&self) -> Option<CString> {
         let last = self.steps.last()?;
-        if let Step::Terminals { path } = last { Some(path.clone()) } else { None }
+        if let MountStep::Terminals { path } = last { Some(path.clone()) } else { None }
     }
 }
 
 /// Returns what is laid over what. Holds what it needs for that.
 fn puts(
-    layers: &BTreeMap<PathBuf, Layer>,
+    layers: &BTreeMap<PathBuf, MountLayer>,
     held: &mut Vec<(PathBuf, bool)>,
     private: &PrivateFolders,
-) -> io::Result<Vec<Step<CString>>> {
+) -> io::Result<Vec<MountStep<CString>>> {
     let mut puts = Vec::new();
     // Sorted by path: what is above comes first.
     for (path, layer) in layers {
-        if let Some((above, Layer::Folder(folder))) = nearest(layers, path)
+        if let Some((above, MountLayer::Folder(folder))) = nearest(layers, path)
             && let Ok(below) = path.strip_prefix(above)
         {
             private.make_mount_point(&folder.join(below), path.is_dir())?;
         }
         let slot = match layer {
-            Layer::Nothing => {
-                puts.push(Step::Cover {
+            MountLayer::Nothing => {
+                puts.push(MountStep::Cover {
                     from: text(NOTHING.as_ref())?,
                     path: text(path.as_os_str())?,
                 });
                 continue;
             }
-            Layer::Truth(slot) => *slot,
-            Layer::Folder(folder) => {
+            MountLayer::Truth(slot) => *slot,
+            MountLayer::Folder(folder) => {
                 private.make_mount_point(folder, true)?;
                 held.push((folder.clone(), false));
                 held.len() - 1
             }
         };
-        puts.push(Step::Put { slot, path: text(path.as_os_str())? });
+        puts.push(MountStep::Put { slot, path: text(path.as_os_str())? });
     }
     Ok(puts)
 }
 
 /// Returns how places are held.
-fn holds(held: &[(PathBuf, bool)]) -> io::Result<Vec<Step<CString>>> {
+fn holds(held: &[(PathBuf, bool)]) -> io::Result<Vec<MountStep<CString>>> {
     if held.len() > HELD {
         return Err(io::Error::other(format!("more than {HELD} places to show or to hide")));
     }
     let mut steps = Vec::new();
     for (slot, (path, is_read_only)) in held.iter().enumerate() {
-        steps.push(Step::Hold { path: text(path.as_os_str())?, slot, is_read_only: *is_read_only });
+        steps.push(MountStep::Hold {
+            path: text(path.as_os_str())?,
+            slot,
+            is_read_only: *is_read_only,
+        });
     }
     Ok(steps)
 }
 
 /// Returns the layer that a path lies in.
-fn nearest<'a>(layers: &'a BTreeMap<PathBuf, Layer>, path: &Path) -> Option<(&'a Path, &'a Layer)> {
+fn nearest<'a>(
+    layers: &'a BTreeMap<PathBuf, MountLayer>,
+    path: &Path,
+) -> Option<(&'a Path, &'a MountLayer)> {
     path.ancestors().skip(1).find_map(|above| {
         layers.get_key_value(above).map(|(above, layer)| (above.as_path(), layer))
     })

@@ -11,9 +11,9 @@ use rustix::fs::MemfdFlags;
 
 /// Takes numbers and texts, to be read in the same order.
 #[derive(Debug, Default)]
-pub(super) struct Plan(Vec<u8>);
+pub(super) struct PlanWriter(Vec<u8>);
 
-impl Plan {
+impl PlanWriter {
     pub(super) fn number(&mut self, number: u64) {
         self.0.extend(number.to_le_bytes());
     }
@@ -39,8 +39,8 @@ impl Plan {
 
     /// Reads it again.
     #[cfg(test)]
-    pub(super) fn reader(&self) -> Reader<'_> {
-        Reader::new(&self.0)
+    pub(super) fn reader(&self) -> PlanReader<'_> {
+        PlanReader::new(&self.0)
     }
 
     /// Puts it into a file without a name.
@@ -53,9 +53,9 @@ impl Plan {
 
 /// Reads what a plan holds. Allocates nothing.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(super) struct PlanReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> PlanReader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -73,9 +73,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns texts, and goes on after them.
-    pub(super) fn texts(&mut self) -> Option<Texts<'a>> {
+    pub(super) fn texts(&mut self) -> Option<PlanStrings<'a>> {
         let left = self.number()?;
-        let texts = Texts { reader: *self, left };
+        let texts = PlanStrings { reader: *self, left };
         for _ in 0..left {
             self.text()?;
         }
@@ -85,12 +85,12 @@ impl<'a> Reader<'a> {
 
 /// Texts that follow each other.
 #[derive(Debug, Clone)]
-pub(super) struct Texts<'a> {
-    reader: Reader<'a>,
+pub(super) struct PlanStrings<'a> {
+    reader: PlanReader<'a>,
     left: u64,
 }
 
-impl<'a> Iterator for Texts<'a> {
+impl<'a> Iterator for PlanStrings<'a> {
     type Item = &'a CStr;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -109,7 +109,7 @@ mod tests {
         #[test]
         fn what_is_written_is_what_is_read(number: u64, texts in prop::collection::vec("[^\0]{0,9}", 0..5), last: u64) {
             let texts: Vec<_> = texts.into_iter().map(|text| CString::new(text).unwrap()).collect();
-            let mut plan = Plan::default();
+            let mut plan = PlanWriter::default();
             plan.number(number);
             plan.texts(&texts);
             plan.number(last);
@@ -122,7 +122,7 @@ mod tests {
 
         #[test]
         fn no_bytes_break_the_reading(bytes: Vec<u8>) {
-            let mut reader = Reader::new(&bytes);
+            let mut reader = PlanReader::new(&bytes);
             let _texts = reader.texts().map(|texts| texts.take(9).count());
             let _text = reader.text();
         }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 /// Where setting up failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Stage {
+pub(super) enum SetupStage {
     Session = 1,
     Namespaces,
     Mounts,
@@ -20,7 +20,7 @@ pub(super) enum Stage {
     Calls,
 }
 
-impl Stage {
+impl SetupStage {
     const ALL: [Self; 7] = [
         Self::Session,
         Self::Namespaces,
@@ -47,9 +47,9 @@ impl Stage {
 
 /// What is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum InitReport {
     /// Something could not be set up.
-    Failed(Stage, Errno),
+    Failed(SetupStage, Errno),
     /// The command has ended.
     Ended {
         /// As `wait` gives it.
@@ -63,7 +63,7 @@ const FAILED: u8 = 0;
 const ENDED: u8 = 16;
 const LENGTH: usize = 6;
 
-impl Told {
+impl InitReport {
     /// Writes it, whole or not at all. Allocates nothing.
     pub(super) fn send(self, to: BorrowedFd<'_>) {
         let (kind, flag, number) = match self {
@@ -88,7 +88,7 @@ impl Told {
         if kind == ENDED {
             return Some(Self::Ended { status: number, was_left: flag != 0 });
         }
-        let stage = Stage::ALL.into_iter().find(|stage| *stage as u8 == flag)?;
+        let stage = SetupStage::ALL.into_iter().find(|stage| *stage as u8 == flag)?;
         Some(Self::Failed(stage, Errno::from_raw_os_error(number)))
     }
 }
@@ -101,13 +101,13 @@ mod tests {
 
     #[test]
     fn what_is_told_is_what_is_read() {
-        let ended = Told::Ended { status: 0x0100, was_left: true };
-        for told in [ended, Told::Failed(Stage::Calls, Errno::PERM)] {
+        let ended = InitReport::Ended { status: 0x0100, was_left: true };
+        for told in [ended, InitReport::Failed(SetupStage::Calls, Errno::PERM)] {
             let (reader, writer) = std::io::pipe().unwrap();
-            Told::Failed(Stage::Session, Errno::INVAL).send(writer.as_fd());
+            InitReport::Failed(SetupStage::Session, Errno::INVAL).send(writer.as_fd());
             told.send(writer.as_fd());
             drop(writer);
-            assert_eq!(Told::receive(reader.into()), Some(told));
+            assert_eq!(InitReport::receive(reader.into()), Some(told));
         }
     }
 
@@ -115,6 +115,6 @@ mod tests {
     fn nothing_is_told_by_a_process_that_was_killed() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(writer);
-        assert_eq!(Told::receive(reader.into()), None);
+        assert_eq!(InitReport::receive(reader.into()), None);
     }
 }

@@ -40,7 +40,7 @@ const OWN_DEVICES: [u32; 4] = [0x794c_7630, 0x9123_683e, 0xca45_1a4e, 0x6573_554
 #[derive(Debug, Default)]
 pub(super) struct SocketFinder {
     processes: Mutex<BTreeMap<u32, KnownProcess>>,
-    located: Mutex<Located>,
+    located: Mutex<SocketPaths>,
 }
 
 /// A process by its number and the inode of its directory: another one with the number has another inode.
@@ -53,7 +53,7 @@ struct KnownProcess {
 
 /// Where sockets were found the last time.
 #[derive(Debug, Default)]
-struct Located {
+struct SocketPaths {
     /// By the inode of the list in which it is.
     paths: BTreeMap<(u64, BoundSocket), Vec<(PathBuf, SeenFile)>>,
     /// When they were looked for everywhere, and not found.
@@ -173,7 +173,7 @@ impl SocketFinder {
 }
 
 /// Leaves out what the session's commands listen at in the network that they share with this program.
-fn without_own(known: &Located, session: &Session<'_>) -> BTreeSet<PathBuf> {
+fn without_own(known: &SocketPaths, session: &Session<'_>) -> BTreeSet<PathBuf> {
     let own = OnceCell::new();
     let is_own = |socket: &BoundSocket, path: &Path| {
         session.list.is_none()

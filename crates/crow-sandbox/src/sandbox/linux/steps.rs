@@ -13,7 +13,7 @@ use rustix::{
 
 use super::{
     child::make_read_only,
-    plan::{Plan, Reader},
+    plan::{PlanReader, PlanWriter},
 };
 
 /// How many mounts can be held at once.
@@ -21,7 +21,7 @@ pub(super) const HELD: usize = 1024;
 
 /// A change of what is mounted where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step<P> {
+pub(super) enum MountStep<P> {
     /// Holds a tree as it is now, perhaps so that nothing in it can be changed through what is held.
     Hold { path: P, slot: usize, is_read_only: bool },
     /// Lets nothing be changed anywhere, until something is put over it.
@@ -38,7 +38,7 @@ pub(super) enum Step<P> {
     Terminals { path: P },
 }
 
-impl<P: AsRef<CStr>> Step<P> {
+impl<P: AsRef<CStr>> MountStep<P> {
     pub(super) fn apply(&self, held: &mut [Option<OwnedFd>]) -> rustix::io::Result<()> {
         match self {
             Self::Hold { path, slot, is_read_only } => {
@@ -72,7 +72,7 @@ impl<P: AsRef<CStr>> Step<P> {
         }
     }
 
-    pub(super) fn write(&self, plan: &mut Plan) {
+    pub(super) fn write(&self, plan: &mut PlanWriter) {
         match self {
             Self::Hold { path, slot, is_read_only } => {
                 plan.number(u64::from(*is_read_only));
@@ -106,9 +106,9 @@ impl<P: AsRef<CStr>> Step<P> {
     }
 }
 
-impl<'a> Step<&'a CStr> {
+impl<'a> MountStep<&'a CStr> {
     /// Reads what was written.
-    pub(super) fn read(reader: &mut Reader<'a>) -> Option<Self> {
+    pub(super) fn read(reader: &mut PlanReader<'a>) -> Option<Self> {
         let kind = reader.number()?;
         let mut slot = || usize::try_from(reader.number()?).ok();
         Some(match kind {
@@ -148,23 +148,23 @@ mod tests {
     fn steps_are_read_as_they_were_written() {
         let (path, from) = (c"/a b", c"/dev/null");
         let steps = [
-            Step::Hold { path, slot: 7, is_read_only: true },
-            Step::Hold { path, slot: 0, is_read_only: false },
-            Step::SealAll,
-            Step::Cover { from, path },
-            Step::Put { slot: 3, path },
-            Step::Pin { path },
-            Step::Seal { path },
-            Step::Terminals { path },
+            MountStep::Hold { path, slot: 7, is_read_only: true },
+            MountStep::Hold { path, slot: 0, is_read_only: false },
+            MountStep::SealAll,
+            MountStep::Cover { from, path },
+            MountStep::Put { slot: 3, path },
+            MountStep::Pin { path },
+            MountStep::Seal { path },
+            MountStep::Terminals { path },
         ];
-        let mut plan = Plan::default();
+        let mut plan = PlanWriter::default();
         for step in &steps {
             step.write(&mut plan);
         }
         let mut reader = plan.reader();
         for step in steps {
-            assert_eq!(Step::read(&mut reader), Some(step));
+            assert_eq!(MountStep::read(&mut reader), Some(step));
         }
-        assert_eq!(Step::read(&mut reader), None);
+        assert_eq!(MountStep::read(&mut reader), None);
     }
 }

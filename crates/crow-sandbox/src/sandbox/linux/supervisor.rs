@@ -27,7 +27,7 @@ use super::{
     attribute_request::AttributeRequest,
     calling_thread::{CallingThread, location},
     child::{self, CallNotification},
-    filter::Filter,
+    filter::SyscallFilter,
     keeper::{receive, send},
 };
 
@@ -92,7 +92,7 @@ impl Drop for AttributeSupervisor {
 
 /// Finds out whether calls can be handed to a supervisor here. Returns the reason if not.
 #[expect(clippy::disallowed_methods, reason = "it never becomes another program")]
-pub(super) fn try_out(filter: &Arc<Filter>) -> Result<(), String> {
+pub(super) fn try_out(filter: &Arc<SyscallFilter>) -> Result<(), String> {
     if !child::knows_notifications() {
         return Err("the kernel hands no system calls to a supervisor".to_owned());
     }
@@ -120,7 +120,7 @@ pub(super) fn try_out(filter: &Arc<Filter>) -> Result<(), String> {
 }
 
 /// Puts this process under a filter, and sends its listener. Allocates nothing.
-pub(super) fn hand_over(filter: &Filter, to: BorrowedFd<'_>) -> rustix::io::Result<()> {
+pub(super) fn hand_over(filter: &SyscallFilter, to: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let listener = child::filter_with_listener(filter.program())?;
     send(to, [Some(listener.as_fd())])
 }

@@ -11,11 +11,12 @@ use rustix::process::Pid;
 use tokio::process::Command;
 
 use super::{
-    ground::{Ground, SHELL},
-    profile::Profile,
+    ground::{MacosSandbox, SHELL},
+    profile::SeatbeltProfile,
 };
 use crate::sandbox::{
-    ConfinedEnd, Launch, ProcessLimits, SandboxProfile, autorun::SealedMounts, program::Program,
+    CommandLaunch, ProcessLimits, SandboxProfile, SandboxedCommandEnd, autorun::SealedMounts,
+    program::Program,
 };
 
 /// Where programs look for their temporary folder.
@@ -26,16 +27,16 @@ const KIB: u64 = 1024;
 
 /// What confines one command, from before its start to after its end.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Confinement {
+pub(in crate::sandbox) struct MacosConfinement {
     seatbelt: PathBuf,
     profile: String,
     limits: ProcessLimits,
     temp: PathBuf,
 }
 
-impl Confinement {
+impl MacosConfinement {
     pub(super) fn new(
-        ground: &Ground,
+        ground: &MacosSandbox,
         profile: SandboxProfile,
         shown: &[PathBuf],
         kept: &SealedMounts,
@@ -51,7 +52,7 @@ impl Confinement {
         let writable: Vec<_> =
             writable.iter().filter_map(|path| path.canonicalize().ok()).collect();
         readable.retain(|path| !writable.contains(path));
-        let names = Profile {
+        let names = SeatbeltProfile {
             writable,
             readable: readable.iter().map(|path| resolved(path)).collect(),
             hidden: config.hidden.iter().map(|path| resolved(path)).collect(),
@@ -83,7 +84,7 @@ impl Confinement {
 
     /// Starts a command where all that it starts ends with it: nothing sees to that here.
     #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
-    pub(in crate::sandbox) fn start(&mut self, _launch: &Launch<'_>) -> io::Result<Pid> {
+    pub(in crate::sandbox) fn start(&mut self, _launch: &CommandLaunch<'_>) -> io::Result<Pid> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -124,7 +125,7 @@ impl Confinement {
 
     /// Says how the command ended: it is the process that was started, and waited for.
     #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
-    pub(in crate::sandbox) fn end(&mut self) -> Option<ConfinedEnd> {
+    pub(in crate::sandbox) fn end(&mut self) -> Option<SandboxedCommandEnd> {
         None
     }
 }
@@ -160,7 +161,7 @@ mod tests {
     struct Place {
         _folder: tempfile::TempDir,
         base: PathBuf,
-        ground: Ground,
+        ground: MacosSandbox,
     }
 
     impl Place {
@@ -176,13 +177,14 @@ mod tests {
             };
             let roots = vec![base.join("project")];
             let private = base.join("private");
-            let ground = Ground::with("/no/seatbelt".into(), config, &roots, &private).unwrap();
+            let ground =
+                MacosSandbox::with("/no/seatbelt".into(), config, &roots, &private).unwrap();
             Self { _folder: folder, base, ground }
         }
 
-        fn confine(&self, profile: SandboxProfile) -> io::Result<Confinement> {
+        fn confine(&self, profile: SandboxProfile) -> io::Result<MacosConfinement> {
             let (_run, sealed) = self.guard().begin("cmd", CommandKind::Foreground);
-            Confinement::new(&self.ground, profile, &[], &sealed)
+            MacosConfinement::new(&self.ground, profile, &[], &sealed)
         }
 
         fn guard(&self) -> AutorunGuard {
@@ -283,7 +285,7 @@ mod tests {
         assert!(!confinement.has_init() && confinement.failure().is_none());
         let (_reader, writer) = io::pipe().unwrap();
         let (path, env) = (Path::new(SHELL), BTreeMap::new());
-        let launch = Launch { path, argv: &[], env, output: writer.into() };
+        let launch = CommandLaunch { path, argv: &[], env, output: writer.into() };
         assert!(confinement.start(&launch).is_err() && !confinement.lacks_starter());
         assert!(confinement.renew().is_ok());
         assert_eq!(confinement.end(), None);

@@ -10,8 +10,8 @@ use std::{
 use crow_core::capability::Containment;
 
 use super::{
-    confinement::{Confinement, resolved, under},
-    profile::{Profile, Reach},
+    confinement::{MacosConfinement, resolved, under},
+    profile::{NetworkAccess, SeatbeltProfile},
 };
 use crate::sandbox::{Network, SandboxConfig, SandboxProfile, autorun::SealedMounts};
 
@@ -23,7 +23,7 @@ const TRIAL: &str = r#"echo done > "$0" || exit 1; echo done > "$1"; cat "$2" > 
 
 /// What the commands of a session stand on.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Ground {
+pub(in crate::sandbox) struct MacosSandbox {
     pub(super) config: SandboxConfig,
     pub(super) roots: Vec<PathBuf>,
     pub(super) seatbelt: PathBuf,
@@ -34,7 +34,7 @@ pub(in crate::sandbox) struct Ground {
     listener: Option<TcpListener>,
 }
 
-impl Ground {
+impl MacosSandbox {
     /// Lays it. Blocks until a process has ended.
     #[expect(clippy::needless_pass_by_value, reason = "so it is on Linux")]
     pub(in crate::sandbox) fn lay(
@@ -80,10 +80,10 @@ impl Ground {
         self.private.join("held")
     }
 
-    pub(super) fn reach(&self) -> Reach {
+    pub(super) fn reach(&self) -> NetworkAccess {
         match self.config.network {
-            Network::Loopback | Network::Hosts(_) => Reach::Loopback,
-            Network::All => Reach::Everything,
+            Network::Loopback | Network::Hosts(_) => NetworkAccess::Loopback,
+            Network::All => NetworkAccess::Everything,
         }
     }
 
@@ -100,8 +100,11 @@ impl Ground {
             (self.temp().join("trial"), folder.join("made"), folder.join("secret"));
         let copy = self.temp().join("copy");
         fs::write(&secret, "secret").map_err(failed)?;
-        let profile =
-            Profile { hidden: vec![secret.clone()], temp: self.temp(), ..Profile::default() };
+        let profile = SeatbeltProfile {
+            hidden: vec![secret.clone()],
+            temp: self.temp(),
+            ..SeatbeltProfile::default()
+        };
         let text = profile.text().map_err(|error| error.to_string())?;
         let mut command = Command::new(&self.seatbelt);
         command.args(under(&text)).args(["-c", TRIAL]).args([&allowed, &denied, &secret, &copy]);
@@ -157,11 +160,11 @@ impl Ground {
         profile: SandboxProfile,
         shown: &[PathBuf],
         sealed: &SealedMounts,
-    ) -> io::Result<Option<Confinement>> {
+    ) -> io::Result<Option<MacosConfinement>> {
         if self.reason.is_some() {
             return Ok(None);
         }
-        Confinement::new(self, profile, shown, sealed).map(Some)
+        MacosConfinement::new(self, profile, shown, sealed).map(Some)
     }
 }
 
@@ -173,14 +176,14 @@ mod tests {
     use crate::sandbox::AllowedHosts;
 
     /// Takes the place of the system's program, which is nowhere but on macOS.
-    fn ground(script: &str, network: Network) -> (tempfile::TempDir, Ground) {
+    fn ground(script: &str, network: Network) -> (tempfile::TempDir, MacosSandbox) {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("sandbox-exec");
         fs::write(&program, format!("#!/bin/sh\n{script}")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
         let config = SandboxConfig { network, ..SandboxConfig::new(folder.path()) };
         let roots = vec![folder.path().to_owned()];
-        let ground = Ground::with(program, config, &roots, folder.path()).unwrap();
+        let ground = MacosSandbox::with(program, config, &roots, folder.path()).unwrap();
         (folder, ground)
     }
 
@@ -228,7 +231,7 @@ mod tests {
     fn without_the_systems_program_nothing_holds() {
         let folder = tempfile::tempdir().unwrap();
         let config = SandboxConfig::new(folder.path());
-        let ground = Ground::lay(config, Vec::new(), folder.path()).unwrap();
+        let ground = MacosSandbox::lay(config, Vec::new(), folder.path()).unwrap();
         if cfg!(target_os = "linux") {
             assert_eq!(ground.reason(), Some("there is no /usr/bin/sandbox-exec"));
         }
@@ -238,9 +241,9 @@ mod tests {
     fn the_way_to_allowed_hosts_begins_on_this_machine() {
         let hosts = || Network::Hosts(AllowedHosts::new(["example.org".parse().unwrap()]));
         for (network, listens, reach) in [
-            (Network::Loopback, false, Reach::Loopback),
-            (hosts(), true, Reach::Loopback),
-            (Network::All, false, Reach::Everything),
+            (Network::Loopback, false, NetworkAccess::Loopback),
+            (hosts(), true, NetworkAccess::Loopback),
+            (Network::All, false, NetworkAccess::Everything),
         ] {
             let (_folder, mut ground) = ground(OBEYS, network);
             assert_eq!(ground.reach(), reach);

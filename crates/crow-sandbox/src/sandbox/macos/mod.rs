@@ -11,8 +11,8 @@ mod profile;
 mod quote;
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use confinement::Confinement;
+pub(super) use confinement::MacosConfinement as PlatformConfinement;
 #[cfg(not(target_os = "linux"))]
-pub(super) use ground::Ground;
+pub(super) use ground::MacosSandbox as PlatformSandbox;
 #[cfg(not(target_os = "linux"))]
 pub(super) use places::{covered, kept};

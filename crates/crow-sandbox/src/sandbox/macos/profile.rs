@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::quote::{Unquotable, quote};
+use super::quote::{UnquotablePath, quote};
 
 /// What programs need of the system, and what lets none of them out: no keychain, no pasteboard, nothing that starts programs.
 const BASE: &str = r#"(version 1)
@@ -72,7 +72,7 @@ const EVERYTHING: &str = r#"
 
 /// What a command may do. All paths are resolved: the kernel compares with where things are in truth.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Profile {
+pub(super) struct SeatbeltProfile {
     /// What may be changed.
     pub writable: Vec<PathBuf>,
     /// What may be read even where something around it is hidden.
@@ -85,12 +85,12 @@ pub(super) struct Profile {
     pub pinned: Vec<PathBuf>,
     /// The command's temporary folder, in which it may also listen at sockets.
     pub temp: PathBuf,
-    pub reach: Reach,
+    pub reach: NetworkAccess,
 }
 
 /// What can be reached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum NetworkAccess {
     /// This machine alone. The way to other hosts, where some are allowed, begins here.
     #[default]
     Loopback,
@@ -99,18 +99,18 @@ pub(super) enum Reach {
 
 /// What may be done with a place and all that is below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Right {
+enum ProfileRight {
     Read,
     Write,
     Nothing,
 }
 
-impl Profile {
+impl SeatbeltProfile {
     /// Writes the profile.
-    pub(super) fn text(&self) -> Result<String, Unquotable> {
+    pub(super) fn text(&self) -> Result<String, UnquotablePath> {
         let reach = match self.reach {
-            Reach::Loopback => LOOPBACK,
-            Reach::Everything => EVERYTHING,
+            NetworkAccess::Loopback => LOOPBACK,
+            NetworkAccess::Everything => EVERYTHING,
         };
         let temp = quote(&self.temp)?;
         let mut lines = vec![
@@ -121,13 +121,17 @@ impl Profile {
         for (path, right) in self.places() {
             let path = quote(&path)?;
             lines.extend(match right {
-                Right::Read => vec![
+                ProfileRight::Read => vec![
                     format!("(allow file-read* (subpath {path}))"),
                     // A folder around it may be one that can be changed.
                     format!("(deny file-write* (subpath {path}))"),
                 ],
-                Right::Write => vec![format!("(allow file-read* file-write* (subpath {path}))")],
-                Right::Nothing => vec![format!("(deny file-read* file-write* (subpath {path}))")],
+                ProfileRight::Write => {
+                    vec![format!("(allow file-read* file-write* (subpath {path}))")]
+                }
+                ProfileRight::Nothing => {
+                    vec![format!("(deny file-read* file-write* (subpath {path}))")]
+                }
             });
         }
         lines.push(String::new());
@@ -141,13 +145,13 @@ impl Profile {
     }
 
     /// The nearest place decides: what is above comes first, and is overruled by what is below.
-    fn places(&self) -> BTreeMap<PathBuf, Right> {
+    fn places(&self) -> BTreeMap<PathBuf, ProfileRight> {
         let mut places = BTreeMap::new();
         let rights = [
-            (std::slice::from_ref(&self.temp), Right::Write),
-            (&self.hidden, Right::Nothing),
-            (&self.writable, Right::Write),
-            (&self.readable, Right::Read),
+            (std::slice::from_ref(&self.temp), ProfileRight::Write),
+            (&self.hidden, ProfileRight::Nothing),
+            (&self.writable, ProfileRight::Write),
+            (&self.readable, ProfileRight::Read),
         ];
         for (paths, right) in rights {
             for path in paths {
@@ -176,21 +180,21 @@ impl Profile {
 mod tests {
     use super::*;
 
-    fn profile() -> Profile {
+    fn profile() -> SeatbeltProfile {
         let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect();
-        Profile {
+        SeatbeltProfile {
             writable: paths(&["/users/a/project", "/users/a/.cargo"]),
             readable: paths(&["/users/a/data/sessions/1/output"]),
             hidden: paths(&["/users/a/.ssh", "/users/a/data", "/users/a/.cargo/credentials.toml"]),
             sealed: paths(&["/users/a/project/.git/hooks", "/users/a/project/.vscode"]),
             pinned: paths(&["/users/a/project/.git"]),
             temp: "/users/a/data/sandbox/1/tmp".into(),
-            reach: Reach::Loopback,
+            reach: NetworkAccess::Loopback,
         }
     }
 
     /// Says which rule of a profile decides about a path, as the kernel is documented to: the last one that fits.
-    fn decides(profile: &Profile, operation: &str, path: &str) -> bool {
+    fn decides(profile: &SeatbeltProfile, operation: &str, path: &str) -> bool {
         let text = profile.text().unwrap();
         // The one rule that names no path, and the first.
         let mut is_allowed = operation.starts_with("file-read");
@@ -222,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_whole_network_is_another_profile() {
-        let profile = Profile { reach: Reach::Everything, ..profile() };
+        let profile = SeatbeltProfile { reach: NetworkAccess::Everything, ..profile() };
         let text = profile.text().unwrap();
         assert!(text.contains(EVERYTHING) && !text.contains(LOOPBACK));
     }
@@ -255,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_profile_that_only_reads_writes_to_its_temporary_folder_alone() {
-        let profile = Profile {
+        let profile = SeatbeltProfile {
             writable: Vec::new(),
             readable: vec!["/users/a/project".into()],
             ..profile()
@@ -271,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_path_that_cannot_be_named_is_never_left_out() {
-        type Place = fn(&mut Profile) -> &mut Vec<PathBuf>;
+        type Place = fn(&mut SeatbeltProfile) -> &mut Vec<PathBuf>;
         let places: [Place; 5] = [
             |profile| &mut profile.writable,
             |profile| &mut profile.readable,
@@ -282,14 +286,14 @@ mod tests {
         for place in places {
             let mut profile = profile();
             place(&mut profile).push("/new\nline".into());
-            assert_eq!(profile.text(), Err(Unquotable::Control("/new\nline".into())));
+            assert_eq!(profile.text(), Err(UnquotablePath::Control("/new\nline".into())));
         }
     }
 
     #[test]
     fn no_service_is_named_that_lets_a_command_out() {
-        for reach in [Reach::Loopback, Reach::Everything] {
-            let text = Profile { reach, ..profile() }.text().unwrap();
+        for reach in [NetworkAccess::Loopback, NetworkAccess::Everything] {
+            let text = SeatbeltProfile { reach, ..profile() }.text().unwrap();
             for service in [
                 "securityd",
                 "SecurityServer",

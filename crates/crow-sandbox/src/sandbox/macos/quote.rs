@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// A path that a profile cannot name. Nothing runs under a profile that leaves it out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unquotable {
+pub(super) enum UnquotablePath {
     /// It has bytes that are no text.
     #[error("the name {} is not valid UTF-8, which a profile of the sandbox needs", .0.display())]
     NotText(PathBuf),
@@ -17,13 +17,13 @@ pub(super) enum Unquotable {
 }
 
 /// Writes a path as a string of the profile's language.
-pub(super) fn quote(path: &Path) -> Result<String, Unquotable> {
-    let text = path.to_str().ok_or_else(|| Unquotable::NotText(path.to_owned()))?;
+pub(super) fn quote(path: &Path) -> Result<String, UnquotablePath> {
+    let text = path.to_str().ok_or_else(|| UnquotablePath::NotText(path.to_owned()))?;
     if !path.is_absolute() {
-        return Err(Unquotable::Relative(path.to_owned()));
+        return Err(UnquotablePath::Relative(path.to_owned()));
     }
     if text.chars().any(char::is_control) {
-        return Err(Unquotable::Control(path.to_owned()));
+        return Err(UnquotablePath::Control(path.to_owned()));
     }
     Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
 }
@@ -50,12 +50,12 @@ mod tests {
             assert_eq!(quote(Path::new(path)).as_deref(), Ok(quoted));
         }
         for path in ["/new\nline", "/tab\t", "/return\r", "/escape\x1b", "/nul\0", "/c1\u{85}"] {
-            assert_eq!(quote(Path::new(path)), Err(Unquotable::Control(path.into())));
+            assert_eq!(quote(Path::new(path)), Err(UnquotablePath::Control(path.into())));
         }
         let path = Path::new(OsStr::from_bytes(b"/\xff"));
-        assert_eq!(quote(path), Err(Unquotable::NotText(path.into())));
+        assert_eq!(quote(path), Err(UnquotablePath::NotText(path.into())));
         for path in ["", "a", "./a", "../a"] {
-            assert_eq!(quote(Path::new(path)), Err(Unquotable::Relative(path.into())));
+            assert_eq!(quote(Path::new(path)), Err(UnquotablePath::Relative(path.into())));
         }
     }
 

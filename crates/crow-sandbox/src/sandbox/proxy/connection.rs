@@ -14,10 +14,10 @@ use tokio::{
 
 use super::{
     dial,
-    pump::{self, Idle, Stopped},
-    refusal::Refusal,
-    request::{Body, HEAD_LIMIT, Malformed, Request, Way},
-    server::Shared,
+    pump::{self, BodyRelayError, IdleTimer},
+    refusal::ProxyError,
+    request::{BodyFraming, HEAD_LIMIT, MalformedRequest, ProxyMode, ProxyRequest},
+    server::ProxyContext,
 };
 
 /// How much of one direction is held at once.
@@ -28,17 +28,17 @@ const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: u64 = 256 * 1024;
 
-type Reader<'a> = BufReader<ReadHalf<'a>>;
+type ConnectionReader<'a> = BufReader<ReadHalf<'a>>;
 
 /// Serves a connection to its end.
-pub(super) async fn serve(mut client: TcpStream, shared: &Shared) {
+pub(super) async fn serve(mut client: TcpStream, shared: &ProxyContext) {
     // What is written should go at once; where that cannot be had, it goes all the same.
     drop(client.set_nodelay(true));
     let (reader, mut writer) = client.split();
     let mut reader = BufReader::with_capacity(BUFFER, reader);
     let Err(refusal) = handle(&mut reader, &mut writer, shared).await else { return };
     tracing::debug!(%refusal, "a connection of the sandbox came to nothing");
-    if let Refusal::Host(host) = &refusal {
+    if let ProxyError::Host(host) = &refusal {
         shared.refused.push(host.clone());
     }
     if let Some(answer) = refusal.answer() {
@@ -49,7 +49,7 @@ pub(super) async fn serve(mut client: TcpStream, shared: &Shared) {
 
 async fn tell(
     answer: String,
-    reader: &mut Reader<'_>,
+    reader: &mut ConnectionReader<'_>,
     writer: &mut WriteHalf<'_>,
 ) -> io::Result<()> {
     writer.write_all(answer.as_bytes()).await?;
@@ -58,23 +58,23 @@ async fn tell(
 }
 
 async fn handle(
-    client: &mut Reader<'_>,
+    client: &mut ConnectionReader<'_>,
     answers: &mut WriteHalf<'_>,
-    shared: &Shared,
-) -> Result<(), Refusal> {
+    shared: &ProxyContext,
+) -> Result<(), ProxyError> {
     let head = timeout(shared.bounds.head, read_head(client));
-    let head = head.await.unwrap_or(Err(Refusal::TooSlow))?;
-    let Request { target, way } = Request::parse(&head)?;
+    let head = head.await.unwrap_or(Err(ProxyError::TooSlow))?;
+    let ProxyRequest { target, way } = ProxyRequest::parse(&head)?;
     let place = dial::decide(&target, &shared.allowed)?;
     let limit = shared.bounds.connect;
     let mut server = dial::connect(&target, place, &shared.resolver, limit).await?;
     let (reader, writer) = server.split();
     let server = (BufReader::with_capacity(BUFFER, reader), writer);
-    let idle = Idle::new(shared.bounds.idle);
+    let idle = IdleTimer::new(shared.bounds.idle);
     let moved = async {
         match way {
-            Way::Tunnel => tunnel(client, answers, server, &idle).await,
-            Way::Forward { head, body } => {
+            ProxyMode::Tunnel => tunnel(client, answers, server, &idle).await,
+            ProxyMode::Forward { head, body } => {
                 forward(&head, body, client, answers, server, &idle).await
             }
         }
@@ -86,7 +86,7 @@ async fn handle(
 }
 
 /// Reads up to the empty line, and nothing of what follows it.
-async fn read_head(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<u8>, Refusal> {
+async fn read_head(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<u8>, ProxyError> {
     let mut head = Vec::new();
     loop {
         let start = head.len();
@@ -95,11 +95,11 @@ async fn read_head(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<u8>, 
         let line = head.get(start..).unwrap_or_default();
         if !line.ends_with(b"\n") {
             let is_full = head.len() >= HEAD_LIMIT;
-            let gone = || Refusal::Gone(io::ErrorKind::UnexpectedEof.into());
-            return Err(if is_full { Refusal::TooLong } else { gone() });
+            let gone = || ProxyError::Gone(io::ErrorKind::UnexpectedEof.into());
+            return Err(if is_full { ProxyError::TooLong } else { gone() });
         }
         if !line.ends_with(b"\r\n") {
-            return Err(Malformed("a line of its head has an end of another kind").into());
+            return Err(MalformedRequest("a line of its head has an end of another kind").into());
         }
         if line == b"\r\n" {
             return Ok(head);
@@ -109,10 +109,10 @@ async fn read_head(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<u8>, 
 
 /// Moves bytes both ways. Each direction ends by itself.
 async fn tunnel(
-    client: &mut Reader<'_>,
+    client: &mut ConnectionReader<'_>,
     answers: &mut WriteHalf<'_>,
-    (mut reader, mut writer): (Reader<'_>, WriteHalf<'_>),
-    idle: &Idle,
+    (mut reader, mut writer): (ConnectionReader<'_>, WriteHalf<'_>),
+    idle: &IdleTimer,
 ) -> io::Result<()> {
     answers.write_all(ESTABLISHED).await?;
     let there = pump::all(client, &mut writer, idle);
@@ -124,21 +124,21 @@ async fn tunnel(
 /// nobody has looked at.
 async fn forward(
     head: &str,
-    body: Body,
-    client: &mut Reader<'_>,
+    body: BodyFraming,
+    client: &mut ConnectionReader<'_>,
     answers: &mut WriteHalf<'_>,
-    (mut reader, mut writer): (Reader<'_>, WriteHalf<'_>),
-    idle: &Idle,
+    (mut reader, mut writer): (ConnectionReader<'_>, WriteHalf<'_>),
+    idle: &IdleTimer,
 ) -> io::Result<()> {
     let there = async {
         let sent = match writer.write_all(head.as_bytes()).await {
             Ok(()) => pump::body(body, client, &mut writer, idle).await,
-            Err(_) => Err(Stopped::Sink),
+            Err(_) => Err(BodyRelayError::Sink),
         };
         match sent {
-            Err(Stopped::Source(error)) => error,
+            Err(BodyRelayError::Source(error)) => error,
             // The answer is the end.
-            Ok(()) | Err(Stopped::Sink) => std::future::pending().await,
+            Ok(()) | Err(BodyRelayError::Sink) => std::future::pending().await,
         }
     };
     select! {

@@ -19,8 +19,8 @@ use tokio::{
 use super::{
     super::hosts::AllowedHosts,
     address::is_public,
-    refusal::Refusal,
-    request::{Malformed, Target},
+    refusal::ProxyError,
+    request::{MalformedRequest, ProxyTarget},
 };
 
 /// How many addresses of a host are tried.
@@ -30,15 +30,15 @@ const LOOKUPS: usize = 16;
 /// How much later the next address is tried, while the one before has not answered.
 const STAGGER: Duration = Duration::from_millis(250);
 
-type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
 /// Finds the addresses of a name.
 #[derive(Clone)]
-pub(super) struct Resolver(Arc<dyn Fn(&Target) -> Found + Send + Sync>);
+pub(super) struct Resolver(Arc<dyn Fn(&ProxyTarget) -> LookupFuture + Send + Sync>);
 
 /// Where a target is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum AllowedAddresses {
     /// At these addresses, which the user has named.
     Named(Vec<IpAddr>),
     /// At public addresses, which are to be found.
@@ -69,27 +69,34 @@ impl Resolver {
         })
     }
 
-    pub(super) fn new(find: impl Fn(&Target) -> Found + Send + Sync + 'static) -> Self {
+    pub(super) fn new(find: impl Fn(&ProxyTarget) -> LookupFuture + Send + Sync + 'static) -> Self {
         Self(Arc::new(find))
     }
 }
 
 /// Decides about a target, before anybody is asked where it is.
-pub(super) fn decide(target: &Target, allowed: &AllowedHosts) -> Result<Place, Refusal> {
-    let refuse = || Refusal::host(target, HostRefusal::NotAllowed);
-    let Target { host, port } = target;
+pub(super) fn decide(
+    target: &ProxyTarget,
+    allowed: &AllowedHosts,
+) -> Result<AllowedAddresses, ProxyError> {
+    let refuse = || ProxyError::host(target, HostRefusal::NotAllowed);
+    let ProxyTarget { host, port } = target;
     let is_named = allowed.names(host, *port);
     if let Ok(address) = host.parse() {
-        return if is_named { Ok(Place::Named(vec![IpAddr::V4(address)])) } else { Err(refuse()) };
+        return if is_named {
+            Ok(AllowedAddresses::Named(vec![IpAddr::V4(address)]))
+        } else {
+            Err(refuse())
+        };
     }
     if is_number(host) {
-        return Err(Malformed("its target is an address in an unusual form").into());
+        return Err(MalformedRequest("its target is an address in an unusual form").into());
     }
     if host == "localhost" {
         let addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-        return if is_named { Ok(Place::Named(addresses)) } else { Err(refuse()) };
+        return if is_named { Ok(AllowedAddresses::Named(addresses)) } else { Err(refuse()) };
     }
-    if allowed.allows(host, *port) { Ok(Place::Public) } else { Err(refuse()) }
+    if allowed.allows(host, *port) { Ok(AllowedAddresses::Public) } else { Err(refuse()) }
 }
 
 /// Returns whether the system may take a name for an address: `127.1`, `0x7f000001`, `2130706433`.
@@ -102,33 +109,36 @@ fn is_number(host: &str) -> bool {
 
 /// Connects to a target that was decided about. Its name is resolved once.
 pub(super) async fn connect(
-    target: &Target,
-    place: Place,
+    target: &ProxyTarget,
+    place: AllowedAddresses,
     resolver: &Resolver,
     limit: Duration,
-) -> Result<TcpStream, Refusal> {
+) -> Result<TcpStream, ProxyError> {
     let work = async {
-        let unreachable = |source| Refusal::Unreachable { target: target.clone(), source };
+        let unreachable = |source| ProxyError::Unreachable { target: target.clone(), source };
         let addresses = match place {
-            Place::Named(addresses) => {
+            AllowedAddresses::Named(addresses) => {
                 addresses.into_iter().map(|address| SocketAddr::new(address, target.port)).collect()
             }
-            Place::Public => {
+            AllowedAddresses::Public => {
                 let found = resolver.0(target).await.map_err(unreachable)?;
                 public(target, &found)?
             }
         };
         connect_to(&addresses).await.map_err(unreachable)
     };
-    timeout(limit, work).await.unwrap_or_else(|_| Err(Refusal::TimedOut(target.clone())))
+    timeout(limit, work).await.unwrap_or_else(|_| Err(ProxyError::TimedOut(target.clone())))
 }
 
 /// Returns the public ones of the addresses that were found.
-pub(super) fn public(target: &Target, found: &[SocketAddr]) -> Result<Vec<SocketAddr>, Refusal> {
+pub(super) fn public(
+    target: &ProxyTarget,
+    found: &[SocketAddr],
+) -> Result<Vec<SocketAddr>, ProxyError> {
     let is_usable = |address: &&SocketAddr| is_public(address.ip());
     let public: Vec<_> = found.iter().filter(is_usable).take(ADDRESSES).copied().collect();
     if public.is_empty() && !found.is_empty() {
-        return Err(Refusal::host(target, HostRefusal::NotPublic));
+        return Err(ProxyError::host(target, HostRefusal::NotPublic));
     }
     Ok(public)
 }

@@ -16,5 +16,5 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub(super) use refused::Since;
+pub(super) use refused::RefusalWindow;
 pub(super) use server::Proxy;

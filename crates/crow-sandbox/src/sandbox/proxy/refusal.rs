@@ -4,13 +4,13 @@ use std::io;
 
 use crow_core::capability::{HostRefusal, RefusedHost};
 
-use super::request::{Malformed, Target};
+use super::request::{MalformedRequest, ProxyTarget};
 
 /// Why a connection comes to nothing.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum ProxyError {
     #[error("the request is refused: {0}")]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MalformedRequest),
     #[error("the head of the request is too long")]
     TooLong,
     #[error("the head of the request did not come in time")]
@@ -18,9 +18,9 @@ pub(super) enum Refusal {
     #[error("{}", told(.0))]
     Host(RefusedHost),
     #[error("{target} cannot be reached: {source}")]
-    Unreachable { target: Target, source: io::Error },
+    Unreachable { target: ProxyTarget, source: io::Error },
     #[error("{0} could not be reached in time")]
-    TimedOut(Target),
+    TimedOut(ProxyTarget),
     /// Nobody is there to be told.
     #[error("the connection broke off: {0}")]
     Gone(#[from] io::Error),
@@ -39,9 +39,9 @@ fn told(refused: &RefusedHost) -> String {
     }
 }
 
-impl Refusal {
-    pub(super) fn host(target: &Target, reason: HostRefusal) -> Self {
-        let Target { host, port } = target.clone();
+impl ProxyError {
+    pub(super) fn host(target: &ProxyTarget, reason: HostRefusal) -> Self {
+        let ProxyTarget { host, port } = target.clone();
         Self::Host(RefusedHost { host, port, reason })
     }
 

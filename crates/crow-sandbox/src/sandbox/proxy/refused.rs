@@ -12,10 +12,10 @@ const KEPT: usize = 64;
 
 /// The hosts that were refused last, each once.
 #[derive(Debug, Default)]
-pub(in crate::sandbox) struct RefusedHosts(Mutex<Kept>);
+pub(in crate::sandbox) struct RefusedHosts(Mutex<RefusalLog>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct RefusalLog {
     /// How many were refused ever.
     count: u64,
     /// With the count when it happened last, in that order.
@@ -24,7 +24,7 @@ struct Kept {
 
 /// The refused hosts of a time that began when it was made.
 #[derive(Debug, Clone)]
-pub(in crate::sandbox) struct Since {
+pub(in crate::sandbox) struct RefusalWindow {
     refused: Arc<RefusedHosts>,
     count: u64,
 }
@@ -41,12 +41,12 @@ impl RefusedHosts {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, RefusalLog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Since {
+impl RefusalWindow {
     pub(in crate::sandbox) fn now(refused: &Arc<RefusedHosts>) -> Self {
         Self { refused: Arc::clone(refused), count: refused.kept().count }
     }
@@ -80,20 +80,20 @@ mod tests {
     #[test]
     fn what_was_refused_is_told_once_to_those_who_were_there() {
         let refused = Arc::new(RefusedHosts::default());
-        let first = Since::now(&refused);
+        let first = RefusalWindow::now(&refused);
         refused.push(host(1));
         refused.push(host(2));
-        let second = Since::now(&refused);
+        let second = RefusalWindow::now(&refused);
         refused.push(host(1));
         assert_eq!(first.hosts(), [host(2), host(1)]);
         assert_eq!(second.hosts(), [host(1)]);
-        assert_eq!(Since::now(&refused).hosts(), []);
+        assert_eq!(RefusalWindow::now(&refused).hosts(), []);
     }
 
     #[test]
     fn no_more_than_the_last_are_kept() {
         let refused = Arc::new(RefusedHosts::default());
-        let since = Since::now(&refused);
+        let since = RefusalWindow::now(&refused);
         (1..=1000).for_each(|port| refused.push(host(port)));
         let hosts = since.hosts();
         assert_eq!((hosts.len(), hosts.last()), (KEPT, Some(&host(1000))));

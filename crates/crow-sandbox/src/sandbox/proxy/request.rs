@@ -33,30 +33,30 @@ const NOT_PASSED_ON: [&str; 12] = [
 
 /// What a command asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Request {
-    pub target: Target,
-    pub way: Way,
+pub(super) struct ProxyRequest {
+    pub target: ProxyTarget,
+    pub way: ProxyMode,
 }
 
 /// A host and its port, as they were asked for. The name is in the form in which it is compared and resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct ProxyTarget {
     pub host: String,
     pub port: u16,
 }
 
 /// What is done with the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ProxyMode {
     /// Bytes go to and fro.
     Tunnel,
     /// One request goes there, and its answer back.
-    Forward { head: String, body: Body },
+    Forward { head: String, body: BodyFraming },
 }
 
 /// How far the body of a request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Body {
+pub(super) enum BodyFraming {
     None,
     Length(u64),
     Chunked,
@@ -65,110 +65,111 @@ pub(super) enum Body {
 /// Why a head has no meaning, or more than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Malformed(pub &'static str);
+pub(super) struct MalformedRequest(pub &'static str);
 
-impl fmt::Display for Target {
+impl fmt::Display for ProxyTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
 }
 
-impl Request {
+impl ProxyRequest {
     /// Reads a head up to the empty line at its end.
-    pub(super) fn parse(head: &[u8]) -> Result<Self, Malformed> {
+    pub(super) fn parse(head: &[u8]) -> Result<Self, MalformedRequest> {
         if head.len() > HEAD_LIMIT {
-            return Err(Malformed("its head is too long"));
+            return Err(MalformedRequest("its head is too long"));
         }
-        let text = std::str::from_utf8(head).map_err(|_| Malformed("its head is not text"))?;
-        let text = text.strip_suffix("\r\n\r\n").ok_or(Malformed("its head has no end"))?;
+        let text =
+            std::str::from_utf8(head).map_err(|_| MalformedRequest("its head is not text"))?;
+        let text = text.strip_suffix("\r\n\r\n").ok_or(MalformedRequest("its head has no end"))?;
         if text.split("\r\n").count() > LINE_LIMIT {
-            return Err(Malformed("its head has too many lines"));
+            return Err(MalformedRequest("its head has too many lines"));
         }
         let mut lines = text.split("\r\n");
         let mut words = lines.next().unwrap_or_default().split(' ');
         let (Some(method), Some(target), Some(version), None) =
             (words.next(), words.next(), words.next(), words.next())
         else {
-            return Err(Malformed("its first line is not a method, a target and a version"));
+            return Err(MalformedRequest("its first line is not a method, a target and a version"));
         };
         if !is_token(method) || method.len() > METHOD_LIMIT {
-            return Err(Malformed("its method has characters that none has"));
+            return Err(MalformedRequest("its method has characters that none has"));
         }
         if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
-            return Err(Malformed("its version is neither HTTP/1.1 nor HTTP/1.0"));
+            return Err(MalformedRequest("its version is neither HTTP/1.1 nor HTTP/1.0"));
         }
-        let fields = Fields::read(lines)?;
-        if version == "HTTP/1.0" && fields.body == Body::Chunked {
-            return Err(Malformed("HTTP/1.0 has no chunks"));
+        let fields = HeaderFields::read(lines)?;
+        if version == "HTTP/1.0" && fields.body == BodyFraming::Chunked {
+            return Err(MalformedRequest("HTTP/1.0 has no chunks"));
         }
         if method == "CONNECT" {
-            if !matches!(fields.body, Body::None | Body::Length(0)) {
-                return Err(Malformed("a tunnel has no body"));
+            if !matches!(fields.body, BodyFraming::None | BodyFraming::Length(0)) {
+                return Err(MalformedRequest("a tunnel has no body"));
             }
-            return Ok(Self { target: Target::parse(target, None)?, way: Way::Tunnel });
+            return Ok(Self { target: ProxyTarget::parse(target, None)?, way: ProxyMode::Tunnel });
         }
         let (target, path) = split(target)?;
         let head = format!("{method} {path} {version}\r\n{}", fields.for_host(&target));
-        Ok(Self { target, way: Way::Forward { head, body: fields.body } })
+        Ok(Self { target, way: ProxyMode::Forward { head, body: fields.body } })
     }
 }
 
-impl Target {
+impl ProxyTarget {
     /// Reads `host:port`; without a port if there is one to fall back on.
-    fn parse(text: &str, fallback: Option<u16>) -> Result<Self, Malformed> {
+    fn parse(text: &str, fallback: Option<u16>) -> Result<Self, MalformedRequest> {
         if text.contains('@') {
-            return Err(Malformed("names and passwords do not belong into an address"));
+            return Err(MalformedRequest("names and passwords do not belong into an address"));
         }
         if text.starts_with('[') {
-            return Err(Malformed("addresses of IPv6 cannot be allowed"));
+            return Err(MalformedRequest("addresses of IPv6 cannot be allowed"));
         }
         let (host, port) = match (text.split_once(':'), fallback) {
             (Some((host, port)), _) => (host, parse_port(port)?),
             (None, Some(port)) => (text, port),
-            (None, None) => return Err(Malformed("its target has no port")),
+            (None, None) => return Err(MalformedRequest("its target has no port")),
         };
-        let host = hosts::clean(host).map_err(|_| Malformed("its target names no host"))?;
+        let host = hosts::clean(host).map_err(|_| MalformedRequest("its target names no host"))?;
         Ok(Self { host, port })
     }
 }
 
-fn parse_port(text: &str) -> Result<u16, Malformed> {
+fn parse_port(text: &str) -> Result<u16, MalformedRequest> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     let port = is_plain.then(|| text.parse().ok()).flatten();
-    port.ok_or(Malformed("its port is not a number from 1 to 65535"))
+    port.ok_or(MalformedRequest("its port is not a number from 1 to 65535"))
 }
 
 /// Splits `http://host/path` into the host and what is asked of it.
-fn split(target: &str) -> Result<(Target, String), Malformed> {
+fn split(target: &str) -> Result<(ProxyTarget, String), MalformedRequest> {
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) || target.contains('#') {
-        return Err(Malformed("its target has characters that none has"));
+        return Err(MalformedRequest("its target has characters that none has"));
     }
     let (scheme, rest) = target.split_once("://").unwrap_or_default();
     if scheme.eq_ignore_ascii_case("https") {
-        return Err(Malformed("hosts that speak HTTPS are reached by CONNECT alone"));
+        return Err(MalformedRequest("hosts that speak HTTPS are reached by CONNECT alone"));
     }
     if !scheme.eq_ignore_ascii_case("http") {
-        return Err(Malformed("its target does not begin with http://"));
+        return Err(MalformedRequest("its target does not begin with http://"));
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (host, path) = rest.split_at_checked(end).unwrap_or_default();
     let slash = if path.starts_with('/') { "" } else { "/" };
-    Ok((Target::parse(host, Some(HTTP_PORT))?, format!("{slash}{path}")))
+    Ok((ProxyTarget::parse(host, Some(HTTP_PORT))?, format!("{slash}{path}")))
 }
 
 /// What follows the first line.
 #[derive(Debug)]
-struct Fields<'a> {
+struct HeaderFields<'a> {
     all: Vec<(&'a str, &'a str)>,
-    body: Body,
+    body: BodyFraming,
 }
 
-impl<'a> Fields<'a> {
-    fn read(lines: impl Iterator<Item = &'a str>) -> Result<Self, Malformed> {
+impl<'a> HeaderFields<'a> {
+    fn read(lines: impl Iterator<Item = &'a str>) -> Result<Self, MalformedRequest> {
         let all = lines.map(read_field).collect::<Result<Vec<_>, _>>()?;
-        let mut fields = Self { all, body: Body::None };
+        let mut fields = Self { all, body: BodyFraming::None };
         if fields.values("host").count() > 1 {
-            return Err(Malformed("it names more than one host"));
+            return Err(MalformedRequest("it names more than one host"));
         }
         fields.body = fields.read_body()?;
         Ok(fields)
@@ -178,29 +179,34 @@ impl<'a> Fields<'a> {
         self.all.iter().filter(move |field| field.0.eq_ignore_ascii_case(name)).map(|field| field.1)
     }
 
-    fn read_body(&self) -> Result<Body, Malformed> {
+    fn read_body(&self) -> Result<BodyFraming, MalformedRequest> {
         let (mut lengths, mut encodings) =
             (self.values("content-length"), self.values("transfer-encoding"));
         let (length, encoding) = (lengths.next(), encodings.next());
         if lengths.next().is_some() || encodings.next().is_some() {
-            return Err(Malformed("it says more than once how long its body is"));
+            return Err(MalformedRequest("it says more than once how long its body is"));
         }
         match (length, encoding) {
-            (None, None) => Ok(Body::None),
-            (Some(_), Some(_)) => Err(Malformed("it says in two ways how long its body is")),
-            (None, Some(encoding)) if encoding.eq_ignore_ascii_case("chunked") => Ok(Body::Chunked),
-            (None, Some(_)) => Err(Malformed("its body has an encoding that is not known")),
+            (None, None) => Ok(BodyFraming::None),
+            (Some(_), Some(_)) => Err(MalformedRequest("it says in two ways how long its body is")),
+            (None, Some(encoding)) if encoding.eq_ignore_ascii_case("chunked") => {
+                Ok(BodyFraming::Chunked)
+            }
+            (None, Some(_)) => Err(MalformedRequest("its body has an encoding that is not known")),
             (Some(length), None) => {
                 let is_plain = length.bytes().all(|byte| byte.is_ascii_digit());
                 let length =
                     (is_plain && length.len() <= LENGTH_LIMIT).then(|| length.parse().ok());
-                length.flatten().map(Body::Length).ok_or(Malformed("its length is not a number"))
+                length
+                    .flatten()
+                    .map(BodyFraming::Length)
+                    .ok_or(MalformedRequest("its length is not a number"))
             }
         }
     }
 
     /// Writes what the host gets.
-    fn for_host(&self, target: &Target) -> String {
+    fn for_host(&self, target: &ProxyTarget) -> String {
         let named: Vec<_> = self.values("connection").flat_map(|value| value.split(',')).collect();
         let is_passed_on = |name: &str| {
             !NOT_PASSED_ON.iter().any(|other| other.eq_ignore_ascii_case(name))
@@ -214,26 +220,27 @@ impl<'a> Fields<'a> {
             text.extend([*name, ": ", *value, "\r\n"]);
         }
         let length = match self.body {
-            Body::None => String::new(),
-            Body::Length(length) => format!("Content-Length: {length}\r\n"),
-            Body::Chunked => "Transfer-Encoding: chunked\r\n".to_owned(),
+            BodyFraming::None => String::new(),
+            BodyFraming::Length(length) => format!("Content-Length: {length}\r\n"),
+            BodyFraming::Chunked => "Transfer-Encoding: chunked\r\n".to_owned(),
         };
         text.extend([&length, "Connection: close\r\n\r\n"]);
         text
     }
 }
 
-fn read_field(line: &str) -> Result<(&str, &str), Malformed> {
+fn read_field(line: &str) -> Result<(&str, &str), MalformedRequest> {
     if line.starts_with([' ', '\t']) {
-        return Err(Malformed("a line of its head goes on in the next one"));
+        return Err(MalformedRequest("a line of its head goes on in the next one"));
     }
-    let (name, value) = line.split_once(':').ok_or(Malformed("a line of its head has no name"))?;
+    let (name, value) =
+        line.split_once(':').ok_or(MalformedRequest("a line of its head has no name"))?;
     if !is_token(name) {
-        return Err(Malformed("a name in its head has characters that none has"));
+        return Err(MalformedRequest("a name in its head has characters that none has"));
     }
     let value = value.trim_matches([' ', '\t']);
     if value.chars().any(|char| char.is_control() && char != '\t') {
-        return Err(Malformed("its head has characters for control"));
+        return Err(MalformedRequest("its head has characters for control"));
     }
     Ok((name, value))
 }

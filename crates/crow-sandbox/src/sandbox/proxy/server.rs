@@ -8,7 +8,7 @@ use super::{
     super::hosts::AllowedHosts,
     connection,
     dial::Resolver,
-    refused::{RefusedHosts, Since},
+    refused::{RefusalWindow, RefusedHosts},
 };
 
 /// Where programs look for a proxy. Some read only one of the forms; cargo prefers a setting of its own, and of git, to
@@ -39,16 +39,16 @@ pub(in crate::sandbox) struct Proxy {
 
 /// What all connections share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ProxyContext {
     pub allowed: AllowedHosts,
     pub resolver: Resolver,
     pub refused: Arc<RefusedHosts>,
-    pub bounds: Bounds,
+    pub bounds: ProxyLimits,
 }
 
 /// How much, and how long.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct ProxyLimits {
     /// How many connections there are at once; others wait.
     pub connections: usize,
     /// How long the head of a request may take.
@@ -59,7 +59,7 @@ pub(super) struct Bounds {
     pub idle: Duration,
 }
 
-impl Default for Bounds {
+impl Default for ProxyLimits {
     fn default() -> Self {
         Self {
             connections: 64,
@@ -76,20 +76,20 @@ impl Proxy {
         listener: TcpListener,
         allowed: AllowedHosts,
     ) -> io::Result<Self> {
-        Self::with(listener, allowed, Resolver::system(), Bounds::default())
+        Self::with(listener, allowed, Resolver::system(), ProxyLimits::default())
     }
 
     pub(super) fn with(
         listener: TcpListener,
         allowed: AllowedHosts,
         resolver: Resolver,
-        bounds: Bounds,
+        bounds: ProxyLimits,
     ) -> io::Result<Self> {
         let port = listener.local_addr()?.port();
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let refused = Arc::<RefusedHosts>::default();
-        let shared = Shared { allowed, resolver, refused: Arc::clone(&refused), bounds };
+        let shared = ProxyContext { allowed, resolver, refused: Arc::clone(&refused), bounds };
         let mut tasks = JoinSet::new();
         tasks.spawn(serve(listener, Arc::new(shared)));
         Ok(Self { port, refused, _tasks: tasks })
@@ -103,12 +103,12 @@ impl Proxy {
     }
 
     /// Begins to note what is refused.
-    pub(in crate::sandbox) fn refused_from_now(&self) -> Since {
-        Since::now(&self.refused)
+    pub(in crate::sandbox) fn refused_from_now(&self) -> RefusalWindow {
+        RefusalWindow::now(&self.refused)
     }
 }
 
-async fn serve(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
+async fn serve(listener: tokio::net::TcpListener, shared: Arc<ProxyContext>) {
     let mut connections = JoinSet::new();
     loop {
         let has_room = connections.len() < shared.bounds.connections;

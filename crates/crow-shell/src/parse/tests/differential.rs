@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crow_core::tool::{CommandMeaning, SimpleCommand, Word};
+use crow_core::tool::{CommandMeaning, CommandWord, SimpleCommand};
 use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
@@ -119,7 +119,7 @@ fn started(shell: &str, line: &str, folder: &Path) -> Vec<Vec<String>> {
 
 fn explains(command: &SimpleCommand, program: &[String]) -> bool {
     let known: Vec<&str> = command.literal_words().collect();
-    let is_whole = command.words.iter().all(|word| matches!(word, Word::Literal(_)));
+    let is_whole = command.words.iter().all(|word| matches!(word, CommandWord::Literal(_)));
     if is_whole {
         known == program
     } else {

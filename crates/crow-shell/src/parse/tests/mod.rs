@@ -6,19 +6,19 @@ mod shells;
 
 use std::fmt::Write as _;
 
-use crow_core::tool::{Access, CommandMeaning, Word};
+use crow_core::tool::{Access, CommandMeaning, CommandWord};
 
 use super::read_command_line;
 
-fn word(word: &Word) -> String {
+fn word(word: &CommandWord) -> String {
     match word {
-        Word::Literal(text)
+        CommandWord::Literal(text)
             if text.is_empty() || text.contains([' ', '\n', '<', '>', ';', '|']) =>
         {
             format!("'{text}'")
         }
-        Word::Literal(text) => text.clone(),
-        Word::Computed(text) => format!("<{text}>"),
+        CommandWord::Literal(text) => text.clone(),
+        CommandWord::Computed(text) => format!("<{text}>"),
     }
 }
 

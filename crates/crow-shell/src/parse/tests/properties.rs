@@ -1,6 +1,6 @@
 //! What holds for any line.
 
-use crow_core::tool::{CommandMeaning, Word};
+use crow_core::tool::{CommandMeaning, CommandWord};
 use proptest::prelude::*;
 
 use super::super::read_command_line;
@@ -43,7 +43,7 @@ proptest! {
         };
         let read: Vec<Vec<String>> = read
             .iter()
-            .map(|command| command.words.iter().filter_map(Word::as_literal).map(str::to_owned).collect())
+            .map(|command| command.words.iter().filter_map(CommandWord::as_literal).map(str::to_owned).collect())
             .collect();
         let written: Vec<Vec<String>> = commands.into_iter().map(|(words, _)| words).collect();
         prop_assert_eq!(read, written);

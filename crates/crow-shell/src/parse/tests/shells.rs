@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use crow_core::tool::{CommandMeaning, SimpleCommand, Word};
+use crow_core::tool::{CommandMeaning, CommandWord, SimpleCommand};
 
 use super::super::{needs_bash, read_command_line};
 
@@ -183,7 +183,7 @@ fn explains(command: &SimpleCommand, argv: &[String]) -> bool {
             .any(|redirect| redirect.target.as_literal().is_none_or(|target| target == CANARY));
     }
     let known: Vec<&str> = command.literal_words().collect();
-    let is_whole = command.words.iter().all(|word| matches!(word, Word::Literal(_)));
+    let is_whole = command.words.iter().all(|word| matches!(word, CommandWord::Literal(_)));
     if is_whole {
         known == argv
     } else {

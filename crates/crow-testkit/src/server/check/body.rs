@@ -4,17 +4,17 @@ use serde_json::Value;
 
 use super::{Rule, Violation, anthropic, chat, gemini, responses, tools};
 use crate::server::RecordedRequest;
-use crate::wire::Dialect;
+use crate::wire::WireDialect;
 
 /// Checks a body against the rules of its dialect: streaming, required fields, tools, roles, pairing, cache marks.
-pub fn check_body(dialect: Dialect, body: &Value) -> Vec<Violation> {
+pub fn check_body(dialect: WireDialect, body: &Value) -> Vec<Violation> {
     let mut found = Findings::default();
     tools::check(dialect, body, &mut found);
     match dialect {
-        Dialect::AnthropicMessages => anthropic::check(body, &mut found),
-        Dialect::OpenAiResponses => responses::check(body, &mut found),
-        Dialect::OpenAiChat => chat::check(body, &mut found),
-        Dialect::Gemini => gemini::check(body, &mut found),
+        WireDialect::AnthropicMessages => anthropic::check(body, &mut found),
+        WireDialect::OpenAiResponses => responses::check(body, &mut found),
+        WireDialect::OpenAiChat => chat::check(body, &mut found),
+        WireDialect::Gemini => gemini::check(body, &mut found),
     }
     found.0
 }
@@ -23,18 +23,18 @@ pub fn check_body(dialect: Dialect, body: &Value) -> Vec<Violation> {
 pub(in super::super) fn check_record(request: &RecordedRequest) -> Vec<Violation> {
     let mut found = Findings(check_body(request.dialect, &request.body));
     match request.dialect {
-        Dialect::AnthropicMessages => {
+        WireDialect::AnthropicMessages => {
             found.demand(Rule::Required, request.header("anthropic-version").is_some(), || {
                 "header anthropic-version is missing".to_owned()
             });
         }
-        Dialect::Gemini => {
+        WireDialect::Gemini => {
             let is_sse = request.query.split('&').any(|pair| pair == "alt=sse");
             found.demand(Rule::Streaming, is_sse, || {
                 format!("the query is {:?}, without alt=sse", request.query)
             });
         }
-        Dialect::OpenAiResponses | Dialect::OpenAiChat => {}
+        WireDialect::OpenAiResponses | WireDialect::OpenAiChat => {}
     }
     let content_type = request.header("content-type").unwrap_or_default();
     found.demand(Rule::Required, content_type.starts_with("application/json"), || {

@@ -1,29 +1,35 @@
 //! Reasoning must come back as it was sent.
 
 use crate::server::RecordedRequest;
-use crate::wire::{ChatFlavour, Dialect, EncryptedReasoning, Reply, ReplyBlock, WireOptions};
+use crate::wire::{
+    ChatFlavour, EncryptedReasoning, ScriptedBlock, ScriptedReply, WireDialect, WireOptions,
+};
 
 use super::{Rule, Violation, reasoning};
 
 /// A reply that a client got in whole.
 #[derive(Debug, Clone)]
 pub(in super::super) struct SentReply {
-    dialect: Dialect,
+    dialect: WireDialect,
     model: String,
     pub(super) chat: ChatFlavour,
-    pub(super) blocks: Vec<ReplyBlock>,
+    pub(super) blocks: Vec<ScriptedBlock>,
     pub(super) text: String,
 }
 
 impl SentReply {
-    pub(in super::super) fn new(dialect: Dialect, options: &WireOptions, reply: &Reply) -> Self {
+    pub(in super::super) fn new(
+        dialect: WireDialect,
+        options: &WireOptions,
+        reply: &ScriptedReply,
+    ) -> Self {
         let has_proof = match dialect {
-            Dialect::AnthropicMessages | Dialect::OpenAiChat | Dialect::Gemini => true,
-            Dialect::OpenAiResponses => options.encrypted == EncryptedReasoning::Sent,
+            WireDialect::AnthropicMessages | WireDialect::OpenAiChat | WireDialect::Gemini => true,
+            WireDialect::OpenAiResponses => options.encrypted == EncryptedReasoning::Sent,
         };
         let blocks = reply.blocks.iter().filter(|block| match block {
-            ReplyBlock::Thinking { .. } | ReplyBlock::RedactedThinking(_) => has_proof,
-            ReplyBlock::Text(_) | ReplyBlock::Call { .. } => true,
+            ScriptedBlock::Thinking { .. } | ScriptedBlock::RedactedThinking(_) => has_proof,
+            ScriptedBlock::Text(_) | ScriptedBlock::Call { .. } => true,
         });
         Self {
             dialect,
@@ -37,16 +43,16 @@ impl SentReply {
     /// Whether the reply has the call.
     pub(super) fn has_call(&self, call: &str) -> bool {
         self.blocks.iter().any(|block| match block {
-            ReplyBlock::Call { id, .. } => id == call,
-            ReplyBlock::Text(_) | ReplyBlock::Thinking { .. } | ReplyBlock::RedactedThinking(_) => {
-                false
-            }
+            ScriptedBlock::Call { id, .. } => id == call,
+            ScriptedBlock::Text(_)
+            | ScriptedBlock::Thinking { .. }
+            | ScriptedBlock::RedactedThinking(_) => false,
         })
     }
 
     /// Whether the reply has any call.
     pub(super) fn has_calls(&self) -> bool {
-        self.blocks.iter().any(|block| matches!(block, ReplyBlock::Call { .. }))
+        self.blocks.iter().any(|block| matches!(block, ScriptedBlock::Call { .. }))
     }
 }
 
@@ -70,10 +76,10 @@ impl EchoBook {
             return Vec::new();
         }
         let details = match request.dialect {
-            Dialect::AnthropicMessages => reasoning::check_anthropic(&request.body, &sent),
-            Dialect::OpenAiResponses => reasoning::check_responses(&request.body, &sent),
-            Dialect::OpenAiChat => reasoning::check_chat(&request.body, &sent),
-            Dialect::Gemini => reasoning::check_gemini(&request.body, &sent),
+            WireDialect::AnthropicMessages => reasoning::check_anthropic(&request.body, &sent),
+            WireDialect::OpenAiResponses => reasoning::check_responses(&request.body, &sent),
+            WireDialect::OpenAiChat => reasoning::check_chat(&request.body, &sent),
+            WireDialect::Gemini => reasoning::check_gemini(&request.body, &sent),
         };
         details.into_iter().map(|detail| Violation::new(Rule::Echo, detail)).collect()
     }

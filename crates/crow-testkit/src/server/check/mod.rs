@@ -18,7 +18,7 @@ mod violation;
 pub use body::check_body;
 pub use prefix::PrefixCheck;
 pub use sequence::prefix_sequence;
-pub use violation::{Checks, Rule, Violation, Violations};
+pub use violation::{Rule, ServerChecks, Violation, Violations};
 
 pub(super) use body::check_record;
 pub(super) use echo::{EchoBook, SentReply};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::sequence::{conversation_key, prefix_sequence};
 use super::{Rule, Violation};
 use crate::server::RecordedRequest;
-use crate::wire::Dialect;
+use crate::wire::WireDialect;
 
 /// Which requests must extend each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,7 +21,7 @@ pub enum PrefixCheck {
 
 /// The last request of each conversation.
 #[derive(Debug, Default)]
-pub(in super::super) struct PrefixBook(HashMap<(Dialect, String, String), Vec<String>>);
+pub(in super::super) struct PrefixBook(HashMap<(WireDialect, String, String), Vec<String>>);
 
 impl PrefixBook {
     /// Forgets all requests, so that anything may follow.

@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::body::{field, list, text};
 use super::echo::SentReply;
 use super::responses::summary_text;
-use crate::wire::{ChatFlavour, ReplyBlock};
+use crate::wire::{ChatFlavour, ScriptedBlock};
 
 /// A block that must keep its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Token {
+enum ReasoningToken {
     Thinking { text: String, signature: String },
     Redacted(String),
     Call(String),
@@ -38,17 +38,17 @@ pub(super) fn check_anthropic(body: &Value, sent: &[&SentReply]) -> Vec<String> 
     wrong
 }
 
-fn anthropic_token(block: &Value) -> Option<Token> {
+fn anthropic_token(block: &Value) -> Option<ReasoningToken> {
     match text(block, "type") {
-        "thinking" => Some(Token::Thinking {
+        "thinking" => Some(ReasoningToken::Thinking {
             text: text(block, "thinking").to_owned(),
             signature: text(block, "signature").to_owned(),
         }),
-        "redacted_thinking" => Some(Token::Redacted(text(block, "data").to_owned())),
-        "tool_use" => Some(Token::Call(text(block, "id").to_owned())),
+        "redacted_thinking" => Some(ReasoningToken::Redacted(text(block, "data").to_owned())),
+        "tool_use" => Some(ReasoningToken::Call(text(block, "id").to_owned())),
         _ => None,
     }
-    .filter(|token| !matches!(token, Token::Thinking { signature, .. } if signature.is_empty()))
+    .filter(|token| !matches!(token, ReasoningToken::Thinking { signature, .. } if signature.is_empty()))
 }
 
 fn anthropic_text(message: &Value) -> String {
@@ -64,7 +64,11 @@ fn anthropic_text(message: &Value) -> String {
 }
 
 /// The replies that a message can stand for: by a call, else by the same text.
-fn candidates<'a>(present: &[Token], said: &str, sent: &[&'a SentReply]) -> Vec<&'a SentReply> {
+fn candidates<'a>(
+    present: &[ReasoningToken],
+    said: &str,
+    sent: &[&'a SentReply],
+) -> Vec<&'a SentReply> {
     let calls: Vec<_> = present.iter().filter_map(call_id).collect();
     sent.iter()
         .copied()
@@ -78,38 +82,41 @@ fn candidates<'a>(present: &[Token], said: &str, sent: &[&'a SentReply]) -> Vec<
         .collect()
 }
 
-fn call_id(token: &Token) -> Option<&str> {
+fn call_id(token: &ReasoningToken) -> Option<&str> {
     match token {
-        Token::Call(id) => Some(id),
-        Token::Thinking { .. } | Token::Redacted(_) => None,
+        ReasoningToken::Call(id) => Some(id),
+        ReasoningToken::Thinking { .. } | ReasoningToken::Redacted(_) => None,
     }
 }
 
 /// What a message must have of a reply; calls that the client has dropped are no loss of reasoning.
-fn expected_tokens(reply: &SentReply, present: &[Token]) -> Vec<Token> {
+fn expected_tokens(reply: &SentReply, present: &[ReasoningToken]) -> Vec<ReasoningToken> {
     all_tokens(reply).filter(|token| call_id(token).is_none() || present.contains(token)).collect()
 }
 
-fn all_tokens(reply: &SentReply) -> impl Iterator<Item = Token> + '_ {
+fn all_tokens(reply: &SentReply) -> impl Iterator<Item = ReasoningToken> + '_ {
     reply.blocks.iter().filter_map(|block| match block {
-        ReplyBlock::Text(_) => None,
-        ReplyBlock::Thinking { signature, .. } if signature.is_empty() => None,
-        ReplyBlock::Thinking { text, signature } => {
-            Some(Token::Thinking { text: text.clone(), signature: signature.clone() })
+        ScriptedBlock::Text(_) => None,
+        ScriptedBlock::Thinking { signature, .. } if signature.is_empty() => None,
+        ScriptedBlock::Thinking { text, signature } => {
+            Some(ReasoningToken::Thinking { text: text.clone(), signature: signature.clone() })
         }
-        ReplyBlock::RedactedThinking(data) => Some(Token::Redacted(data.clone())),
-        ReplyBlock::Call { id, .. } => Some(Token::Call(id.clone())),
+        ScriptedBlock::RedactedThinking(data) => Some(ReasoningToken::Redacted(data.clone())),
+        ScriptedBlock::Call { id, .. } => Some(ReasoningToken::Call(id.clone())),
     })
 }
 
 /// Thinking with a signature of ours on another text.
-fn forged<'a>(present: &'a [Token], sent: &'a [&SentReply]) -> impl Iterator<Item = String> + 'a {
+fn forged<'a>(
+    present: &'a [ReasoningToken],
+    sent: &'a [&SentReply],
+) -> impl Iterator<Item = String> + 'a {
     present.iter().filter_map(|token| {
-        let Token::Thinking { signature, .. } = token else { return None };
+        let ReasoningToken::Thinking { signature, .. } = token else { return None };
         let signed: Vec<_> = sent
             .iter()
             .flat_map(|reply| all_tokens(reply))
-            .filter(|ours| matches!(ours, Token::Thinking { signature: s, .. } if s == signature))
+            .filter(|ours| matches!(ours, ReasoningToken::Thinking { signature: s, .. } if s == signature))
             .collect();
         (!signed.is_empty() && !signed.contains(token))
             .then(|| format!("the text under signature {signature:?} was changed"))
@@ -153,13 +160,15 @@ fn reasoning_before(reply: &SentReply, call: &str) -> Vec<(String, String)> {
     reply
         .blocks
         .iter()
-        .take_while(|block| !matches!(block, ReplyBlock::Call { id, .. } if id == call))
+        .take_while(|block| !matches!(block, ScriptedBlock::Call { id, .. } if id == call))
         .filter_map(|block| match block {
-            ReplyBlock::Thinking { text, signature } if !signature.is_empty() => {
+            ScriptedBlock::Thinking { text, signature } if !signature.is_empty() => {
                 Some((signature.clone(), text.clone()))
             }
-            ReplyBlock::RedactedThinking(data) => Some((data.clone(), String::new())),
-            ReplyBlock::Text(_) | ReplyBlock::Thinking { .. } | ReplyBlock::Call { .. } => None,
+            ScriptedBlock::RedactedThinking(data) => Some((data.clone(), String::new())),
+            ScriptedBlock::Text(_)
+            | ScriptedBlock::Thinking { .. }
+            | ScriptedBlock::Call { .. } => None,
         })
         .collect()
 }
@@ -202,12 +211,12 @@ fn is_chat_kept(reply: &SentReply, message: &Value) -> bool {
             let mut wanted = (String::new(), String::new(), String::new());
             for block in &reply.blocks {
                 match block {
-                    ReplyBlock::Thinking { text, signature } => {
+                    ScriptedBlock::Thinking { text, signature } => {
                         wanted.0.push_str(text);
                         wanted.1.push_str(signature);
                     }
-                    ReplyBlock::RedactedThinking(data) => wanted.2.push_str(data),
-                    ReplyBlock::Text(_) | ReplyBlock::Call { .. } => {}
+                    ScriptedBlock::RedactedThinking(data) => wanted.2.push_str(data),
+                    ScriptedBlock::Text(_) | ScriptedBlock::Call { .. } => {}
                 }
             }
             wanted == (collect("text"), collect("signature"), collect("data"))
@@ -215,10 +224,12 @@ fn is_chat_kept(reply: &SentReply, message: &Value) -> bool {
     }
 }
 
-fn thinking_text(block: &ReplyBlock) -> Option<&str> {
+fn thinking_text(block: &ScriptedBlock) -> Option<&str> {
     match block {
-        ReplyBlock::Thinking { text, .. } => Some(text),
-        ReplyBlock::Text(_) | ReplyBlock::RedactedThinking(_) | ReplyBlock::Call { .. } => None,
+        ScriptedBlock::Thinking { text, .. } => Some(text),
+        ScriptedBlock::Text(_)
+        | ScriptedBlock::RedactedThinking(_)
+        | ScriptedBlock::Call { .. } => None,
     }
 }
 
@@ -281,10 +292,10 @@ fn signatures(reply: &SentReply) -> (Vec<SignedCall<'_>>, Vec<&str>) {
     let (mut calls, mut texts, mut pending) = (Vec::new(), Vec::new(), "");
     for block in &reply.blocks {
         match block {
-            ReplyBlock::Thinking { signature, .. } => pending = signature,
-            ReplyBlock::RedactedThinking(data) => pending = data,
-            ReplyBlock::Text(_) => texts.push(std::mem::take(&mut pending)),
-            ReplyBlock::Call { id, name, arguments } => calls.push(SignedCall {
+            ScriptedBlock::Thinking { signature, .. } => pending = signature,
+            ScriptedBlock::RedactedThinking(data) => pending = data,
+            ScriptedBlock::Text(_) => texts.push(std::mem::take(&mut pending)),
+            ScriptedBlock::Call { id, name, arguments } => calls.push(SignedCall {
                 id,
                 name,
                 arguments,

@@ -27,24 +27,24 @@ pub(super) fn check(body: &Value, found: &mut Findings) {
     check_reasoning_followed(items, found);
     // With a previous response the calls may be on the server's side.
     if field(body, "previous_response_id").is_null() {
-        Pairing::default().check(items, found);
+        CallPairing::default().check(items, found);
     }
 }
 
 /// The side of the conversation that an item belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum ItemSide {
     Model,
     Result,
     Client,
 }
 
 /// The side of an item; unknown items are the model's own tools.
-pub(super) fn side(item: &Value) -> Side {
+pub(super) fn side(item: &Value) -> ItemSide {
     match text(item, "type") {
-        "function_call_output" | "custom_tool_call_output" => Side::Result,
-        "message" | "" if text(item, "role") != "assistant" => Side::Client,
-        _ => Side::Model,
+        "function_call_output" | "custom_tool_call_output" => ItemSide::Result,
+        "message" | "" if text(item, "role") != "assistant" => ItemSide::Client,
+        _ => ItemSide::Model,
     }
 }
 
@@ -111,7 +111,7 @@ fn check_message(index: usize, item: &Value, found: &mut Findings) {
 /// The service refuses a reasoning item without the item that it led to.
 fn check_reasoning_followed(items: &[Value], found: &mut Findings) {
     for (index, item) in items.iter().enumerate() {
-        let is_followed = items.get(index + 1).is_some_and(|next| side(next) == Side::Model);
+        let is_followed = items.get(index + 1).is_some_and(|next| side(next) == ItemSide::Model);
         if text(item, "type") == "reasoning" && !is_followed {
             found.add(
                 Rule::Echo,
@@ -122,19 +122,19 @@ fn check_reasoning_followed(items: &[Value], found: &mut Findings) {
 }
 
 #[derive(Default)]
-struct Pairing<'a> {
+struct CallPairing<'a> {
     known: BTreeSet<&'a str>,
     open: BTreeSet<&'a str>,
     has_results: bool,
 }
 
-impl<'a> Pairing<'a> {
+impl<'a> CallPairing<'a> {
     fn check(mut self, items: &'a [Value], found: &mut Findings) {
         for (index, item) in items.iter().enumerate() {
             let id = text(item, "call_id");
             match side(item) {
-                Side::Client => self.report_open(index, found),
-                Side::Result => {
+                ItemSide::Client => self.report_open(index, found),
+                ItemSide::Result => {
                     self.has_results = true;
                     let is_open = self.open.remove(id);
                     found.demand(Rule::Pairing, is_open, || {
@@ -145,7 +145,7 @@ impl<'a> Pairing<'a> {
                         }
                     });
                 }
-                Side::Model => {
+                ItemSide::Model => {
                     // A reply's items may follow each other; a result in between means that a new turn begins.
                     if self.has_results {
                         self.report_open(index, found);

@@ -3,44 +3,46 @@
 use serde_json::{Value, json};
 
 use super::body::{field, list, text};
-use crate::wire::Dialect;
+use crate::wire::WireDialect;
 
 /// Tools, system and messages of a body in the order in which vendors cache them, cache marks stripped, each element as
 /// its JSON text with keys in the order they came.
-pub fn prefix_sequence(dialect: Dialect, body: &Value) -> Vec<String> {
+pub fn prefix_sequence(dialect: WireDialect, body: &Value) -> Vec<String> {
     let tools = list(body, "tools").iter().map(without_mark);
     let (system, messages): (Vec<Value>, Vec<Value>) = match dialect {
-        Dialect::AnthropicMessages => (
+        WireDialect::AnthropicMessages => (
             blocks(field(body, "system")),
             list(body, "messages").iter().map(anthropic_message).collect(),
         ),
-        Dialect::OpenAiResponses => (optional(body, "instructions"), input_items(body)),
-        Dialect::OpenAiChat => (Vec::new(), list(body, "messages").to_vec()),
-        Dialect::Gemini => (optional(body, "systemInstruction"), list(body, "contents").to_vec()),
+        WireDialect::OpenAiResponses => (optional(body, "instructions"), input_items(body)),
+        WireDialect::OpenAiChat => (Vec::new(), list(body, "messages").to_vec()),
+        WireDialect::Gemini => {
+            (optional(body, "systemInstruction"), list(body, "contents").to_vec())
+        }
     };
     tools.chain(system).chain(messages).map(|element| element.to_string()).collect()
 }
 
 /// What tells conversations apart: the system prompt and the first user message.
-pub(super) fn conversation_key(dialect: Dialect, body: &Value) -> String {
+pub(super) fn conversation_key(dialect: WireDialect, body: &Value) -> String {
     let is_user = |message: &&Value| text(message, "role") == "user";
     let first = |name: &str| list(body, name).iter().find(is_user).cloned();
     let (system, first) = match dialect {
-        Dialect::AnthropicMessages => (
+        WireDialect::AnthropicMessages => (
             json!(blocks(field(body, "system"))),
             first("messages").map(|message| anthropic_message(&message)),
         ),
-        Dialect::OpenAiResponses => (
+        WireDialect::OpenAiResponses => (
             field(body, "instructions").clone(),
             first("input").or_else(|| input_items(body).into_iter().next()),
         ),
-        Dialect::OpenAiChat => {
+        WireDialect::OpenAiChat => {
             let is_system =
                 |message: &&Value| matches!(text(message, "role"), "system" | "developer");
             let system: Vec<_> = list(body, "messages").iter().take_while(is_system).collect();
             (json!(system), first("messages"))
         }
-        Dialect::Gemini => (field(body, "systemInstruction").clone(), first("contents")),
+        WireDialect::Gemini => (field(body, "systemInstruction").clone(), first("contents")),
     };
     json!([system, first]).to_string()
 }

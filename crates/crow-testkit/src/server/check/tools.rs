@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::Rule;
 use super::body::{Findings, field, list, text};
-use crate::wire::Dialect;
+use crate::wire::WireDialect;
 
 /// The vendors' limit on the length of a name; Anthropic alone allows more.
 const LONGEST_NAME: usize = 64;
 
 /// Checks that tools have names the vendor takes, each once, and schemas that are objects.
-pub(super) fn check(dialect: Dialect, body: &Value, found: &mut Findings) {
+pub(super) fn check(dialect: WireDialect, body: &Value, found: &mut Findings) {
     let mut known = BTreeSet::new();
     for tool in functions(dialect, body) {
         let name = text(tool, "name");
@@ -21,13 +21,13 @@ pub(super) fn check(dialect: Dialect, body: &Value, found: &mut Findings) {
         });
         found.demand(Rule::Tools, known.insert(name), || format!("two tools are named {name:?}"));
         let schema = match dialect {
-            Dialect::AnthropicMessages => field(tool, "input_schema"),
-            Dialect::OpenAiResponses | Dialect::OpenAiChat | Dialect::Gemini => tool
+            WireDialect::AnthropicMessages => field(tool, "input_schema"),
+            WireDialect::OpenAiResponses | WireDialect::OpenAiChat | WireDialect::Gemini => tool
                 .get("parameters")
                 .or_else(|| tool.get("parametersJsonSchema"))
                 .unwrap_or(&Value::Null),
         };
-        let is_needed = dialect == Dialect::AnthropicMessages;
+        let is_needed = dialect == WireDialect::AnthropicMessages;
         let is_schema = schema.is_null() && !is_needed || is_object_schema(schema);
         found.demand(Rule::Tools, is_schema, || {
             format!("the schema of tool {name:?} is not of type object: {schema}")
@@ -35,27 +35,31 @@ pub(super) fn check(dialect: Dialect, body: &Value, found: &mut Findings) {
     }
 }
 
-fn functions(dialect: Dialect, body: &Value) -> Vec<&Value> {
+fn functions(dialect: WireDialect, body: &Value) -> Vec<&Value> {
     let tools = list(body, "tools").iter();
     match dialect {
         // Tools with another type are the vendor's own.
-        Dialect::AnthropicMessages => {
+        WireDialect::AnthropicMessages => {
             tools.filter(|tool| matches!(text(tool, "type"), "" | "custom")).collect()
         }
-        Dialect::OpenAiResponses => tools.filter(|tool| text(tool, "type") == "function").collect(),
-        Dialect::OpenAiChat => tools.map(|tool| field(tool, "function")).collect(),
-        Dialect::Gemini => tools.flat_map(|tool| list(tool, "functionDeclarations")).collect(),
+        WireDialect::OpenAiResponses => {
+            tools.filter(|tool| text(tool, "type") == "function").collect()
+        }
+        WireDialect::OpenAiChat => tools.map(|tool| field(tool, "function")).collect(),
+        WireDialect::Gemini => tools.flat_map(|tool| list(tool, "functionDeclarations")).collect(),
     }
 }
 
-fn is_name(dialect: Dialect, name: &str) -> bool {
+fn is_name(dialect: WireDialect, name: &str) -> bool {
     let longest = match dialect {
-        Dialect::AnthropicMessages => 2 * LONGEST_NAME,
-        Dialect::OpenAiResponses | Dialect::OpenAiChat | Dialect::Gemini => LONGEST_NAME,
+        WireDialect::AnthropicMessages => 2 * LONGEST_NAME,
+        WireDialect::OpenAiResponses | WireDialect::OpenAiChat | WireDialect::Gemini => {
+            LONGEST_NAME
+        }
     };
     let is_legal = |character: char| match dialect {
-        Dialect::Gemini => character.is_ascii_alphanumeric() || "_-.:".contains(character),
-        Dialect::AnthropicMessages | Dialect::OpenAiResponses | Dialect::OpenAiChat => {
+        WireDialect::Gemini => character.is_ascii_alphanumeric() || "_-.:".contains(character),
+        WireDialect::AnthropicMessages | WireDialect::OpenAiResponses | WireDialect::OpenAiChat => {
             character.is_ascii_alphanumeric() || "_-".contains(character)
         }
     };

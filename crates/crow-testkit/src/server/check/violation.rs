@@ -82,7 +82,7 @@ impl fmt::Display for Violations {
 
 /// What a server checks.
 #[derive(Debug, Clone)]
-pub struct Checks {
+pub struct ServerChecks {
     /// How the frozen prefix is checked.
     pub prefix: PrefixCheck,
     /// The largest body accepted, in bytes.
@@ -91,7 +91,7 @@ pub struct Checks {
     pub skipped: BTreeSet<Rule>,
 }
 
-impl Default for Checks {
+impl Default for ServerChecks {
     fn default() -> Self {
         Self {
             prefix: PrefixCheck::default(),
@@ -101,7 +101,7 @@ impl Default for Checks {
     }
 }
 
-impl Checks {
+impl ServerChecks {
     /// Leaves a rule out.
     #[must_use]
     pub fn without(mut self, rule: Rule) -> Self {

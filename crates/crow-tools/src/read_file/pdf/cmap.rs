@@ -15,7 +15,7 @@ pub(super) struct CMap {
     code_length: usize,
 }
 
-enum Token<'a> {
+enum CMapToken<'a> {
     Code { length: usize, code: u32, units: Vec<u16> },
     Open,
     Close,
@@ -33,12 +33,12 @@ impl CMap {
         while let Some((token, after)) = next_token(rest) {
             rest = after;
             match token {
-                Token::Word(b"beginbfchar") => (is_range, codes) = (Some(false), Vec::new()),
-                Token::Word(b"beginbfrange") => (is_range, codes) = (Some(true), Vec::new()),
-                Token::Word(word) if word.starts_with(b"end") => is_range = None,
-                Token::Word(_) => {}
-                Token::Open => array = Some(Vec::new()),
-                Token::Close => {
+                CMapToken::Word(b"beginbfchar") => (is_range, codes) = (Some(false), Vec::new()),
+                CMapToken::Word(b"beginbfrange") => (is_range, codes) = (Some(true), Vec::new()),
+                CMapToken::Word(word) if word.starts_with(b"end") => is_range = None,
+                CMapToken::Word(_) => {}
+                CMapToken::Open => array = Some(Vec::new()),
+                CMapToken::Close => {
                     let texts = array.take().unwrap_or_default();
                     if let [(length, first), _] = *codes.as_slice() {
                         for (code, text) in (first..).zip(texts) {
@@ -47,7 +47,7 @@ impl CMap {
                     }
                     codes.clear();
                 }
-                Token::Code { length, code, units } => {
+                CMapToken::Code { length, code, units } => {
                     let Some(is_range) = is_range else { continue };
                     if let Some(array) = &mut array {
                         array.push(units);
@@ -111,12 +111,12 @@ impl CMap {
     }
 }
 
-fn next_token(bytes: &[u8]) -> Option<(Token<'_>, &[u8])> {
+fn next_token(bytes: &[u8]) -> Option<(CMapToken<'_>, &[u8])> {
     let start = bytes.iter().position(|byte| !byte.is_ascii_whitespace())?;
     let (first, rest) = bytes.get(start..)?.split_first()?;
     Some(match first {
-        b'[' => (Token::Open, rest),
-        b']' => (Token::Close, rest),
+        b'[' => (CMapToken::Open, rest),
+        b']' => (CMapToken::Close, rest),
         b'<' if rest.first() != Some(&b'<') => {
             let end = rest.iter().position(|byte| *byte == b'>').unwrap_or(rest.len());
             let (inside, after) = rest.split_at_checked(end)?;
@@ -128,19 +128,19 @@ fn next_token(bytes: &[u8]) -> Option<(Token<'_>, &[u8])> {
             let word = bytes.get(start..=start + end)?;
             // The second sign of `<<` is part of the word.
             let end = if word == b"<" { end + 1 } else { end };
-            (Token::Word(word), rest.get(end..)?)
+            (CMapToken::Word(word), rest.get(end..)?)
         }
     })
 }
 
-fn code(inside: &[u8]) -> Token<'_> {
+fn code(inside: &[u8]) -> CMapToken<'_> {
     let digits: Vec<u32> =
         inside.iter().filter_map(|byte| char::from(*byte).to_digit(16)).take(64).collect();
     let code = digits.iter().take(8).fold(0, |code, digit| code << 4 | digit);
     let unit = |digits: &[u32]| digits.iter().fold(0, |unit, digit| unit << 4 | digit);
     let units =
         digits.chunks(4).map(|digits| u16::try_from(unit(digits)).unwrap_or_default()).collect();
-    Token::Code { length: digits.len() / 2, code, units }
+    CMapToken::Code { length: digits.len() / 2, code, units }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     super::{
         page::{DEFAULT_LINES, MAX_BYTES},
-        pages::Pages,
+        pages::PdfPageRange,
     },
     text,
 };
@@ -57,13 +57,13 @@ impl From<Error> for PdfError {
 
 /// What the work on a file may still cost.
 #[derive(Debug, Clone)]
-pub(super) struct Budget {
+pub(super) struct PdfBudget {
     until: Instant,
     cancellation: CancellationToken,
     memory: usize,
 }
 
-impl Budget {
+impl PdfBudget {
     pub(super) fn check(&self) -> Result<(), PdfError> {
         if self.cancellation.is_cancelled() {
             Err(PdfError::Cancelled)
@@ -78,14 +78,14 @@ impl Budget {
 /// Returns the text of pages of a PDF file, with headings and a last line that says how to go on.
 pub(crate) fn read(
     bytes: &[u8],
-    pages: Pages,
+    pages: PdfPageRange,
     cancellation: &CancellationToken,
 ) -> Result<String, PdfError> {
     if names_encryption(bytes) {
         return Err(PdfError::Encrypted);
     }
     let until = Instant::now() + MAX_TIME;
-    let budget = Budget { until, cancellation: cancellation.clone(), memory: MAX_MEMORY };
+    let budget = PdfBudget { until, cancellation: cancellation.clone(), memory: MAX_MEMORY };
     match catch_unwind(AssertUnwindSafe(|| show(&load(bytes, &budget)?, pages, &budget))) {
         Ok(result) => result,
         Err(payload) => Err(payload.downcast().map_or(PdfError::Panicked, |error| *error)),
@@ -94,10 +94,10 @@ pub(crate) fn read(
 
 thread_local! {
     /// The loader takes a plain function as its filter, which can carry nothing.
-    static LOADING: RefCell<Option<Budget>> = const { RefCell::new(None) };
+    static LOADING: RefCell<Option<PdfBudget>> = const { RefCell::new(None) };
 }
 
-fn load(bytes: &[u8], budget: &Budget) -> Result<Document, PdfError> {
+fn load(bytes: &[u8], budget: &PdfBudget) -> Result<Document, PdfError> {
     LOADING.replace(Some(budget.clone()));
     let options = LoadOptions {
         filter: Some(|id, object| Some((id, charged(object)))),
@@ -178,7 +178,7 @@ fn names_encryption(bytes: &[u8]) -> bool {
     })
 }
 
-fn show(document: &Document, pages: Pages, budget: &Budget) -> Result<String, PdfError> {
+fn show(document: &Document, pages: PdfPageRange, budget: &PdfBudget) -> Result<String, PdfError> {
     let ids: Vec<ObjectId> = document.page_iter().collect();
     let count = ids.len();
     if count == 0 {
@@ -243,7 +243,7 @@ mod tests {
 
     fn left(memory: usize, object: &Object) -> Result<usize, PdfError> {
         let until = Instant::now() + MAX_TIME;
-        LOADING.replace(Some(Budget { until, cancellation: CancellationToken::new(), memory }));
+        LOADING.replace(Some(PdfBudget { until, cancellation: CancellationToken::new(), memory }));
         match catch_unwind(AssertUnwindSafe(|| charged(object))) {
             Ok(_) => Ok(LOADING.take().map_or(0, |budget| budget.memory)),
             Err(payload) => Err(*payload.downcast().unwrap()),

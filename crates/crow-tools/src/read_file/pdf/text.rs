@@ -6,7 +6,7 @@ use lopdf::{Dictionary, Document, Encoding, Object, ObjectId, content::Content};
 
 use super::{
     cmap::CMap,
-    document::{Budget, MAX_INFLATED, PdfError},
+    document::{MAX_INFLATED, PdfBudget, PdfError},
 };
 
 /// The most bytes of the text of a page.
@@ -17,7 +17,7 @@ const MAX_FONTS: usize = 128;
 const OPERATIONS_PER_CHECK: usize = 256;
 
 /// How codes become text.
-enum Font<'a> {
+enum PdfFont<'a> {
     Map(CMap),
     Encoding(Encoding<'a>),
 }
@@ -26,7 +26,7 @@ enum Font<'a> {
 pub(super) fn of_page(
     document: &Document,
     page: ObjectId,
-    budget: &Budget,
+    budget: &PdfBudget,
 ) -> Result<String, PdfError> {
     let mut fonts = BTreeMap::new();
     for (name, font) in document.get_page_fonts(page)?.into_iter().take(MAX_FONTS) {
@@ -36,7 +36,7 @@ pub(super) fn of_page(
         }
     }
     let content = content_of(document, page, budget)?;
-    let mut painter = Painter::default();
+    let mut painter = TextPainter::default();
     let mut font = None;
     for (number, operation) in Content::decode_iter(&content).enumerate() {
         if number % OPERATIONS_PER_CHECK == 0 {
@@ -59,7 +59,11 @@ pub(super) fn of_page(
 }
 
 /// One stream after the other, for a page may name many that cost much and yield little.
-fn content_of(document: &Document, page: ObjectId, budget: &Budget) -> Result<Vec<u8>, PdfError> {
+fn content_of(
+    document: &Document,
+    page: ObjectId,
+    budget: &PdfBudget,
+) -> Result<Vec<u8>, PdfError> {
     let mut content = Vec::new();
     for id in document.get_page_contents(page) {
         budget.check()?;
@@ -71,19 +75,19 @@ fn content_of(document: &Document, page: ObjectId, budget: &Budget) -> Result<Ve
     Ok(content)
 }
 
-fn font_of<'a>(document: &'a Document, font: &'a Dictionary) -> Option<Font<'a>> {
+fn font_of<'a>(document: &'a Document, font: &'a Dictionary) -> Option<PdfFont<'a>> {
     // With a table of its own a font never reaches the table of `lopdf`, which no limit holds.
     if font.has(b"ToUnicode") {
         let table = font.get_deref(b"ToUnicode", document).and_then(Object::as_stream).ok()?;
         let bytes = table.get_plain_content_with_limit(MAX_INFLATED).ok()?;
-        return CMap::parse(&bytes).map(Font::Map);
+        return CMap::parse(&bytes).map(PdfFont::Map);
     }
-    font.get_font_encoding_with_limit(document, MAX_INFLATED).ok().map(Font::Encoding)
+    font.get_font_encoding_with_limit(document, MAX_INFLATED).ok().map(PdfFont::Encoding)
 }
 
 /// Where the next text goes, as far as it says where lines and words end.
 #[derive(Default)]
-struct Painter {
+struct TextPainter {
     text: String,
     size: f32,
     scale: f32,
@@ -96,8 +100,8 @@ struct Painter {
     has_moved: bool,
 }
 
-impl Painter {
-    fn paint(&mut self, operator: &str, operands: &[Object], font: Option<&Font<'_>>) {
+impl TextPainter {
+    fn paint(&mut self, operator: &str, operands: &[Object], font: Option<&PdfFont<'_>>) {
         let at = |index| number_at(operands, index);
         match operator {
             "BT" => self.place((0.0, 0.0), 1.0),
@@ -138,7 +142,7 @@ impl Painter {
         self.place((self.line.0 + right * self.scale, self.line.1 + up * self.scale), self.scale);
     }
 
-    fn show(&mut self, items: &[Object], font: Option<&Font<'_>>) {
+    fn show(&mut self, items: &[Object], font: Option<&PdfFont<'_>>) {
         self.separate();
         let em = self.size * self.scale;
         let mut right = self.end.map_or(self.line.0, |end| end.0);
@@ -146,8 +150,8 @@ impl Painter {
             if let Ok(bytes) = item.as_str() {
                 // Widths are not read: half the size is near enough to tell words apart.
                 let count = match font {
-                    Some(Font::Map(map)) => map.decode(bytes, &mut self.text),
-                    Some(Font::Encoding(encoding)) => {
+                    Some(PdfFont::Map(map)) => map.decode(bytes, &mut self.text),
+                    Some(PdfFont::Encoding(encoding)) => {
                         encoding.write_to_string(bytes, &mut self.text).map_or(0, |()| bytes.len())
                     }
                     None => 0,

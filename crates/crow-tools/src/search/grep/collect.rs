@@ -11,7 +11,7 @@ const MAX_LINE_CHARS: usize = 500;
 
 /// How much is wanted of each file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum CollectMode {
     /// This many lines, matching or around a match.
     Lines(usize),
     /// Whether there is a match.
@@ -22,7 +22,7 @@ pub(super) enum Wanted {
 
 /// A line of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct GrepLine {
     pub(super) number: u64,
     pub(super) text: String,
     pub(super) is_match: bool,
@@ -30,35 +30,35 @@ pub(super) struct Line {
 
 /// What was found in a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Hits {
+pub(super) struct FileHits {
     pub(super) path: PathBuf,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<GrepLine>,
     /// How many lines match, as far as the file was searched.
     pub(super) matches: u64,
 }
 
 /// Collects the hits of one file.
 #[derive(Debug)]
-pub(super) struct Collector<'a> {
+pub(super) struct HitCollector<'a> {
     matcher: &'a RegexMatcher,
-    wanted: Wanted,
-    pub(super) lines: Vec<Line>,
+    wanted: CollectMode,
+    pub(super) lines: Vec<GrepLine>,
     pub(super) matches: u64,
     pub(super) is_binary: bool,
 }
 
-impl<'a> Collector<'a> {
-    pub(super) fn new(matcher: &'a RegexMatcher, wanted: Wanted) -> Self {
+impl<'a> HitCollector<'a> {
+    pub(super) fn new(matcher: &'a RegexMatcher, wanted: CollectMode) -> Self {
         Self { matcher, wanted, lines: Vec::new(), matches: 0, is_binary: false }
     }
 
     /// Adds a line and says whether more are wanted.
     fn push(&mut self, number: u64, bytes: &[u8], is_match: bool) -> bool {
         match self.wanted {
-            Wanted::Number => true,
-            Wanted::Whether => false,
-            Wanted::Lines(count) => {
-                self.lines.push(Line { number, text: self.clip(bytes), is_match });
+            CollectMode::Number => true,
+            CollectMode::Whether => false,
+            CollectMode::Lines(count) => {
+                self.lines.push(GrepLine { number, text: self.clip(bytes), is_match });
                 self.lines.len() < count
             }
         }
@@ -90,7 +90,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-impl Sink for Collector<'_> {
+impl Sink for HitCollector<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
@@ -118,7 +118,7 @@ mod tests {
 
     fn clip(pattern: &str, line: &str) -> String {
         let matcher = RegexMatcher::new(pattern).unwrap();
-        Collector::new(&matcher, Wanted::Whether).clip(line.as_bytes())
+        HitCollector::new(&matcher, CollectMode::Whether).clip(line.as_bytes())
     }
 
     #[test]

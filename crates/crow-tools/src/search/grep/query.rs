@@ -9,7 +9,7 @@ const HEAP_LIMIT: usize = 64 * 1024 * 1024;
 
 /// How a pattern is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Options {
+pub(super) struct GrepOptions {
     pub(super) ignore_case: bool,
     pub(super) multiline: bool,
     pub(super) before: usize,
@@ -18,16 +18,16 @@ pub(super) struct Options {
 
 /// A pattern that can be searched for.
 #[derive(Debug)]
-pub(super) struct Query {
+pub(super) struct GrepQuery {
     pub(super) matcher: RegexMatcher,
     /// What was done to make it one, for the model.
     pub(super) note: Option<String>,
-    options: Options,
+    options: GrepOptions,
 }
 
-impl Query {
+impl GrepQuery {
     /// Compiles a pattern. One that is no regular expression is searched for as the text that it is.
-    pub(super) fn compile(pattern: &str, options: Options) -> Result<Self, String> {
+    pub(super) fn compile(pattern: &str, options: GrepOptions) -> Result<Self, String> {
         if pattern.is_empty() {
             return Err("the pattern is empty".to_owned());
         }
@@ -36,7 +36,7 @@ impl Query {
             Err(error) => error,
         };
         if let (ErrorKind::NotAllowed(_), false) = (error.kind(), options.multiline) {
-            let options = Options { multiline: true, ..options };
+            let options = GrepOptions { multiline: true, ..options };
             if let Ok(matcher) = matcher(pattern, options, false) {
                 let note = "the pattern has a line break: searched with multiline".to_owned();
                 return Ok(Self { matcher, note: Some(note), options });
@@ -63,13 +63,13 @@ impl Query {
     }
 }
 
-fn terminator(options: Options) -> LineTerminator {
+fn terminator(options: GrepOptions) -> LineTerminator {
     if options.multiline { LineTerminator::byte(b'\n') } else { LineTerminator::crlf() }
 }
 
 fn matcher(
     pattern: &str,
-    options: Options,
+    options: GrepOptions,
     is_literal: bool,
 ) -> Result<RegexMatcher, grep_regex::Error> {
     let mut builder = RegexMatcherBuilder::new();
@@ -90,22 +90,23 @@ fn matcher(
 mod tests {
     use super::*;
 
-    const PLAIN: Options = Options { ignore_case: false, multiline: false, before: 0, after: 0 };
+    const PLAIN: GrepOptions =
+        GrepOptions { ignore_case: false, multiline: false, before: 0, after: 0 };
 
     #[test]
     fn a_pattern_that_is_no_expression_is_text() {
-        let query = Query::compile("foo(", PLAIN).unwrap();
+        let query = GrepQuery::compile("foo(", PLAIN).unwrap();
         assert_eq!(
             query.note.as_deref(),
             Some("not a regular expression (unclosed group): searched as plain text")
         );
-        assert!(Query::compile("", PLAIN).is_err());
-        assert_eq!(Query::compile("fo+", PLAIN).unwrap().note, None);
+        assert!(GrepQuery::compile("", PLAIN).is_err());
+        assert_eq!(GrepQuery::compile("fo+", PLAIN).unwrap().note, None);
     }
 
     #[test]
     fn a_pattern_with_a_line_break_spans_lines() {
-        let query = Query::compile(r"a\nb", PLAIN).unwrap();
+        let query = GrepQuery::compile(r"a\nb", PLAIN).unwrap();
         assert!(query.options.multiline && query.note.is_some());
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crow_core::tool::ToolContext;
 
-use super::collect::Hits;
+use super::collect::FileHits;
 use crate::paths::shown;
 
 /// How many bytes are shown, whatever the number of lines.
@@ -12,12 +12,12 @@ const MAX_BYTES: usize = 50 * 1024;
 
 /// The part that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Page {
+pub(super) struct HitPage {
     pub(super) offset: usize,
     pub(super) limit: usize,
 }
 
-impl Page {
+impl HitPage {
     /// Returns how many things must be found to fill the page and to know whether there are more.
     pub(super) fn needed(self) -> usize {
         self.offset.saturating_add(self.limit).saturating_add(1)
@@ -25,7 +25,7 @@ impl Page {
 }
 
 /// Writes lines under the name of their file: `12:text` where it matches, `12-text` around that.
-pub(super) fn lines(hits: &[Hits], page: Page, ctx: &ToolContext) -> String {
+pub(super) fn lines(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> String {
     let mut text = String::new();
     let mut last: Option<(usize, u64)> = None;
     let mut place = 0;
@@ -63,13 +63,13 @@ pub(super) fn lines(hits: &[Hits], page: Page, ctx: &ToolContext) -> String {
 }
 
 /// Writes the names of files.
-pub(super) fn names(hits: &[Hits], page: Page, ctx: &ToolContext) -> String {
+pub(super) fn names(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> String {
     let lines = hits.iter().map(|file| shown(&file.path, ctx));
     list(lines, hits.len(), page)
 }
 
 /// Writes how many lines match in each file and in all.
-pub(super) fn counts(hits: &[Hits], page: Page, ctx: &ToolContext) -> String {
+pub(super) fn counts(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> String {
     let lines = hits.iter().map(|file| format!("{}:{}", shown(&file.path, ctx), file.matches));
     let mut text = list(lines, hits.len(), page);
     let total: u64 = hits.iter().map(|file| file.matches).sum();
@@ -77,7 +77,7 @@ pub(super) fn counts(hits: &[Hits], page: Page, ctx: &ToolContext) -> String {
     text
 }
 
-fn list(lines: impl Iterator<Item = String>, total: usize, page: Page) -> String {
+fn list(lines: impl Iterator<Item = String>, total: usize, page: HitPage) -> String {
     let mut text = String::new();
     for line in lines.skip(page.offset).take(page.limit) {
         text.push_str(&line);

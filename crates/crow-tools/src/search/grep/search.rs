@@ -19,12 +19,12 @@ use ignore::types::Types;
 use super::{
     super::{
         files::NameFilter,
-        stop::{Stop, StoppableReader},
-        walk::{Ignored, files},
+        stop::{SearchDeadline, StoppableReader},
+        walk::{IgnoreMode, files},
         withheld::WithheldFiles,
     },
-    collect::{Collector, Hits, Wanted},
-    query::Query,
+    collect::{CollectMode, FileHits, HitCollector},
+    query::GrepQuery,
 };
 use crate::{
     file::{LoadError, OpenFile, open, open_entry},
@@ -42,7 +42,7 @@ const MAX_THREADS: usize = 8;
 
 /// Which files are searched.
 #[derive(Debug)]
-pub(super) struct Scope {
+pub(super) struct SearchScope {
     /// A folder, or one file.
     pub(super) root: AllowedPath,
     /// The folder. The walk through it goes by path; what it finds is opened beneath this descriptor.
@@ -52,7 +52,7 @@ pub(super) struct Scope {
     pub(super) withheld: WithheldFiles,
 }
 
-impl Scope {
+impl SearchScope {
     /// Opens a file that the walk found.
     fn open(&self, path: &Path) -> Result<OpenFile, LoadError> {
         let relative = path.strip_prefix(&self.root).map_err(io::Error::other)?;
@@ -80,9 +80,9 @@ impl Scope {
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct GrepResults {
     /// In the order of the paths.
-    pub(super) hits: Vec<Hits>,
+    pub(super) hits: Vec<FileHits>,
     pub(super) binary: usize,
     pub(super) unreadable: usize,
     /// Files that were not searched, because their names say that they hold keys.
@@ -90,8 +90,8 @@ pub(super) struct Found {
 }
 
 /// What came of one file.
-enum Outcome {
-    Hits(Hits),
+enum FileSearchOutcome {
+    Hits(FileHits),
     Nothing,
     Binary,
     Unreadable,
@@ -99,15 +99,15 @@ enum Outcome {
 
 /// Searches file after file until `is_enough` or it is time to stop.
 pub(super) fn search(
-    scope: &Scope,
-    query: &Query,
-    wanted: Wanted,
-    stop: &Stop,
-    is_enough: impl Fn(&[Hits]) -> bool,
-) -> Found {
-    let mut found = Found::default();
+    scope: &SearchScope,
+    query: &GrepQuery,
+    wanted: CollectMode,
+    stop: &SearchDeadline,
+    is_enough: impl Fn(&[FileHits]) -> bool,
+) -> GrepResults {
+    let mut found = GrepResults::default();
     let withheld = RefCell::new(Vec::new());
-    let mut paths = files(&scope.root, &scope.withheld, Ignored::Left, stop)
+    let mut paths = files(&scope.root, &scope.withheld, IgnoreMode::Left, stop)
         .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
         .map(ignore::DirEntry::into_path)
         .filter(|path| scope.includes(path))
@@ -123,10 +123,10 @@ pub(super) fn search(
         let chunk: Vec<PathBuf> = paths.by_ref().take(size).collect();
         for outcome in search_chunk(scope, &chunk, query, wanted, stop) {
             match outcome {
-                Outcome::Hits(hits) => found.hits.push(hits),
-                Outcome::Binary => found.binary += 1,
-                Outcome::Unreadable => found.unreadable += 1,
-                Outcome::Nothing => {}
+                FileSearchOutcome::Hits(hits) => found.hits.push(hits),
+                FileSearchOutcome::Binary => found.binary += 1,
+                FileSearchOutcome::Unreadable => found.unreadable += 1,
+                FileSearchOutcome::Nothing => {}
             }
         }
         if chunk.len() < size || is_enough(&found.hits) || stop.is_due() {
@@ -136,27 +136,33 @@ pub(super) fn search(
     }
 }
 
-fn chunk_size(wanted: Wanted) -> usize {
+fn chunk_size(wanted: CollectMode) -> usize {
     let (least, most) = CHUNKS;
     match wanted {
-        Wanted::Lines(count) => (LINES_OF_CHUNK / count.max(1)).clamp(least, most),
-        Wanted::Whether | Wanted::Number => most,
+        CollectMode::Lines(count) => (LINES_OF_CHUNK / count.max(1)).clamp(least, most),
+        CollectMode::Whether | CollectMode::Number => most,
     }
 }
 
 /// Returns whether a file has a match.
-pub(super) fn has_match(scope: &Scope, path: &Path, query: &Query, stop: &Stop) -> bool {
-    let outcome = search_file(&mut query.searcher(), scope, path, query, Wanted::Whether, stop);
-    matches!(outcome, Outcome::Hits(_))
+pub(super) fn has_match(
+    scope: &SearchScope,
+    path: &Path,
+    query: &GrepQuery,
+    stop: &SearchDeadline,
+) -> bool {
+    let outcome =
+        search_file(&mut query.searcher(), scope, path, query, CollectMode::Whether, stop);
+    matches!(outcome, FileSearchOutcome::Hits(_))
 }
 
 fn search_chunk(
-    scope: &Scope,
+    scope: &SearchScope,
     chunk: &[PathBuf],
-    query: &Query,
-    wanted: Wanted,
-    stop: &Stop,
-) -> Vec<Outcome> {
+    query: &GrepQuery,
+    wanted: CollectMode,
+    stop: &SearchDeadline,
+) -> Vec<FileSearchOutcome> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::with_capacity(chunk.len()));
     let work = || {
@@ -184,25 +190,31 @@ fn search_chunk(
 
 fn search_file(
     searcher: &mut Searcher,
-    scope: &Scope,
+    scope: &SearchScope,
     path: &Path,
-    query: &Query,
-    wanted: Wanted,
-    stop: &Stop,
-) -> Outcome {
-    let Ok(OpenFile { file: reader, .. }) = scope.open(path) else { return Outcome::Unreadable };
-    let mut collector = Collector::new(&query.matcher, wanted);
+    query: &GrepQuery,
+    wanted: CollectMode,
+    stop: &SearchDeadline,
+) -> FileSearchOutcome {
+    let Ok(OpenFile { file: reader, .. }) = scope.open(path) else {
+        return FileSearchOutcome::Unreadable;
+    };
+    let mut collector = HitCollector::new(&query.matcher, wanted);
     let reader = StoppableReader { reader, stop };
     if searcher.search_reader(&query.matcher, reader, &mut collector).is_err() {
-        return if stop.is_due() { Outcome::Nothing } else { Outcome::Unreadable };
+        return if stop.is_due() {
+            FileSearchOutcome::Nothing
+        } else {
+            FileSearchOutcome::Unreadable
+        };
     }
     if collector.is_binary {
-        return Outcome::Binary;
+        return FileSearchOutcome::Binary;
     }
     if collector.matches == 0 {
-        return Outcome::Nothing;
+        return FileSearchOutcome::Nothing;
     }
-    Outcome::Hits(Hits {
+    FileSearchOutcome::Hits(FileHits {
         path: path.to_owned(),
         lines: collector.lines,
         matches: collector.matches,

@@ -12,11 +12,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    super::{files::NameFilter, stop::Stop, walk::first_ignored, withheld::WithheldFiles},
-    collect::Wanted,
-    query::{Options, Query},
-    render::{self, Page},
-    search::{Found, Scope, has_match, search},
+    super::{
+        files::NameFilter, stop::SearchDeadline, walk::first_ignored, withheld::WithheldFiles,
+    },
+    collect::CollectMode,
+    query::{GrepOptions, GrepQuery},
+    render::{self, HitPage},
+    search::{GrepResults, SearchScope, has_match, search},
 };
 use crate::{
     blocking::blocking_until_cancelled,
@@ -47,7 +49,7 @@ pub(crate) struct Grep;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Input {
+pub(crate) struct GrepInput {
     /// Regular expression (Rust syntax).
     #[serde(alias = "query", alias = "regex")]
     pattern: String,
@@ -102,16 +104,16 @@ enum OutputMode {
     Count,
 }
 
-impl Input {
-    fn query(&self) -> Result<Query, ToolError> {
+impl GrepInput {
+    fn query(&self) -> Result<GrepQuery, ToolError> {
         let around = |own: Option<usize>| own.or(self.context).unwrap_or_default().min(MAX_CONTEXT);
-        let options = Options {
+        let options = GrepOptions {
             ignore_case: self.ignore_case,
             multiline: self.multiline,
             before: around(self.before),
             after: around(self.after),
         };
-        Query::compile(&self.pattern, options).map_err(ToolError::Model)
+        GrepQuery::compile(&self.pattern, options).map_err(ToolError::Model)
     }
 
     fn names(&self) -> Result<NameFilter, ToolError> {
@@ -133,12 +135,12 @@ impl Input {
         })
     }
 
-    fn page(&self) -> Page {
+    fn page(&self) -> HitPage {
         let default = match self.output_mode {
             OutputMode::Content => DEFAULT_LINES,
             OutputMode::FilesWithMatches | OutputMode::Count => DEFAULT_FILES,
         };
-        Page {
+        HitPage {
             offset: self.offset.unwrap_or_default().min(MAX_OFFSET),
             limit: self.limit.unwrap_or(default).clamp(1, MAX_LIMIT),
         }
@@ -147,7 +149,7 @@ impl Input {
 
 #[async_trait]
 impl TypedTool for Grep {
-    type Input = Input;
+    type Input = GrepInput;
     const NAME: &'static str = "grep";
     const CATEGORY: ToolCategory = ToolCategory::Read;
 
@@ -155,7 +157,7 @@ impl TypedTool for Grep {
         "Searches files for a regular expression. Leaves out binary files and what .gitignore names."
     }
 
-    async fn plan(&self, input: &Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, input: &GrepInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         input.query()?;
         input.names()?;
         input.types()?;
@@ -169,13 +171,13 @@ impl TypedTool for Grep {
         Ok(CallPlan { title: format!("grep {pattern} {}", plan.title), ..plan })
     }
 
-    async fn execute(&self, input: Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(&self, input: GrepInput, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
         grep_planned(input, plan, ctx).await.unwrap_or_else(|error| error.to_result())
     }
 }
 
 async fn grep_planned(
-    input: Input,
+    input: GrepInput,
     plan: &CallPlan,
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
@@ -185,23 +187,27 @@ async fn grep_planned(
     let session = ctx.clone();
     let work = move || {
         let folder = open_root(&root, &session)?;
-        grep(&input, &Scope { root, folder, names, types, withheld }, &session)
+        grep(&input, &SearchScope { root, folder, names, types, withheld }, &session)
     };
     blocking_until_cancelled(ctx, work).await?
 }
 
-fn grep(input: &Input, scope: &Scope, ctx: &ToolContext) -> Result<ToolResult, ToolError> {
+fn grep(
+    input: &GrepInput,
+    scope: &SearchScope,
+    ctx: &ToolContext,
+) -> Result<ToolResult, ToolError> {
     let (query, page) = (input.query()?, input.page());
-    let stop = Stop::new(ctx.cancellation.clone(), TIME_LIMIT);
+    let stop = SearchDeadline::new(ctx.cancellation.clone(), TIME_LIMIT);
     let needed = page.needed();
     let found = match input.output_mode {
-        OutputMode::Content => search(scope, &query, Wanted::Lines(needed), &stop, |hits| {
+        OutputMode::Content => search(scope, &query, CollectMode::Lines(needed), &stop, |hits| {
             hits.iter().map(|file| file.lines.len()).sum::<usize>() >= needed
         }),
         OutputMode::FilesWithMatches => {
-            search(scope, &query, Wanted::Whether, &stop, |hits| hits.len() >= needed)
+            search(scope, &query, CollectMode::Whether, &stop, |hits| hits.len() >= needed)
         }
-        OutputMode::Count => search(scope, &query, Wanted::Number, &stop, |_| false),
+        OutputMode::Count => search(scope, &query, CollectMode::Number, &stop, |_| false),
     };
     if stop.is_cancelled() {
         return Err(ToolError::Cancelled);
@@ -265,7 +271,13 @@ fn open_root(root: &AllowedPath, ctx: &ToolContext) -> Result<Option<Directory>,
 }
 
 /// Says that nothing matches, and why that may be.
-fn nothing(scope: &Scope, query: &Query, found: &Found, stop: &Stop, ctx: &ToolContext) -> String {
+fn nothing(
+    scope: &SearchScope,
+    query: &GrepQuery,
+    found: &GrepResults,
+    stop: &SearchDeadline,
+    ctx: &ToolContext,
+) -> String {
     let mut text = match shown(&scope.root, ctx).as_str() {
         "." => "No matches.".to_owned(),
         root => format!("No matches in {root}."),
@@ -273,7 +285,7 @@ fn nothing(scope: &Scope, query: &Query, found: &Found, stop: &Stop, ctx: &ToolC
     if found.binary > 0 {
         let _ = write!(text, " {} binary files were left out.", found.binary);
     }
-    let hint = Stop::new(ctx.cancellation.clone(), HINT_LIMIT);
+    let hint = SearchDeadline::new(ctx.cancellation.clone(), HINT_LIMIT);
     let ignored = (!stop.is_due() && scope.folder.is_some()).then(|| {
         first_ignored(&scope.root, &scope.withheld, &hint, |entry| {
             entry.file_type().is_some_and(|kind| kind.is_file())

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use super::{
     super::{
         super::hosts::AllowedHosts,
-        dial::{ADDRESSES, Place, Resolver, connect, decide, public},
-        refusal::Refusal,
-        request::{Request, Target},
+        dial::{ADDRESSES, AllowedAddresses, Resolver, connect, decide, public},
+        refusal::ProxyError,
+        request::{ProxyRequest, ProxyTarget},
     },
     request::heads,
 };
@@ -18,9 +18,9 @@ fn allowed(patterns: &[&str]) -> AllowedHosts {
     AllowedHosts::new(patterns.iter().map(|pattern| pattern.parse().unwrap()))
 }
 
-fn target(text: &str) -> Target {
+fn target(text: &str) -> ProxyTarget {
     let (host, port) = text.split_once(':').unwrap();
-    Target { host: host.to_owned(), port: port.parse().unwrap() }
+    ProxyTarget { host: host.to_owned(), port: port.parse().unwrap() }
 }
 
 #[test]
@@ -28,11 +28,13 @@ fn a_place_is_known_only_for_what_the_user_allows() {
     let hosts =
         allowed(&["good.example", "*.below.example", "localhost:3000", "10.0.0.1:8080", "*.0.1"]);
     let named = |addresses: &[&str]| {
-        Some(Place::Named(addresses.iter().map(|address| address.parse().unwrap()).collect()))
+        Some(AllowedAddresses::Named(
+            addresses.iter().map(|address| address.parse().unwrap()).collect(),
+        ))
     };
     for (text, place) in [
-        ("good.example:443", Some(Place::Public)),
-        ("a.below.example:80", Some(Place::Public)),
+        ("good.example:443", Some(AllowedAddresses::Public)),
+        ("a.below.example:80", Some(AllowedAddresses::Public)),
         ("localhost:3000", named(&["127.0.0.1", "::1"])),
         ("10.0.0.1:8080", named(&["10.0.0.1"])),
         ("good.example:22", None),
@@ -62,7 +64,7 @@ fn names_that_lead_nowhere_public_are_refused() {
         let addresses: Vec<SocketAddr> =
             addresses.iter().map(|text| text.parse().unwrap()).collect();
         public(&good, &addresses).map_err(|refusal| {
-            let Refusal::Host(host) = refusal else { panic!("{refusal}") };
+            let ProxyError::Host(host) = refusal else { panic!("{refusal}") };
             host.reason
         })
     };
@@ -86,24 +88,26 @@ async fn a_name_is_resolved_once_and_what_it_leads_to_later_is_not_asked() {
         Box::pin(async { Ok(vec!["127.0.0.1:1".parse().unwrap()]) })
     });
     let good = target("good.example:443");
-    let result = connect(&good, Place::Public, &resolver, Duration::from_secs(5)).await;
-    assert!(matches!(result, Err(Refusal::Host(host)) if host.reason == HostRefusal::NotPublic));
+    let result = connect(&good, AllowedAddresses::Public, &resolver, Duration::from_secs(5)).await;
+    assert!(matches!(result, Err(ProxyError::Host(host)) if host.reason == HostRefusal::NotPublic));
     assert_eq!(asked.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
 async fn names_are_those_that_the_system_knows() {
     let local = target("localhost:443");
-    let result = connect(&local, Place::Public, &Resolver::system(), Duration::from_secs(5)).await;
-    assert!(matches!(result, Err(Refusal::Host(host)) if host.reason == HostRefusal::NotPublic));
+    let result =
+        connect(&local, AllowedAddresses::Public, &Resolver::system(), Duration::from_secs(5))
+            .await;
+    assert!(matches!(result, Err(ProxyError::Host(host)) if host.reason == HostRefusal::NotPublic));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_is_not_found_in_time_is_given_up() {
     let resolver = Resolver::new(|_| Box::pin(future::pending()));
     let good = target("good.example:443");
-    let result = connect(&good, Place::Public, &resolver, Duration::from_secs(10)).await;
-    assert!(matches!(result, Err(Refusal::TimedOut(_))));
+    let result = connect(&good, AllowedAddresses::Public, &resolver, Duration::from_secs(10)).await;
+    assert!(matches!(result, Err(ProxyError::TimedOut(_))));
 }
 
 proptest! {
@@ -112,7 +116,7 @@ proptest! {
     #[test]
     fn no_bytes_lead_to_a_host_that_is_not_allowed(bytes in heads()) {
         let hosts = allowed(&["good.example"]);
-        if let Ok(Request { target, .. }) = Request::parse(&bytes)
+        if let Ok(ProxyRequest { target, .. }) = ProxyRequest::parse(&bytes)
             && decide(&target, &hosts).is_ok()
         {
             prop_assert_eq!(target.host.as_str(), "good.example");

@@ -2,17 +2,17 @@ use proptest::prelude::*;
 
 use super::super::{
     super::hosts,
-    request::{Body, HEAD_LIMIT, LINE_LIMIT, Malformed, Request, Way},
+    request::{BodyFraming, HEAD_LIMIT, LINE_LIMIT, MalformedRequest, ProxyMode, ProxyRequest},
 };
 
-fn parse(head: &str) -> Result<Request, Malformed> {
-    Request::parse(head.as_bytes())
+fn parse(head: &str) -> Result<ProxyRequest, MalformedRequest> {
+    ProxyRequest::parse(head.as_bytes())
 }
 
 /// Returns the host, the port, and what is sent there.
 fn forwarded(head: &str) -> (String, u16, String) {
     let request = parse(head).unwrap();
-    let Way::Forward { head, .. } = request.way else { panic!("{head:?}") };
+    let ProxyMode::Forward { head, .. } = request.way else { panic!("{head:?}") };
     (request.target.host, request.target.port, head)
 }
 
@@ -25,7 +25,7 @@ fn a_tunnel_leads_to_the_host_of_the_first_line() {
         ("1.2.3.4:65535", "1.2.3.4", 65535),
     ] {
         let request = parse(&format!("CONNECT {target} HTTP/1.1\r\nHost: evil\r\n\r\n")).unwrap();
-        assert_eq!(request.way, Way::Tunnel);
+        assert_eq!(request.way, ProxyMode::Tunnel);
         assert_eq!((request.target.host.as_str(), request.target.port), (host, port));
     }
 }
@@ -55,13 +55,13 @@ fn a_request_is_written_anew_for_the_host_of_its_first_line() {
 #[test]
 fn a_body_goes_as_far_as_one_field_says() {
     for (fields, body) in [
-        ("", Body::None),
-        ("Content-Length: 0\r\n", Body::Length(0)),
-        ("content-length:\t42 \r\n", Body::Length(42)),
-        ("Transfer-Encoding: Chunked\r\n", Body::Chunked),
+        ("", BodyFraming::None),
+        ("Content-Length: 0\r\n", BodyFraming::Length(0)),
+        ("content-length:\t42 \r\n", BodyFraming::Length(42)),
+        ("Transfer-Encoding: Chunked\r\n", BodyFraming::Chunked),
     ] {
         let request = parse(&format!("PUT http://a/ HTTP/1.1\r\n{fields}\r\n")).unwrap();
-        assert!(matches!(request.way, Way::Forward { body: found, .. } if found == body));
+        assert!(matches!(request.way, ProxyMode::Forward { body: found, .. } if found == body));
     }
 }
 
@@ -185,7 +185,7 @@ fn heads_that_two_readers_could_read_differently_are_refused() {
     ] {
         assert!(parse(&format!("{first}{fields}\r\n")).is_err(), "{fields:?}");
     }
-    assert!(Request::parse(b"GET http://a/ HTTP/1.1\r\nAccept: \xff\r\n\r\n").is_err());
+    assert!(ProxyRequest::parse(b"GET http://a/ HTTP/1.1\r\nAccept: \xff\r\n\r\n").is_err());
     let many = format!("{first}{}\r\n", "A: b\r\n".repeat(LINE_LIMIT));
     assert_eq!(parse(&many).unwrap_err().0, "its head has too many lines");
     let long = format!("{first}A: {}\r\n\r\n", "b".repeat(HEAD_LIMIT));
@@ -249,9 +249,9 @@ proptest! {
 
     #[test]
     fn what_goes_on_is_one_request_for_the_host_that_was_looked_at(bytes in heads()) {
-        let Ok(Request { target, way }) = Request::parse(&bytes) else { return Ok(()) };
+        let Ok(ProxyRequest { target, way }) = ProxyRequest::parse(&bytes) else { return Ok(()) };
         prop_assert_eq!(hosts::clean(&target.host).unwrap(), target.host.clone());
-        let Way::Forward { head, .. } = way else { return Ok(()) };
+        let ProxyMode::Forward { head, .. } = way else { return Ok(()) };
         let text = head.strip_suffix("\r\n\r\n").unwrap();
         let lines: Vec<_> = text.split("\r\n").collect();
         prop_assert!(lines.iter().all(|line| !line.is_empty() && !line.starts_with([' ', '\t'])));

@@ -18,7 +18,7 @@ use super::{
         super::hosts::AllowedHosts,
         dial::Resolver,
         request::HEAD_LIMIT,
-        server::{Bounds, Proxy},
+        server::{Proxy, ProxyLimits},
     },
     request::heads,
 };
@@ -33,10 +33,10 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
-        Self::with(Bounds::default()).await
+        Self::with(ProxyLimits::default()).await
     }
 
-    async fn with(bounds: Bounds) -> Self {
+    async fn with(bounds: ProxyLimits) -> Self {
         let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = server.local_addr().unwrap().port();
         let allowed = AllowedHosts::new([format!("localhost:{port}").parse().unwrap()]);
@@ -70,7 +70,7 @@ impl Stage {
     }
 }
 
-fn start(allowed: AllowedHosts, resolver: Resolver, bounds: Bounds) -> (Proxy, SocketAddr) {
+fn start(allowed: AllowedHosts, resolver: Resolver, bounds: ProxyLimits) -> (Proxy, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     (Proxy::with(listener, allowed, resolver, bounds).unwrap(), address)
@@ -142,7 +142,7 @@ async fn a_body_that_loses_its_meaning_ends_the_connection() {
 
 #[tokio::test]
 async fn what_is_refused_is_answered_with_the_reason_and_noted() {
-    let bounds = Bounds { head: Duration::from_millis(500), ..Bounds::default() };
+    let bounds = ProxyLimits { head: Duration::from_millis(500), ..ProxyLimits::default() };
     let stage = Stage::with(bounds).await;
     let since = stage.proxy.refused_from_now();
     let long = format!("GET http://localhost/ HTTP/1.1\r\nA: {}", "a".repeat(HEAD_LIMIT));
@@ -188,7 +188,7 @@ async fn a_host_that_does_not_answer_is_told() {
 
 #[tokio::test]
 async fn connections_beyond_the_bound_wait_for_others_to_end() {
-    let stage = Stage::with(Bounds { connections: 2, ..Bounds::default() }).await;
+    let stage = Stage::with(ProxyLimits { connections: 2, ..ProxyLimits::default() }).await;
     let first = stage.tunnel().await;
     let _second = stage.tunnel().await;
     let mut third = stage.send("CONNECT evil.example:443 HTTP/1.1\r\n\r\n").await;
@@ -200,7 +200,9 @@ async fn connections_beyond_the_bound_wait_for_others_to_end() {
 
 #[tokio::test]
 async fn a_connection_on_which_nothing_moves_is_ended() {
-    let stage = Stage::with(Bounds { idle: Duration::from_millis(50), ..Bounds::default() }).await;
+    let stage =
+        Stage::with(ProxyLimits { idle: Duration::from_millis(50), ..ProxyLimits::default() })
+            .await;
     let (mut client, mut server) = stage.tunnel().await;
     assert_eq!((rest(&mut client).await, rest(&mut server).await), (String::new(), String::new()));
 }
@@ -226,7 +228,7 @@ async fn no_bytes_make_it_look_for_a_host_that_is_not_allowed() {
         Box::pin(async { Ok(Vec::new()) })
     });
     let allowed = AllowedHosts::new(["good.example".parse().unwrap()]);
-    let bounds = Bounds { head: Duration::from_millis(200), ..Bounds::default() };
+    let bounds = ProxyLimits { head: Duration::from_millis(200), ..ProxyLimits::default() };
     let (_proxy, address) = start(allowed, resolver, bounds);
     let mut runner = TestRunner::default();
     for _ in 0..512 {
