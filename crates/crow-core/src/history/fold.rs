@@ -330,7 +330,7 @@ impl History {
                         to_agent: to.clone(),
                         prompt: prompt.clone(),
                         timestamp: *at,
-                    })
+                    });
                 }
                 HistoryItem::System { at, event } => {
                     entries.push(HistoryEntry::System { event: event.clone(), timestamp: *at });

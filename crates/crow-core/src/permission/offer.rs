@@ -29,7 +29,7 @@ pub(super) fn offers(
         match part {
             CallPart::Command(part) => commands.push(part.command),
             CallPart::Path { place, access, reach, .. } => {
-                paths.push((place.path(), *access, *reach))
+                paths.push((place.path(), *access, *reach));
             }
             CallPart::Line(_) => return Vec::new(),
             CallPart::Call | CallPart::Subject { .. } => others += 1,

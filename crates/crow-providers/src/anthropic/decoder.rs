@@ -85,10 +85,10 @@ impl AnthropicDecoder {
             block.text.push_str(&more);
             match block.kind {
                 AnthropicBlockKind::Text if !more.is_empty() => {
-                    out.push(ModelEvent::TextDelta(more))
+                    out.push(ModelEvent::TextDelta(more));
                 }
                 AnthropicBlockKind::Thinking if !more.is_empty() => {
-                    out.push(ModelEvent::ThinkingDelta(more))
+                    out.push(ModelEvent::ThinkingDelta(more));
                 }
                 AnthropicBlockKind::Text
                 | AnthropicBlockKind::Thinking
@@ -263,7 +263,7 @@ fn call(item: &Map<String, Value>, json: &str, before: &[ReplyBlock]) -> ToolCal
 fn push_delta(kind: AnthropicBlockKind, text: &str, out: &mut Vec<ModelEvent>) {
     match kind {
         AnthropicBlockKind::Text if !text.is_empty() => {
-            out.push(ModelEvent::TextDelta(text.to_owned()))
+            out.push(ModelEvent::TextDelta(text.to_owned()));
         }
         AnthropicBlockKind::Thinking if !text.is_empty() => {
             out.push(ModelEvent::ThinkingDelta(text.to_owned()));

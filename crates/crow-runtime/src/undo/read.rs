@@ -266,7 +266,7 @@ fn turns(events: &[Envelope], records: &[UndoRecord]) -> Vec<TurnBoundary> {
         match &line.event {
             AgentEvent::RunStart { .. } => last_before = seq.saturating_sub(1),
             AgentEvent::TurnStart { turn } => {
-                turns.push(TurnBoundary { number: *turn, seq, last_before })
+                turns.push(TurnBoundary { number: *turn, seq, last_before });
             }
             AgentEvent::TurnComplete { .. } => last_before = seq,
             AgentEvent::Rewind { undo_id, last_kept } => {

@@ -383,7 +383,7 @@ impl InventoryBuilder<'_> {
             match self.look(&path) {
                 EntryState::Symlink { .. } => self.enter(&path),
                 EntryState::Unreadable => {
-                    self.insert_unreadable(&path, InventoryRole::GitRedirect, None)
+                    self.insert_unreadable(&path, InventoryRole::GitRedirect, None);
                 }
                 EntryState::Directory { .. } => {
                     let is_repository = ["HEAD", "config", "hooks", "commondir"]
