@@ -15,13 +15,19 @@ use crow_core::{
 use crow_runtime::AgentAccess;
 
 use crate::{
-    AcpAgent, AcpAgentParts, AgentChoice, AgentConfig, BaseAgent, Checks, Coagent,
-    CompositionError, DEFAULT_REVIEWER, EndTools, Handoff, PromptContext, ReviewChoice, Subagent,
-    Subagents, SubmitForReview, Task, TaskCancel, TaskComplete, TaskOutput, TemplateError,
+    acp_agent::{AcpAgent, AcpAgentParts, Coagent, CompositionError, EndTools},
+    base_agent::{AgentConfig, BaseAgent},
+    checks::Checks,
+    choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice},
     definition::{
         AgentKind, AgentRegistry, BaseDefinition, CompositionDefinition, DefinitionError,
         HandoffDefinition, ModelChoice,
     },
+    handoff::Handoff,
+    prompt::{PromptContext, TemplateError},
+    submit_for_review::SubmitForReview,
+    task::{Subagent, Subagents, Task, TaskCancel, TaskOutput},
+    task_complete::TaskComplete,
 };
 
 /// What agents are made of.

@@ -13,11 +13,10 @@ use crow_runtime::{AgentError, AgentInternals, ModelCall};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    TurnResult,
     fallback::Fallback,
     task_complete,
     toolset::{SourcedFilter, Toolset},
-    turn_result::Captures,
+    turn_result::{Captures, TurnResult},
 };
 
 /// How a base agent works.

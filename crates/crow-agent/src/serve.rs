@@ -13,7 +13,10 @@ use crow_core::{
 use crow_runtime::{AgentError, AgentInternals, InputMessage, RunGuard};
 use tokio::sync::watch;
 
-use crate::{AcpAgent, AcpSession, RunInput, RunResult, Surroundings};
+use crate::{
+    acp_agent::{AcpAgent, AcpSession, RunInput, RunResult},
+    prompt::Surroundings,
+};
 
 /// Serves inputs until the agent is shut down: each is a run.
 ///

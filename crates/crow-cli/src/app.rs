@@ -11,7 +11,7 @@ use crow_core::redact::Redactor;
 use crow_runtime::{adopt_orphans, reset_ignored_signals};
 
 use crate::{
-    CliError, Environment, agents,
+    agents,
     args::{
         AgentsCommand, ChatArgs, Cli, Command, ConfigCommand, DiffArgs, McpCommand, OutputForm,
         PermissionsCommand, RedoArgs, RestoreArgs, RunOptions, SessionsCommand, UndoArgs,
@@ -20,6 +20,8 @@ use crate::{
     command_line::parse,
     config, credentials,
     doctor::doctor,
+    environment::Environment,
+    error::CliError,
     hardening::keep_keys_from_children,
     known_secrets::redactor,
     mcp,

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use crow_runtime::ChildEnvironment;
 
-use crate::Environment;
+use crate::environment::Environment;
 
 /// Adds names to those that are let through: `CROW_AGENT_CHILD_ENV=SSH_AUTH_SOCK,ACME_*`.
 const ADDED: &str = "CROW_AGENT_CHILD_ENV";

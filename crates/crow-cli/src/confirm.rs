@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use rustix::termios::{QueueSelector, tcflush};
 
-use crate::CliError;
+use crate::error::CliError;
 
 /// Asks a question that is answered with yes or no. Everything but a yes is a no, and so is the end of input. Blocks.
 pub(crate) fn confirm(question: &str) -> Result<bool, CliError> {

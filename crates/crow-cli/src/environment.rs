@@ -13,7 +13,7 @@ use std::{
 use crow_core::redact::Redactor;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
-use crate::CliError;
+use crate::error::CliError;
 
 /// The rules of the zone that the machine is set to.
 const LOCAL_ZONE: &str = "/etc/localtime";

@@ -10,9 +10,9 @@ use crow_core::{
 use crow_providers::ProviderModels;
 
 use crate::{
-    Environment,
     child_environment::{holds_secret, is_secret},
     credentials::CredentialFile,
+    environment::Environment,
     mcp::configured,
     trust::Project,
 };

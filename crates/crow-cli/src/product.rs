@@ -12,8 +12,9 @@ use crow_providers::{HttpClient, ProviderConfig, ProviderModels, Proxies};
 use crow_runtime::{FileStore, RuleStore, SessionStore, SnapshotLimits, SnapshotStores};
 
 use crate::{
-    CliError, Environment,
     credentials::{CredentialFile, StoredKeys},
+    environment::Environment,
+    error::CliError,
 };
 
 /// Returns where the user's sessions are kept.

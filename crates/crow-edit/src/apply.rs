@@ -3,13 +3,13 @@
 use std::{fmt::Write as _, ops::Range};
 
 use super::{
+    edit_readings::first_number,
     error::{EditError, shown},
     file_text::FileText,
     lines::lines,
     locate::{LocatedEdit, MatchLevel, locate},
     merge::{MatchFit, ReplacementPart, merge},
     placeholders::new_placeholder,
-    readings::first_number,
 };
 
 /// The number of lines that are shown around an inexact change.

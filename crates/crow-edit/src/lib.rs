@@ -11,6 +11,7 @@
 mod align;
 mod apply;
 mod block_anchors;
+mod edit_readings;
 mod error;
 mod file_text;
 mod indent_map;
@@ -20,7 +21,6 @@ mod locate;
 mod merge;
 mod missing_text;
 mod placeholders;
-mod readings;
 mod search;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,10 @@ use std::ops::Range;
 use super::{
     apply::{MatchType, TextEdit},
     block_anchors::locate_by_anchors,
+    edit_readings::{
+        EditReading, ReadingScope, with_escapes_resolved, without_line_numbers,
+        without_outer_blank_lines,
+    },
     error::{AmbiguityKind, EditError, MatchingLines},
     file_text::FileText,
     indent_map::file_unit,
@@ -15,10 +19,6 @@ use super::{
     lines::{LineParts, TextEdge, Tolerance, has_word, lines, rows},
     merge::MatchFit,
     missing_text::report_missing_text,
-    readings::{
-        EditReading, ReadingScope, with_escapes_resolved, without_line_numbers,
-        without_outer_blank_lines,
-    },
     search::{MANY, find_folded, find_line_windows, find_overlapping, find_successive},
 };
 

@@ -8,7 +8,10 @@ use std::{
     path::Path,
 };
 
-use crate::{Directory, EntryMetadata, EntryName, FileIdentity, RenameMode, metadata::number};
+use crate::{
+    directory::{Directory, EntryName, RenameMode},
+    metadata::{EntryMetadata, FileIdentity, number},
+};
 
 /// How often a free name is looked for.
 const TRIES: usize = 64;

@@ -20,8 +20,7 @@ use rustix::{
 };
 
 use crate::{
-    EntryKind, EntryMetadata, FileIdentity,
-    metadata::number,
+    metadata::{EntryKind, EntryMetadata, FileIdentity, number},
     resolve::{HELD_DIRECTORY, invalid, open_absolute, open_beneath},
 };
 

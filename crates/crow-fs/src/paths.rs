@@ -11,7 +11,8 @@ use std::{
 use rustix::fs::{Mode, lstat};
 
 use crate::{
-    Directory, EntryMetadata, EntryName, RenameMode,
+    directory::{Directory, EntryName, RenameMode},
+    metadata::EntryMetadata,
     resolve::{HELD, open_absolute},
 };
 

@@ -4,7 +4,7 @@ use std::{io, path::Path};
 
 use rustix::io::Errno;
 
-use crate::{Directory, EntryName};
+use crate::directory::{Directory, EntryName};
 
 /// How deep a tree may be that is removed; each level holds a descriptor.
 const DEEPEST: usize = 512;

@@ -2,9 +2,9 @@ use std::{collections::HashMap, path::Path};
 
 use super::*;
 
-type Variables = &'static [(&'static str, &'static str)];
+type VariableTable = &'static [(&'static str, &'static str)];
 
-fn models_with(environment: Variables, files: &[&str]) -> ProviderModels {
+fn models_with(environment: VariableTable, files: &[&str]) -> ProviderModels {
     let variables: HashMap<&str, &str> = environment.iter().copied().collect();
     let lookup = move |name: &str| variables.get(name).map(|value| (*value).to_owned());
     let config = |text: &&str| ProviderConfig::parse(Path::new("x.toml"), text).unwrap();

@@ -11,8 +11,11 @@ use crow_core::{
 };
 
 use crate::{
-    ChildEnvironment, MemoryStore, SandboxConfig, SessionStore, SnapshotStores, SystemClock,
-    UuidSource,
+    ChildEnvironment, SandboxConfig,
+    changes::SnapshotStores,
+    clock::SystemClock,
+    ids::UuidSource,
+    session::{MemoryStore, SessionStore},
 };
 
 /// What a runtime is made of. The default needs nothing from outside: sessions live in memory, there are no models,

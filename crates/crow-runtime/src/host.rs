@@ -13,8 +13,9 @@ use crow_core::{
 };
 
 use crate::{
-    AgentHandle, HandleError, ProviderChange, ProviderRoute, SessionError, SessionFilter,
-    SessionMetadata, ShutdownReport,
+    agent::{AgentHandle, HandleError, ShutdownReport},
+    provider_route::{ProviderChange, ProviderRoute},
+    session::{SessionError, SessionFilter, SessionMetadata},
 };
 
 /// What a new session is to be.

@@ -43,20 +43,20 @@
 //! ```
 
 mod agent;
-mod answers;
+mod agent_tree;
 mod changes;
 mod clock;
 mod config;
 mod events;
 mod host;
 mod ids;
-mod outside;
+mod outside_calls;
+mod pending_questions;
 mod pipeline;
 mod provider_route;
 mod rule_links;
 mod rule_store;
 mod session;
-mod tree;
 mod undo;
 
 pub use agent::{
@@ -64,7 +64,6 @@ pub use agent::{
     ChildFactory, ChildRun, ChildSpec, HandleError, InputMessage, ModelCall, RunGuard,
     ShutdownReport,
 };
-pub use answers::{AnswerError, HandleAnswerer};
 pub use changes::SnapshotStores;
 pub use clock::SystemClock;
 pub use config::{ChildLimits, RuntimeConfig};
@@ -85,6 +84,7 @@ pub use host::{
     SessionOption, SessionSetup, SessionUsage,
 };
 pub use ids::UuidSource;
+pub use pending_questions::{AnswerError, HandleAnswerer};
 pub use pipeline::ExecutedCall;
 pub use provider_route::{
     ProviderAddress, ProviderChange, ProviderHeader, ProviderProtocol, ProviderRoute,

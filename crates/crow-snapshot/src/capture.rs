@@ -13,10 +13,10 @@ use super::{
     ContentRef, FileStamp, NotCovered, SnapshotEntry, SnapshotLimits, SnapshotStoreError,
     WhyNotCovered,
     error::at,
-    file::{FileReadOutcome, read_file},
-    now::is_absence,
     objects::Objects,
-    usage::StorageBudget,
+    path_stat::is_absence,
+    read_file::{FileReadOutcome, read_file},
+    storage_budget::StorageBudget,
 };
 
 /// The state of single paths.

@@ -13,7 +13,7 @@ use super::{
     codec::{ByteReader, ByteWriter},
     node::{TreeEntry, read_stamp, write_stamp},
     objects::{Objects, private_folder, replace},
-    proof::UnchangedMark,
+    parallel_stat::UnchangedMark,
 };
 
 const FILE: &str = "index";

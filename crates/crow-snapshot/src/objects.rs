@@ -19,7 +19,7 @@ use super::{
     ObjectHash, SnapshotStoreError, WhyNotCovered,
     error::at,
     packs::{NewPack, Packs, SMALL},
-    usage::StorageBudget,
+    storage_budget::StorageBudget,
     version,
 };
 

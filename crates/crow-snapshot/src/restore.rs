@@ -13,11 +13,11 @@ use crow_fs::{Directory, EntryMetadata, EntryName};
 
 use super::{
     ContentRef, PathChange, SnapshotEntry, SnapshotStoreError, WhyNotCovered,
+    atomic_replace::{ReplaceOutcome, RestoreTarget, StagedReplacement},
     error::at,
+    file_overlay::{FileOverlay, PathReachability},
     objects::Objects,
-    place::{ReplaceOutcome, RestoreTarget, StagedReplacement},
-    undoing::UndoInProgress,
-    view::{FileOverlay, PathReachability},
+    undo_in_progress::UndoInProgress,
 };
 
 /// What became of a path.

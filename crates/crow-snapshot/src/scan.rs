@@ -13,17 +13,17 @@ use super::{
     ContentRef, FileStamp, NotCovered, NotScanned, ObjectHash, SnapshotLimits, SnapshotStoreError,
     WhyNotCovered,
     error::at,
-    file::{FileReadOutcome, read_file},
-    ignored::{self, IgnoreRules, IgnoredPathKind, OuterRules},
+    ignore_rules::{self, IgnoreRules, IgnoredPathKind, OuterRules},
     index::{IndexFolder, IndexItem, IndexItemKind, IndexStamp, ScanIndex},
     node::{TreeEntry, write_folder},
-    now::{PathKind, PathStat, is_absence},
     objects::Objects,
     own_output::{is_own_output, see_own_output},
     packs::NewPack,
-    proof::prove,
-    undoing,
-    usage::StorageBudget,
+    parallel_stat::prove,
+    path_stat::{PathKind, PathStat, is_absence},
+    read_file::{FileReadOutcome, read_file},
+    storage_budget::StorageBudget,
+    undo_in_progress,
 };
 use crow_fs::change_time::{is_settled, since_1970};
 
@@ -219,7 +219,7 @@ impl<'a> ScanWalk<'a> {
         folder: &mut IndexFolder,
         changed: &mut bool,
     ) -> Result<bool, SnapshotStoreError> {
-        let name = OsStr::new(ignored::FILE);
+        let name = OsStr::new(ignore_rules::FILE);
         let at = folder.items.binary_search_by(|item| item.name.as_os_str().cmp(name));
         let mut now = None;
         if let Some(item) = at.ok().and_then(|at| folder.items.get_mut(at)) {
@@ -358,7 +358,7 @@ impl<'a> ScanWalk<'a> {
         if self.without.contains(&path) {
             return Ok(ItemChange::Gone);
         }
-        if item.name == ignored::GIT {
+        if item.name == ignore_rules::GIT {
             let (before, why) = (item.child(), WhyNotCovered::Repository);
             item.what = IndexItemKind::LeftOut { seen: self.seen(now.stamp), why };
             return Ok(ItemChange::changed_if(before != item.child()));
@@ -452,7 +452,7 @@ impl<'a> ScanWalk<'a> {
             | IndexItemKind::File { .. }
             | IndexItemKind::Link { .. }
             | IndexItemKind::LeftOut { .. } => {
-                ignored::holds_more_than(path, self.limits.ignored_folder_files)
+                ignore_rules::holds_more_than(path, self.limits.ignored_folder_files)
             }
         };
         too_many.then_some(WhyNotCovered::IgnoredFolder)
@@ -504,8 +504,8 @@ impl<'a> ScanWalk<'a> {
             let name = entry.file_name();
             // That a repository is there is known, and no more; the file of a linked one is its own, too.
             let is_left_out =
-                name == ignored::GIT && !entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if !is_left_out && !undoing::is_own(&name) {
+                name == ignore_rules::GIT && !entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if !is_left_out && !undo_in_progress::is_own(&name) {
                 names.push(name);
             }
             if self.entries.saturating_add(names.len()) > self.limits.entries {

@@ -14,23 +14,23 @@ use super::{
     Activity, Capture, ContentRef, JobActivity, NotCovered, PathChange, PutBack, RestoreOutcome,
     SnapshotEntry, SnapshotLimits, SnapshotStoreError,
     activity::Activities,
+    backup_copy::{keep_copy, move_aside},
     capture::{capture, is_reached_directly, resolve, with_missing_folders},
     counter::{Counter, open_common},
     diff::{self, children, listed},
     error::at,
-    ignored,
+    file_overlay::FileOverlay,
+    ignore_rules,
     job_marks::{self, JobMark, KilledJob},
-    kept::{keep_copy, move_aside},
     node::{TreeEntry, write_paths},
     objects::{Objects, private_folder},
     policy::refuse,
     refs::{References, SnapshotRoot},
     restore::Restorer,
     roots::{RootIndexes, resolved},
-    undoing::UndoInProgress,
-    usage::StorageBudget,
+    storage_budget::StorageBudget,
+    undo_in_progress::UndoInProgress,
     version,
-    view::FileOverlay,
 };
 use crow_fs::FileLock;
 
@@ -348,7 +348,7 @@ impl SnapshotStore {
     /// Returns which of these paths git would ignore: by `.gitignore` in each folder and above, whether or not there is a
     /// repository.
     pub fn ignored(&self, paths: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-        self.roots().iter().flat_map(|root| ignored::ignored_of(root, paths)).collect()
+        self.roots().iter().flat_map(|root| ignore_rules::ignored_of(root, paths)).collect()
     }
 
     /// Begins something that changes files, so that others can tell that its changes may be mixed with theirs.

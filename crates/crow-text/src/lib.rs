@@ -5,13 +5,13 @@
 //! here is pure: text in, text out.
 
 mod confusable;
-mod exact;
+mod exact_text;
 mod lookalike;
-mod neutral;
+mod neutralise;
 mod shorten;
-mod unseen;
+mod unseen_characters;
 
-pub use exact::{exact, exact_line};
-pub use neutral::{Neutraliser, neutralise, one_line};
+pub use exact_text::{exact, exact_line};
+pub use neutralise::{Neutraliser, neutralise, one_line};
 pub use shorten::shorten;
-pub use unseen::is_unseen;
+pub use unseen_characters::is_unseen;

@@ -11,7 +11,7 @@ use crow_core::{
 use crow_runtime::{AgentAccess, SystemPrompt};
 
 use super::{CompositionError, EndTools};
-use crate::{BaseAgent, Handoff, Subagents, toolset::SourcedFilter};
+use crate::{base_agent::BaseAgent, handoff::Handoff, task::Subagents, toolset::SourcedFilter};
 
 /// Several base agents that are one agent from outside.
 ///

@@ -16,7 +16,7 @@ use super::{
     Coagent, RunInput, RunResult,
     session::{CoagentSession, SeatSession, preface},
 };
-use crate::{TurnResult, serve::failure_of};
+use crate::{serve::failure_of, turn_result::TurnResult};
 
 /// What a coagent came to.
 #[derive(Debug)]

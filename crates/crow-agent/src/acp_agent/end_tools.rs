@@ -7,7 +7,7 @@ use crow_core::{
     tool::{Tool, TypedToolAdapter},
 };
 
-use crate::{SubmitForReview, TaskComplete};
+use crate::{submit_for_review::SubmitForReview, task_complete::TaskComplete};
 
 /// The tools with which an agent ends its turn on purpose. Who gets which follows from the control flow.
 #[derive(Clone)]

@@ -21,7 +21,10 @@ use super::{
     deadline::{DeadlineOutcome, enforce},
 };
 use crate::{
-    AgentConfig, BaseAgent, Bundle, Handoff, TurnResult, handoff::HandoffScene, serve::failure_of,
+    base_agent::{AgentConfig, BaseAgent},
+    handoff::{Bundle, Handoff, HandoffScene},
+    serve::failure_of,
+    turn_result::TurnResult,
 };
 
 /// The name of the agent that writes messages for others.

@@ -10,9 +10,8 @@ use super::{
     text::{DefinitionText, DefinitionTexts},
 };
 use crate::{
-    PromptRegistry,
     layers::{ConfigLayer, LayerKind, Layers, Node, SourceFile, ValueOrigin, parse},
-    prompt::{PROMPT_ENDINGS, PROMPT_FOLDERS},
+    prompt::{PROMPT_ENDINGS, PROMPT_FOLDERS, PromptRegistry},
 };
 
 const BASE: &str = "agents/base";

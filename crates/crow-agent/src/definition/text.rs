@@ -6,8 +6,8 @@ use crow_core::config::{ConfigError, TextPosition};
 
 use super::raw::RawText;
 use crate::{
-    PromptRegistry, TemplateError,
     layers::{Layers, Node, stays_inside},
+    prompt::{PromptRegistry, TemplateError},
 };
 
 /// Where texts stand.

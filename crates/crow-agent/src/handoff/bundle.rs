@@ -10,7 +10,7 @@ use crow_core::{
 use serde::Serialize;
 
 use super::{changes, digest};
-use crate::TurnResult;
+use crate::turn_result::TurnResult;
 
 /// The most tokens of what a coagent is handed, instructions included, as far as they can be estimated.
 pub const HANDOFF_TOKENS: u64 = 4000;

@@ -10,7 +10,10 @@ use crow_core::{
 };
 use crow_runtime::{AgentAccess, AgentError, AgentInternals, ChildFactory, ChildRun};
 
-use crate::{AcpAgent, AcpSession, serve::serve_run};
+use crate::{
+    acp_agent::{AcpAgent, AcpSession},
+    serve::serve_run,
+};
 
 /// An agent that may be started by name.
 #[derive(Debug, Clone)]

@@ -8,7 +8,8 @@ use toml_edit::{DocumentMut, Item, Table};
 
 use super::list::registry;
 use crate::{
-    CliError, Environment, command::write_out, config, output::ExitCode, render::one_line,
+    command::write_out, config, environment::Environment, error::CliError, output::ExitCode,
+    render::one_line,
 };
 
 /// What a new base agent begins as.

@@ -7,10 +7,11 @@ use serde_json::json;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::{
-    CliError, Environment,
     args::OutputForm,
     command::write_out,
     config::{layers, tool_names},
+    environment::Environment,
+    error::CliError,
     output::ExitCode,
     render::one_line,
     run::say,

@@ -12,10 +12,11 @@ use serde_json::{Map, Value, json};
 
 use super::list::{registry, what};
 use crate::{
-    CliError, Environment,
     args::OutputForm,
     command::write_out,
     config::{UnsetEffect, UnsetKey, of_base, of_composition, shown},
+    environment::Environment,
+    error::CliError,
     output::ExitCode,
     render::{neutralise, one_line},
 };

@@ -8,8 +8,9 @@ use crow_providers::{CredentialStatus, ProviderModels, ProviderSummary};
 use crow_runtime::{SessionFilter, SessionMetadata, UnusedSessions};
 
 use crate::{
-    CliError, Environment,
     config::{Configuration, layers, tool_names},
+    environment::Environment,
+    error::CliError,
     mcp::configured,
     product,
     render::one_line,

@@ -15,7 +15,7 @@ use super::{
     conversation::{ChatEnd, ChatLoop, SessionRetention},
     interrupts::ChatPhase,
 };
-use crate::{CliError, run::console_style};
+use crate::{error::CliError, run::console_style};
 
 /// The host's command that lists sessions; with an id it is the chat's own.
 const SESSIONS: &str = "sessions";

@@ -26,7 +26,8 @@ use super::{
     work::AgentWork,
 };
 use crate::{
-    CliError, Environment,
+    environment::Environment,
+    error::CliError,
     host::ProductHost,
     run::{
         Keyboard, LineInputBuffer, QuestionQueue, RunSink, ScreenThread, Signals, StartedAgent,

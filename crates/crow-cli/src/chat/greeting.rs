@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{Environment, render::one_line};
+use crate::{environment::Environment, render::one_line};
 
 /// What is said of the session when the chat opens.
 pub(super) struct ChatGreeting<'a> {

@@ -9,8 +9,9 @@ use super::{
     modes::{Capable, Modes, TerminalModeGuard},
 };
 use crate::{
-    CliError, Environment,
     args::{ChatArgs, OutputForm},
+    environment::Environment,
+    error::CliError,
     output::ExitCode,
     product,
     run::{AgentRequest, Audience, ProductLaunch, RunSink, SHUTDOWN, console_style, launch},

@@ -24,7 +24,7 @@ use super::{
     pastes::size_above,
 };
 use crate::{
-    CliError,
+    error::CliError,
     output::{ExitCode, ReportBuilder},
     render::{LiveInput, RunActivity, is_root, one_line},
     run::{

@@ -8,8 +8,9 @@ use crow_runtime::{HandleAnswerer, SessionSetup};
 use tokio::net::TcpListener;
 
 use crate::{
-    CliError, Environment,
     args::AcpArgs,
+    environment::Environment,
+    error::CliError,
     host::{ProductHost, working_directory},
     output::ExitCode,
     product,

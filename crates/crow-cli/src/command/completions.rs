@@ -9,7 +9,7 @@ use clap::CommandFactory as _;
 use clap_complete::{Shell, env::Shells};
 
 use super::write_out;
-use crate::{CliError, Environment, args::Cli, output::ExitCode};
+use crate::{args::Cli, environment::Environment, error::CliError, output::ExitCode};
 
 /// Names the shell that asks.
 const VARIABLE: &str = "CROW_COMPLETE";

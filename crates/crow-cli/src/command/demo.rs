@@ -20,8 +20,9 @@ use crow_runtime::{FileStore, ProcessRunner, StoredRules};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CliError, Environment,
     args::{DemoArgs, OutputForm, Permissions},
+    environment::Environment,
+    error::CliError,
     host::{AgentLimits, Remembers},
     output::ExitCode,
     product,

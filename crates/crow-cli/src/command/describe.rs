@@ -4,7 +4,7 @@ use std::io;
 
 use clap::CommandFactory as _;
 
-use crate::{CliError, args::Cli, output::ExitCode};
+use crate::{args::Cli, error::CliError, output::ExitCode};
 
 /// Prints the manual: the page of the program, and after it those of its commands.
 pub(crate) fn man() -> Result<ExitCode, CliError> {

@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::write_out;
 use crate::{
-    CliError, Environment,
     args::{ModelsArgs, OutputForm},
+    environment::Environment,
+    error::CliError,
     output::ExitCode,
     product,
     render::one_line,

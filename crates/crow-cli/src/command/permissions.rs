@@ -21,8 +21,9 @@ use serde_json::{Value, json};
 
 use super::write_out;
 use crate::{
-    CliError, Environment,
     args::{ExplainArgs, OutputForm},
+    environment::Environment,
+    error::CliError,
     host::working_directory,
     output::ExitCode,
     product,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crow_core::model::Models;
 
 use crate::{
-    CliError, Environment,
     args::{OutputForm, RunArgs, RunOptions},
+    environment::Environment,
+    error::CliError,
     output::ExitCode,
     product,
     run::{Audience, ProductLaunch, RunRequest, Show, drive, launch, say},

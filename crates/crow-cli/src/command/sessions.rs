@@ -19,9 +19,10 @@ use serde::Serialize;
 
 use super::{show_changes, write_out};
 use crate::{
-    CliError, Environment,
     args::{ListArgs, OutputForm, ShowArgs},
     damage::{family, say_damage},
+    environment::Environment,
+    error::CliError,
     export::to_markdown,
     known_secrets::redactor,
     output::{ExitCode, UsageReport, usage_of},

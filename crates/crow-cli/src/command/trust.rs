@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::write_out;
 use crate::{
-    CliError, Environment,
     args::TrustArgs,
     confirm::confirm,
+    environment::Environment,
+    error::CliError,
     host::working_directory,
     output::ExitCode,
     render::one_line,

@@ -6,8 +6,9 @@ use crow_runtime::{ChangedCall, UndoError, UndoReport};
 
 use super::write_out;
 use crate::{
-    CliError, Environment,
     args::{DiffArgs, OfSession, OutputForm, RedoArgs, RestoreArgs, ShowArgs, UndoArgs},
+    environment::Environment,
+    error::CliError,
     output::{CallLine, DiffLine, ExitCode, RecordLine, UndoLine, json_line},
     product,
     render::{

@@ -15,7 +15,8 @@ use super::{
     load::tool_names,
 };
 use crate::{
-    CliError, Environment, command::write_out, output::ExitCode, private_file, render::one_line,
+    command::write_out, environment::Environment, error::CliError, output::ExitCode, private_file,
+    render::one_line,
 };
 
 /// Sets a value in the user's own file, if what comes of it can be used.

@@ -10,8 +10,9 @@ use super::{
     unset::{self, BUILT_IN, UnsetEffect},
 };
 use crate::{
-    CliError, Environment,
     command::write_out,
+    environment::Environment,
+    error::CliError,
     output::ExitCode,
     render::one_line,
     run::say,

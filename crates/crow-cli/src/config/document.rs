@@ -10,7 +10,7 @@ use std::{
 use crow_core::config::{ConfigError, SourceText};
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
-use crate::{CliError, private_file::create_folder};
+use crate::{error::CliError, private_file::create_folder};
 
 /// Puts a value at a path of keys. Comments, order and layout of all else stay as they are.
 pub(super) fn put(

@@ -8,7 +8,7 @@ use crow_core::config::{ConfigError, unknown};
 use serde_json::Value;
 
 use super::{SETTINGS, schema};
-use crate::CliError;
+use crate::error::CliError;
 
 /// A dotted key: a file, and a path of keys in it.
 #[derive(Debug, Clone, PartialEq, Eq)]

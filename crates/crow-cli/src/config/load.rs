@@ -8,7 +8,8 @@ use crow_agent::{
 
 use super::Settings;
 use crate::{
-    CliError, Environment,
+    environment::Environment,
+    error::CliError,
     host::{AgentLimits, AgentSettings},
     product,
     trust::Project,

@@ -9,7 +9,7 @@ use crow_agent::{
 
 use super::{SETTINGS, Settings, load::tool_names};
 use crate::{
-    CliError,
+    error::CliError,
     mcp::{ServerTable, power},
 };
 

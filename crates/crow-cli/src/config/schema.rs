@@ -8,7 +8,7 @@ use schemars::schema_for;
 use serde_json::Value;
 
 use super::settings::RawSettings;
-use crate::{CliError, args::SchemaOf, command::write_out, output::ExitCode};
+use crate::{args::SchemaOf, command::write_out, error::CliError, output::ExitCode};
 
 /// Prints the JSON Schema of a kind of file.
 ///

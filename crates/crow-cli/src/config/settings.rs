@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
-    CliError,
+    error::CliError,
     mcp::{McpTable, check_servers},
 };
 

@@ -6,8 +6,9 @@ use crow_agent::definition::{AgentKind, AgentRegistry};
 
 use super::{Settings, layers, load::tool_names};
 use crate::{
-    CliError, Environment,
     command::write_out,
+    environment::Environment,
+    error::CliError,
     host::PromptFiles,
     mcp,
     output::ExitCode,

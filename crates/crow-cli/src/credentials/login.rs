@@ -12,10 +12,11 @@ use super::{
     hidden::{HiddenInput, ask_hidden, confirm_hidden},
 };
 use crate::{
-    CliError, Environment,
     args::{LoginArgs, LogoutArgs},
     command::write_out,
     confirm::is_yes,
+    environment::Environment,
+    error::CliError,
     output::ExitCode,
     product,
     render::one_line,

@@ -4,7 +4,9 @@ use std::{fs, path::Path};
 
 use super::report::DoctorFinding;
 use crate::{
-    CliError, Environment, config,
+    config,
+    environment::Environment,
+    error::CliError,
     mcp::{self, ServerOrigin},
     trust::{Project, TrustStatus, project_root},
 };

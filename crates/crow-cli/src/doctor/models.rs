@@ -8,8 +8,9 @@ use crow_providers::{CredentialStatus, FoundServer, ProviderModels, discover};
 
 use super::report::DoctorFinding;
 use crate::{
-    CliError, Environment,
     config::{Configuration, DEFAULT_AGENT},
+    environment::Environment,
+    error::CliError,
     host::agreed_servers,
     product,
     trust::Project,

@@ -6,9 +6,10 @@ use serde_json::json;
 
 use super::{configuration, models, sandbox};
 use crate::{
-    CliError, Environment,
     args::OutputForm,
     command::write_out,
+    environment::Environment,
+    error::CliError,
     known_secrets::redactor,
     output::ExitCode,
     render::neutralise,

@@ -11,7 +11,8 @@ use crow_runtime::{Network, SandboxConfig};
 
 use super::report::DoctorFinding;
 use crate::{
-    CliError, Environment,
+    environment::Environment,
+    error::CliError,
     sandbox::{SandboxOptions, sandbox_config, try_out},
 };
 

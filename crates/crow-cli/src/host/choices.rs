@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Environment,
+    environment::Environment,
     private_file::{self, Privacy, PrivateFileError},
 };
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crow_runtime::HostError;
 
-use crate::{CliError, Environment};
+use crate::{environment::Environment, error::CliError};
 
 /// Resolves the directory that a new session works in. It must exist.
 pub(crate) fn working_directory(

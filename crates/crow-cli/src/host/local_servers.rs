@@ -19,8 +19,9 @@ use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
 use crate::{
-    CliError, Environment,
     confirm::confirm,
+    environment::Environment,
+    error::CliError,
     private_file::{self, Privacy, PrivateFileError},
     render::exact_line,
     run::{Audience, say},

@@ -10,7 +10,7 @@ use crow_core::{
 use crow_providers::ProviderModels;
 use crow_runtime::{SandboxConfig, SessionStore, SnapshotStores, StoredRules};
 
-use crate::{Environment, config::Configuration, run::Audience, trust::Project};
+use crate::{config::Configuration, environment::Environment, run::Audience, trust::Project};
 
 use super::agents::AgentLimits;
 

@@ -17,8 +17,9 @@ use super::{
     prompt_files::PromptFiles,
 };
 use crate::{
-    CliError, Environment,
     config::Configuration,
+    environment::Environment,
+    error::CliError,
     trust::{self, Project, TrustStamp, TrustStatus},
 };
 

@@ -29,8 +29,8 @@ use super::{
     providers,
 };
 use crate::{
-    CliError, Environment, credentials, export::to_markdown, known_secrets::redactor,
-    mcp::McpLaunch, product, render::ConsoleStyle, run::console_style,
+    credentials, environment::Environment, error::CliError, export::to_markdown,
+    known_secrets::redactor, mcp::McpLaunch, product, render::ConsoleStyle, run::console_style,
     session_record::SessionRecord, trust::project_root, undo::remove,
 };
 

@@ -10,9 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ConfiguredServers, McpLaunch, ServerOrigin, configured};
 use crate::{
-    CliError, Environment,
     args::OutputForm,
     command::write_out,
+    environment::Environment,
+    error::CliError,
     output::ExitCode,
     product,
     render::{neutralise, one_line},

@@ -16,8 +16,9 @@ use super::{
     table::ServerTable,
 };
 use crate::{
-    CliError, Environment,
     config::{self, SETTINGS, Settings},
+    environment::Environment,
+    error::CliError,
     trust::{Project, StartedServer},
 };
 

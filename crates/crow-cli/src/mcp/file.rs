@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ServerTable;
-use crate::CliError;
+use crate::error::CliError;
 
 /// The file at the root of a project.
 pub(crate) const PROJECT_FILE: &str = ".mcp.json";

@@ -21,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ConfiguredServers, configured, user_servers};
 use crate::{
-    CliError, Environment,
+    environment::Environment,
+    error::CliError,
     trust::{self, Project, StartedServer, TrustedState, project_root},
 };
 

@@ -18,7 +18,7 @@ use super::{
     ScreenThread, Show, Signals, StartedAgent, TypedLine,
 };
 use crate::{
-    CliError,
+    error::CliError,
     output::{ErrorReport, ExitCode, ReportBuilder},
     render::neutralise,
 };

@@ -16,10 +16,11 @@ use crow_runtime::{
 
 use super::{AgentRequest, answerer::HeadlessAnswerer, say};
 use crate::{
-    CliError, Environment,
     args::OutputForm,
     config::Configuration,
     damage::say_damage,
+    environment::Environment,
+    error::CliError,
     host::{ConfigurationSource, HostParts, ProductHost, Remembers, StartPlace},
     sandbox::sandbox_config,
     trust::Project,

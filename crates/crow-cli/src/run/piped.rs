@@ -14,7 +14,7 @@ use rustix::{
 };
 
 use super::drive::say;
-use crate::CliError;
+use crate::error::CliError;
 
 /// The most that is taken from standard input, in bytes.
 const LONGEST: u64 = 10 << 20;

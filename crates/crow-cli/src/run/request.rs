@@ -7,8 +7,9 @@ use crow_runtime::SessionStore;
 
 use super::piped::{read_piped, read_prompt, with_piped};
 use crate::{
-    CliError, Environment,
     args::{AcpArgs, AgentOptions, ChatArgs, OutputForm, Permissions, RunArgs, RunOptions},
+    environment::Environment,
+    error::CliError,
     host::{AgentLimits, Remembers, working_directory},
     output::Deltas,
     sandbox::SandboxOptions,

@@ -6,8 +6,8 @@ use crow_core::event::Envelope;
 use jiff::Timestamp;
 
 use crate::{
-    Environment,
     args::OutputForm,
+    environment::Environment,
     output::{Deltas, JsonWriter, RunReport},
     render::{
         ConsoleRenderer, ConsoleStyle, LiveInput, OutputSurroundings, RunActivity, terminal_width,

@@ -7,8 +7,9 @@ use crow_runtime::{AllowedHosts, HostPattern, Network, ProcessLimits, SandboxCon
 
 use super::hidden::hidden;
 use crate::{
-    CliError, Environment,
     config::{self, SETTINGS, Settings},
+    environment::Environment,
+    error::CliError,
     trust::Project,
 };
 

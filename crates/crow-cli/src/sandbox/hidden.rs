@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::secret_places::{SECRET_PLACES, SETTINGS_WITH_KEYS, VARIABLES_OF_PLACES};
-use crate::Environment;
+use crate::environment::Environment;
 
 /// The folders of the XDG specification: where they are unless a variable says otherwise.
 const XDG: [(&str, &str); 4] = [

@@ -22,8 +22,9 @@ use super::{
     store::{TrustError, TrustStore, name},
 };
 use crate::{
-    CliError, Environment,
     confirm::confirm,
+    environment::Environment,
+    error::CliError,
     mcp::{self, ServerTable},
     render::exact_line,
     run::{Audience, say},

@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::contents::{FOLDER, ProjectFiles, ProjectItem};
 use crate::{
-    CliError, config,
+    config,
+    error::CliError,
     mcp::{self, PROJECT_FILE, ServerTable},
     render::describe_rule,
 };

@@ -6,8 +6,9 @@ use crow_core::ids::SessionId;
 use crow_runtime::{RuntimeConfig, SessionFilter, SessionStore, UndoJournal, UnusedSessions};
 
 use crate::{
-    CliError, Environment,
     damage::{family, say_damage},
+    environment::Environment,
+    error::CliError,
     product,
 };
 

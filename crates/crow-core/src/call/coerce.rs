@@ -3,10 +3,10 @@
 use serde_json::{Map, Number, Value};
 
 use super::{
+    argument_path::{ArgumentPath, short},
     describe::{conforms, may_be, show},
-    json::{self, JsonRepair},
     keys::{self, only},
-    place::{ArgumentPath, short},
+    lenient_json::{self, JsonRepair},
     schema::{self, AdditionalProperties, JsonType, Schema},
 };
 
@@ -237,7 +237,7 @@ impl<'a> Coercion<'_, 'a> {
 
 /// Reads JSON that came as text. The string around it is whole, so a text without its end is no JSON.
 fn parse(text: &str) -> Option<Value> {
-    let document = json::read(text).ok()?;
+    let document = lenient_json::read(text).ok()?;
     (!document.mends.contains(&JsonRepair::Unclosed)).then_some(document.value)
 }
 

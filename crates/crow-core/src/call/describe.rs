@@ -5,8 +5,8 @@ use std::fmt::{self, Write as _};
 use serde_json::{Map, Value};
 
 use super::{
+    argument_path::{ArgumentPath, short},
     keys::{only, squash},
-    place::{ArgumentPath, short},
     schema::{self, AdditionalProperties, JsonType, Schema},
 };
 

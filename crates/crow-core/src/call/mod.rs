@@ -3,12 +3,12 @@
 //! Models misspell names, send numbers as text and forget brackets. What can be read in only one way is mended and
 //! told to the model; everything else is answered with what is wrong. A repair never adds content.
 
+mod argument_path;
 mod coerce;
 mod describe;
-mod json;
 mod keys;
+mod lenient_json;
 mod name;
-mod place;
 mod resolve;
 mod schema;
 #[cfg(test)]

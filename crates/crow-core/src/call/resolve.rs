@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     coerce::{CoercionScope, coerce},
-    describe, json, name,
+    describe, lenient_json, name,
 };
 use crate::{
     message::{CallArguments, ToolCall},
@@ -97,7 +97,8 @@ fn object_of(
 }
 
 fn read_text(text: &str, repairs: &mut Vec<String>) -> Result<Value, String> {
-    let document = json::read(text).map_err(|error| format!("they are not JSON: {error}"))?;
+    let document =
+        lenient_json::read(text).map_err(|error| format!("they are not JSON: {error}"))?;
     if !document.mends.is_empty() {
         let mends: Vec<_> = document.mends.iter().map(ToString::to_string).collect();
         repairs.push(format!("The arguments were not strict JSON; mended: {}.", mends.join(", ")));

@@ -6,8 +6,8 @@ mod clock;
 mod containment;
 mod http;
 mod jobs;
-mod link;
-mod outside;
+mod mcp_link;
+mod outside_calls;
 mod piped;
 mod processes;
 mod question;
@@ -21,8 +21,8 @@ pub use clock::Clock;
 pub use containment::{Containment, HostRefusal, Original, PutAside, RefusedHost};
 pub use http::{Http, HttpAnswer, HttpBody, HttpError, HttpMethod, HttpRequest};
 pub use jobs::{JobError, JobInfo, JobOutput, JobState, Jobs, OutputPosition};
-pub use link::{McpLink, McpLinkError, McpLinkMessage, McpLinkMessages, McpLinkRequest};
-pub use outside::OutsideCalls;
+pub use mcp_link::{McpLink, McpLinkError, McpLinkMessage, McpLinkMessages, McpLinkRequest};
+pub use outside_calls::OutsideCalls;
 pub use piped::{OutputTail, PipedProcess, PipedProcesses, PipedSpec};
 pub use processes::{
     CapturedOutput, OutputFile, OutputLimits, ProcessEnd, ProcessError, ProcessOutcome,

@@ -1,7 +1,7 @@
 //! What files of the configuration have in common: how their faults are placed and told. Knows no format.
 
 mod error;
-mod words;
+mod error_text;
 
 pub use error::{ConfigError, SourceText, TextPosition};
-pub use words::{nearest, plain, unknown};
+pub use error_text::{nearest, plain, unknown};

@@ -1,6 +1,6 @@
 //! What a model is sent: how much of its window that takes.
 
-mod classes;
+mod char_classes;
 #[cfg(test)]
 mod tests;
 mod tokens;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::classes;
+use super::char_classes;
 use crate::{
     ids::MessageId,
     message::{
@@ -75,7 +75,7 @@ impl TokenEstimator {
 
     /// Estimates a text.
     pub fn text(&self, text: &str) -> u64 {
-        self.corrected(classes::estimate(text))
+        self.corrected(char_classes::estimate(text))
     }
 
     /// Estimates one message.
@@ -158,11 +158,11 @@ fn fixed(system: &str, tools: &[ToolDefinition]) -> u64 {
     let tools = tools.iter().map(|tool| {
         let parameters = tool.parameters.to_string();
         PER_ITEM
-            + classes::estimate(&tool.name)
-            + classes::estimate(&tool.description)
-            + classes::estimate(&parameters)
+            + char_classes::estimate(&tool.name)
+            + char_classes::estimate(&tool.description)
+            + char_classes::estimate(&parameters)
     });
-    tools.sum::<u64>() + classes::estimate(system)
+    tools.sum::<u64>() + char_classes::estimate(system)
 }
 
 fn message_tokens(message: &Message) -> u64 {
@@ -176,7 +176,7 @@ fn message_tokens(message: &Message) -> u64 {
 
 fn blocks_tokens(blocks: &[Block]) -> u64 {
     let tokens = blocks.iter().map(|block| match block {
-        Block::Text { text } => classes::estimate(text),
+        Block::Text { text } => char_classes::estimate(text),
         Block::Image(_) => PER_IMAGE,
     });
     tokens.sum()
@@ -188,13 +188,15 @@ fn reply_tokens(message: &AssistantMessage) -> u64 {
 
 fn reply_block_tokens(block: &ReplyBlock) -> u64 {
     match &block.content {
-        ReplyContent::Text { text } | ReplyContent::Thinking { text } => classes::estimate(text),
+        ReplyContent::Text { text } | ReplyContent::Thinking { text } => {
+            char_classes::estimate(text)
+        }
         ReplyContent::Call(call) => {
             let arguments = match &call.arguments {
-                CallArguments::Json(value) => classes::estimate(&value.to_string()),
-                CallArguments::Malformed(text) => classes::estimate(text),
+                CallArguments::Json(value) => char_classes::estimate(&value.to_string()),
+                CallArguments::Malformed(text) => char_classes::estimate(text),
             };
-            PER_ITEM + classes::estimate(&call.name) + arguments
+            PER_ITEM + char_classes::estimate(&call.name) + arguments
         }
         ReplyContent::Opaque => {
             let characters = block.native_item().map_or(0, |item| item.to_string().len() as u64);

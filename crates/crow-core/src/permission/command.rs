@@ -6,13 +6,14 @@ use std::{
 };
 
 use super::{
-    RuleRegex, is_secret_file,
+    RuleRegex,
+    call_part::RuleMatch,
+    is_secret_file,
     matcher::shortened,
-    part::RuleMatch,
-    place::PermissionPath,
+    permission_path::PermissionPath,
     policy::SandboxGuarantees,
     prefix::{is_script_runner, takes_targets},
-    starters::{is_fed, may_be_copy, may_be_fed, may_start},
+    program_starters::{is_fed, may_be_copy, may_be_fed, may_start},
 };
 use crate::{
     tool_types::{

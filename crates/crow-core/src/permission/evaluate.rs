@@ -4,10 +4,10 @@ use std::cmp::max_by;
 
 use super::{
     CallFacts, PermissionMode, PermissionRule, RuleDecision, RuleMatcher, SandboxPlaces,
+    access_class::{RUNS_A_COMMAND, by_mode},
+    call_part::{CallPart, RuleMatch, parts},
     matcher::names_tool,
-    part::{CallPart, RuleMatch, parts},
     policy::SandboxGuarantees,
-    reach::{RUNS_A_COMMAND, by_mode},
 };
 use crate::workspace::Workspace;
 

@@ -11,7 +11,7 @@ use regex::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CallFacts, part::RuleMatch};
+use super::{CallFacts, call_part::RuleMatch};
 use crate::tool_types::{Access, ToolCategory};
 
 /// What a rule speaks of.

@@ -51,7 +51,9 @@
 //! # Ok::<(), crow_core::permission::RuleError>(())
 //! ```
 
+mod access_class;
 mod answer;
+mod call_part;
 mod command;
 mod evaluate;
 mod explain;
@@ -60,20 +62,18 @@ mod grant;
 mod matcher;
 mod mode;
 mod offer;
-mod part;
+mod permission_path;
 mod permit;
-mod place;
 mod policy;
 mod prefix;
-mod reach;
+mod program_starters;
 mod rule;
 mod rule_set;
 mod sandbox_places;
 mod secret_file;
-mod starters;
 #[cfg(test)]
 mod tests;
-mod unclear;
+mod unclear_line;
 mod withheld_reads;
 
 pub use answer::PermissionAnswer;

@@ -4,10 +4,10 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{
     CallFacts, Grant, GrantOffer,
+    access_class::{AccessClass, is_protected},
+    call_part::CallPart,
     evaluate::DecisionContext,
-    part::CallPart,
     prefix::narrow_prefix,
-    reach::{AccessClass, is_protected},
 };
 use crate::{
     tool_types::{Access, SimpleCommand, Subject},

@@ -8,7 +8,7 @@ use super::{
     SandboxPlaces, WithheldReads,
     evaluate::{DecisionContext, Evaluation},
     offer,
-    place::uniform,
+    permission_path::uniform,
     rule_set,
 };
 use crate::{

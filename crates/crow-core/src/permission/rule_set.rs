@@ -8,7 +8,7 @@ use std::{
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::{PermissionRule, RuleMatcher, RuleScope, place::uniform};
+use super::{PermissionRule, RuleMatcher, RuleScope, permission_path::uniform};
 
 /// Rules that came together: of one file, of one agent. All of them are sound and no two have the same id.
 ///

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{RuleMatcher, part::RuleMatch, place::PermissionPath};
+use super::{RuleMatcher, call_part::RuleMatch, permission_path::PermissionPath};
 use crate::{tool_types::Access, workspace::Workspace};
 
 /// The files that rules of the user deny reading, or ask about, as they hold for one call.

@@ -38,21 +38,21 @@
 //! ```
 
 mod context;
-mod outside;
+mod outside_tool;
 mod registry;
 mod source;
 #[cfg(test)]
 mod tests;
 mod traits;
-mod typed;
+mod typed_tool;
 
 pub use context::{AgentContext, CurrentModel, CurrentText, HeaderValues, ToolContext};
-pub use outside::OutsideTool;
+pub use outside_tool::OutsideTool;
 pub use registry::ToolRegistry;
 pub use source::{
     SOURCED_NAME, SourceNews, SourcedTools, ToolSource, is_sourced_pattern, matches_sourced,
 };
 pub use traits::{Tool, ToolError};
-pub use typed::{TypedTool, TypedToolAdapter};
+pub use typed_tool::{TypedTool, TypedToolAdapter};
 
 pub use crate::tool_types::*;

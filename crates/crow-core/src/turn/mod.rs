@@ -4,15 +4,15 @@
 //! machine can be saved between any two of these and goes on from there.
 
 mod budget;
-mod guard;
 mod limits;
+mod loop_guard;
 mod machine;
 #[cfg(test)]
 mod tests;
 
 pub use budget::{Budget, BudgetLimits};
-pub use guard::{CallSignature, GuardVerdict, LoopGuard};
 pub use limits::{LimitKind, RunLimits, RunUsage, TurnLimits};
+pub use loop_guard::{CallSignature, GuardVerdict, LoopGuard};
 pub use machine::{
     CallEffect, CallOutcome, NextStep, ReplyFacts, RequestedCall, TurnEnd, TurnMachine, Validity,
 };

@@ -220,7 +220,7 @@ mod tests {
     use crow_core::ids::CallId;
 
     use super::*;
-    use crate::SystemClock;
+    use crate::clock::SystemClock;
 
     fn background() -> Background {
         Background::new(&CancellationToken::new(), Arc::new(SystemClock::default()), 0)

@@ -20,16 +20,20 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     AgentAccess, AgentEnd, AgentError, AgentHandle, AgentInternals, ChildSpec,
+    agent_shared::AgentShared,
     background::Background,
     children::{ParentLink, end_of},
     internals::InternalsParts,
     launch::{AgentLaunch, AgentPlacement},
     runtime::RuntimeInner,
-    shared::AgentShared,
+    subagent_waits::{SubagentWaiter, SubagentWaits},
     subagents::last_task,
-    waits::{SubagentWaiter, SubagentWaits},
 };
-use crate::{AgentSession, RuntimeConfig, SessionSpec, tree::AgentSlot};
+use crate::{
+    agent_tree::AgentSlot,
+    config::RuntimeConfig,
+    session::{AgentSession, SessionSpec},
+};
 
 /// A child gets one of so many parts of what is left of its parent's budget.
 const PARTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);

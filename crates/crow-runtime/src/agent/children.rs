@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     AgentEnd, AgentError, AgentHandle, AgentInternals,
+    agent_shared::AgentShared,
     launch::AgentLaunch,
     runtime::{ABORT_GRACE, RuntimeInner},
-    shared::AgentShared,
 };
-use crate::{AgentSession, events::Recorder, tree::AgentSlot};
+use crate::{agent_tree::AgentSlot, events::Recorder, session::AgentSession};
 
 /// How long a child may take to end by itself once it was cancelled.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);

@@ -7,7 +7,7 @@ use crow_core::{
     model::{ModelRef, ModelsError, ProviderError},
 };
 
-use crate::SessionError;
+use crate::session::SessionError;
 
 /// Why an agent function cannot go on.
 #[derive(Debug, thiserror::Error)]

@@ -17,13 +17,16 @@ use crow_core::{
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::{HandleError, InputMessage, shared::AgentShared};
+use super::{HandleError, InputMessage, agent_shared::AgentShared};
 use crate::{
-    AnswerError, Damage, EventStream, Observer, OpenedWith, RuntimeConfig, Sandbox, SessionError,
-    SessionMetadata, SnapshotStore, SnapshotStoreError, UndoError, UndoJournal,
+    OpenedWith, Sandbox, SnapshotStore, SnapshotStoreError,
     changes::Leases,
-    events::{ObserveFrom, OneAgent},
-    outside::NotOpen,
+    config::RuntimeConfig,
+    events::{EventStream, ObserveFrom, Observer, OneAgent},
+    outside_calls::NotOpen,
+    pending_questions::AnswerError,
+    session::{Damage, SessionError, SessionMetadata},
+    undo::{UndoError, UndoJournal},
 };
 
 /// How many inputs may wait.

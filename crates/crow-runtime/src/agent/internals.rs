@@ -25,18 +25,19 @@ use tokio_util::{
 
 use super::{
     AgentError, InputMessage,
+    agent_shared::AgentShared,
     child_agents::ChildAgents,
     jobs::last_job,
     questions::{AgentQuestions, ToRecord},
     runtime::RuntimeInner,
-    shared::AgentShared,
     user_processes::UserProcesses,
 };
 use crate::{
-    ProcessRunner, RuntimeConfig, SessionError, SessionMetadata,
+    ProcessRunner,
     changes::{Leases, ToolSnapshots},
+    config::RuntimeConfig,
     events::Recorder,
-    session::ToolState,
+    session::{SessionError, SessionMetadata, ToolState},
 };
 use crow_sandbox::AgentJobs;
 

@@ -14,12 +14,13 @@ use crow_core::{
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
-use super::{AgentError, AgentInternals, shared::AgentShared};
+use super::{AgentError, AgentInternals, agent_shared::AgentShared};
 use crate::{
-    ChangedCall, SnapshotStoreError, SnapshotStores, UndoError, UndoJournal,
-    changes::{Leases, WatchedJob},
+    SnapshotStoreError,
+    changes::{Leases, SnapshotStores, WatchedJob},
     events::Recorder,
     pipeline::{describe_moved, while_ran},
+    undo::{ChangedCall, UndoError, UndoJournal},
 };
 use crow_sandbox::job_number;
 

@@ -16,15 +16,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     AgentAccess, AgentEnd, AgentError, AgentHandle, AgentInternals,
+    agent_shared::{self, AgentOutcome, AgentShared},
     children::{ParentLink, end_children},
     handle::{INPUT_QUEUE, WeakHandle},
     internals::InternalsParts,
     jobs::tell_last_moved_files,
     panic::panic_message,
     runtime::RuntimeInner,
-    shared::{self, AgentOutcome, AgentShared},
 };
-use crate::{AgentSession, events::Recorder, tree::AgentTree};
+use crate::{agent_tree::AgentTree, events::Recorder, session::AgentSession};
 
 /// Where an agent stands among the others.
 pub(super) struct AgentPlacement {
@@ -74,7 +74,7 @@ impl AgentLaunch {
         let (input, input_rx) = mpsc::channel(INPUT_QUEUE);
         let recorder =
             Arc::new(Recorder::new(&session.metadata, Arc::clone(&tree), config, session.log));
-        let shared = Arc::new(AgentShared::new(shared::SharedParts {
+        let shared = Arc::new(AgentShared::new(agent_shared::SharedParts {
             metadata: session.metadata,
             torn_bytes,
             damage,

@@ -1,11 +1,11 @@
 //! Agents: spawned on a runtime, driven through handles, written as functions over internals.
 
+mod agent_shared;
 mod background;
 mod child_agents;
 mod children;
 mod error;
 mod handle;
-mod header;
 mod input;
 mod internals;
 mod jobs;
@@ -14,12 +14,12 @@ mod model_call;
 mod panic;
 mod questions;
 mod runtime;
-mod shared;
+mod session_header;
+mod subagent_waits;
 mod subagents;
 mod switches;
-mod undone;
+mod undo_notices;
 mod user_processes;
-mod waits;
 
 pub use child_agents::{AgentFn, ChildFactory, ChildRun};
 pub use children::{AgentAccess, ChildSpec};

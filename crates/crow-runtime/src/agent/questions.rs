@@ -18,8 +18,8 @@ use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{AgentError, AgentInternals, panic::panic_message, shared::AgentShared};
-use crate::RuntimeConfig;
+use super::{AgentError, AgentInternals, agent_shared::AgentShared, panic::panic_message};
+use crate::config::RuntimeConfig;
 
 /// How many events of questions may wait until the agent records them. Whoever asks waits for that.
 const QUEUE: usize = 8;

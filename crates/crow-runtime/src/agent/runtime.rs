@@ -12,11 +12,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     AgentAccess, AgentError, AgentHandle, AgentInternals,
+    agent_shared::AgentShared,
     handle::WeakHandle,
     launch::{AgentLaunch, AgentPlacement},
-    shared::AgentShared,
 };
-use crate::{AgentSession, RuntimeConfig, Sandbox, changes::Leases, tree::AgentTree};
+use crate::{
+    Sandbox, agent_tree::AgentTree, changes::Leases, config::RuntimeConfig, session::AgentSession,
+};
 
 /// How long an aborted agent may take to reach a point where it waits.
 pub(super) const ABORT_GRACE: Duration = Duration::from_millis(500);

@@ -9,7 +9,7 @@ use crow_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{ProcessRunner, tree::AgentTree};
+use crate::{ProcessRunner, agent_tree::AgentTree};
 
 /// Runs commands that the user configured. They are held as the run is: an agent that only reads has the checks run that
 /// its whole run is measured by.

@@ -11,7 +11,7 @@ use crow_core::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{SnapshotStores, patch::describe_all};
+use super::{SnapshotStores, change_description::describe_all};
 use crate::{SnapshotStore, SnapshotStoreError};
 
 /// Captures the roots of a session for its tools.

@@ -15,7 +15,11 @@ use tokio::{
 };
 
 use super::OpenReply;
-use crate::{AgentEnd, SessionError, SessionStore, tree::AgentTree};
+use crate::{
+    agent::AgentEnd,
+    agent_tree::AgentTree,
+    session::{SessionError, SessionStore},
+};
 
 /// What an observer sees.
 #[derive(Debug)]

@@ -15,7 +15,11 @@ use crow_core::{
 use tokio_util::sync::CancellationToken;
 
 use super::outlet::EventSlot;
-use crate::{RuntimeConfig, SessionError, SessionLog, SessionMetadata, tree::AgentTree};
+use crate::{
+    agent_tree::AgentTree,
+    config::RuntimeConfig,
+    session::{SessionError, SessionLog, SessionMetadata},
+};
 
 /// Gives an agent's events their envelope, writes the durable ones to its log, and passes all on, in one order for all
 /// agents of the tree.

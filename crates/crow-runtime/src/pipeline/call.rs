@@ -13,7 +13,10 @@ use crow_core::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{AgentError, AgentInternals, outside::RunBy};
+use crate::{
+    agent::{AgentError, AgentInternals},
+    outside_calls::RunBy,
+};
 
 /// How many reading calls run side by side.
 pub(super) const PARALLEL_READS: usize = 8;

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::prepare::ReadyCall;
 use crate::{
-    AgentError, AgentInternals, NotScanned, SnapshotStoreError,
+    NotScanned, SnapshotStoreError,
+    agent::{AgentError, AgentInternals},
     changes::{ChangeRecording, ChangeScope, Lease},
 };
 

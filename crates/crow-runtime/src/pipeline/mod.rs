@@ -1,11 +1,11 @@
 //! The one way of every tool call: understand, plan, decide, ask, capture, log, run, capture, log.
 
-mod bound;
 mod call;
+mod call_reports;
 mod changes;
 mod moved_files;
+mod output_bound;
 mod prepare;
-mod reports;
 mod run;
 mod sandbox;
 

@@ -8,7 +8,7 @@ use crow_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{AgentError, AgentInternals};
+use crate::agent::{AgentError, AgentInternals};
 
 /// The answer that changes nothing.
 const LEAVE: &str = "leave aside";

@@ -22,7 +22,10 @@ use super::{
     ExecutedCall,
     call::{CallRejection, UnderstoodCall},
 };
-use crate::{AgentAccess, AgentError, AgentInternals, agent::panic_message, answers::is_offered};
+use crate::{
+    agent::{AgentAccess, AgentError, AgentInternals, panic_message},
+    pending_questions::is_offered,
+};
 
 /// A call on its way.
 pub(super) enum PreparedCall {

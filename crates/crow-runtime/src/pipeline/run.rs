@@ -16,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ExecutedCall,
-    bound::bound_output,
+    call_reports::CallReports,
     changes::ChangeGuard,
+    output_bound::bound_output,
     prepare::{PreparedCall, ReadyCall, not_run},
-    reports::CallReports,
 };
-use crate::{AgentError, AgentInternals, agent::panic_message};
+use crate::agent::{AgentError, AgentInternals, panic_message};
 
 /// How long a call may take to stop by itself after a cancel, before it is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);

@@ -13,7 +13,10 @@ use crow_core::{
 };
 
 use super::{moved_files::describe_moved, run::written_paths};
-use crate::{AgentAccess, AgentError, AgentInternals, Sandbox, SandboxProfile};
+use crate::{
+    Sandbox, SandboxProfile,
+    agent::{AgentAccess, AgentError, AgentInternals},
+};
 
 impl AgentInternals {
     /// Finds, once, what sessions left that were killed while a command ran, and tells the user.

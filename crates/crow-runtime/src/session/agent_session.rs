@@ -18,7 +18,10 @@ use super::{
     SessionMetadata, StoredSession, ToolState,
 };
 use crate::{
-    RuntimeConfig, SandboxConfig, resolve_rules, rule_links::add_resolved, undo::snapshots_of,
+    SandboxConfig,
+    config::RuntimeConfig,
+    rule_links::{add_resolved, resolve_rules},
+    undo::snapshots_of,
 };
 
 /// What a new session is to be.

@@ -17,11 +17,11 @@ use super::{
     SessionStore, StoredSession,
     list::list,
     log_file::{LogContent, LogFile, keep_damaged, read_log, write_log},
-    recent::RecentLog,
+    recent_log::RecentLog,
     salvage::mend,
-    undo_file, unfinished,
+    undo_file, unfinished_sessions,
 };
-use crate::{UndoRecord, tree::UsageByModel};
+use crate::{agent_tree::UsageByModel, undo::UndoRecord};
 use crow_fs::FileLock;
 
 pub(super) const METADATA: &str = "metadata.json";
@@ -126,7 +126,7 @@ impl SessionStore for FileStore {
         };
         private_dir().recursive(true).create(&self.folder).map_err(write_error(&self.folder))?;
         // It is made under a name of its own and moved into place: what a kill leaves of it is no session.
-        let (new, lock) = unfinished::make(&self.folder, id)?;
+        let (new, lock) = unfinished_sessions::make(&self.folder, id)?;
         let made = LogFile::create(new.join(HISTORY)).and_then(|_| {
             write_metadata(&new, metadata)?;
             // A folder that holds something is never replaced.
@@ -139,9 +139,9 @@ impl SessionStore for FileStore {
         });
         if made.is_err() {
             // Nothing was acknowledged yet: leave no half of a session behind.
-            unfinished::remove(&new);
+            unfinished_sessions::remove(&new);
         }
-        unfinished::end(&self.folder);
+        unfinished_sessions::end(&self.folder);
         made?;
         let (log, _) = LogFile::open(folder.join(HISTORY))?;
         Ok(Box::new(FileLog { folder, log, recent: self.recent.clone(), _lock: lock }))

@@ -5,20 +5,20 @@ mod error;
 mod file;
 mod list;
 mod log_file;
-mod memory;
+mod memory_store;
 mod metadata;
-mod recent;
-mod remembered;
+mod recent_log;
 mod root_session;
 mod salvage;
+mod session_state;
 mod store;
 mod undo_file;
-mod unfinished;
+mod unfinished_sessions;
 
 pub use agent_session::{AgentSession, SessionSpec};
 pub use error::SessionError;
 pub use file::FileStore;
-pub use memory::MemoryStore;
+pub use memory_store::MemoryStore;
 pub use metadata::{CrowMetadata, ModelUsage, ReservedKey, SessionMetadata};
 pub use root_session::RootSession;
 pub use salvage::{Damage, LostLine};
@@ -29,4 +29,4 @@ pub use store::{
 
 pub(crate) use agent_session::model_switch;
 pub(crate) use metadata::title_of;
-pub(crate) use remembered::{RootSessionState, ToolState, model_of};
+pub(crate) use session_state::{RootSessionState, ToolState, model_of};

@@ -6,7 +6,7 @@ use crow_core::{event::Envelope, ids::SessionId};
 use jiff::Timestamp;
 
 use super::{Damage, SessionError, SessionMetadata};
-use crate::UndoRecord;
+use crate::undo::UndoRecord;
 
 /// The one writer of a session's log.
 pub trait SessionLog: Send + fmt::Debug {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::SessionError;
-use crate::UndoRecord;
+use crate::undo::UndoRecord;
 
 const FILE: &str = "undo.jsonl";
 

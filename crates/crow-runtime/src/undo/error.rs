@@ -2,7 +2,7 @@
 
 use crow_core::ids::SessionId;
 
-use crate::{SessionError, SnapshotStoreError};
+use crate::{SnapshotStoreError, session::SessionError};
 
 /// Why nothing is undone.
 #[derive(Debug, thiserror::Error)]

@@ -16,17 +16,19 @@ use crow_core::{
 use super::{
     CallKey, ChangedCall, RestorePoint, RestoredPath, UndoAction, UndoError, UndoOptions,
     UndoRecord, UndoReport, UndoTarget,
-    act::{CompletedUndo, PreparedUndo, RewindExtent, UndoExecution, UndoRequest},
-    choose::UndoSelection,
-    compose::{PathStep, Reversal, StepAuthor},
+    change_history::ChangeHistory,
+    execution::{CompletedUndo, PreparedUndo, RewindExtent, UndoExecution, UndoRequest},
     notice::{notice, stays},
-    read::ChangeHistory,
+    reversal::{PathStep, Reversal, StepAuthor},
+    selection::UndoSelection,
     undone_steps::UndoneSteps,
 };
 use crate::{
-    AgentHandle, PathChange, RuntimeConfig, SessionStore, SnapshotEntry, SnapshotStore,
-    StoredSession,
+    PathChange, SnapshotEntry, SnapshotStore,
+    agent::AgentHandle,
     changes::{JobWatch, Lease, Leases, describe_all},
+    config::RuntimeConfig,
+    session::{SessionStore, StoredSession},
 };
 use crow_fs::FileLock;
 

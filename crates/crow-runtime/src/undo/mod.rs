@@ -4,22 +4,22 @@
 //! what was undone since. An undo takes back what the chosen calls are known to have changed, path by path, and nothing
 //! else: what somebody changed since is a conflict and stays.
 
-mod act;
-mod choose;
-mod compose;
+mod change_history;
 mod error;
+mod execution;
 mod journal;
 mod killed_jobs;
 mod notice;
-mod read;
 mod record;
+mod reversal;
+mod selection;
 mod steps;
 mod types;
 mod undone_steps;
 
+pub(crate) use change_history::snapshots_of;
 pub use error::UndoError;
 pub use journal::UndoJournal;
-pub(crate) use read::snapshots_of;
 pub use types::{
     CallKey, ChangedCall, PathException, PathOutcome, RestorePoint, RestoredPath, UndoAction,
     UndoOptions, UndoRecord, UndoReport, UndoTarget,

@@ -16,9 +16,9 @@ use crow_core::{
 use super::{
     ChangedCall, PathException, PathOutcome, RestoredPath, UndoAction, UndoError, UndoJournal,
     UndoRecord,
-    act::{RewindExtent, UndoRequest, change_between},
-    compose::StepAuthor,
+    execution::{RewindExtent, UndoRequest, change_between},
     notice::notice,
+    reversal::StepAuthor,
 };
 use crate::{PathChange, SnapshotEntry};
 

@@ -9,7 +9,7 @@ use crow_core::ids::SnapshotId;
 
 use super::{
     CallKey, ChangedCall, UndoAction, UndoError, UndoJournal, UndoRecord,
-    compose::{PathStep, Reversal, StepAuthor, order_jobs, reversal},
+    reversal::{PathStep, Reversal, StepAuthor, order_jobs, reversal},
     undone_steps::Author,
 };
 use crate::{PathChange, SnapshotEntry, WhyNotCovered};

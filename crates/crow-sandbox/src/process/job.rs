@@ -16,9 +16,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    live::torn_character,
-    ring::{OutputRing, RingTail},
-    running::{EndedProcess, OutputSink},
+    live_output::torn_character,
+    output_ring::{OutputRing, RingTail},
+    running_process::{EndedProcess, OutputSink},
 };
 use crate::sandbox::Refusals;
 

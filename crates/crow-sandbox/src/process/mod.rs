@@ -1,18 +1,18 @@
 //! Running processes: each in its own group, with bounded output, and none left behind.
 
-mod child;
+mod command_process;
 mod environment;
-#[cfg(target_os = "linux")]
-mod given;
 mod group;
 mod job;
 mod jobs;
-mod live;
+mod live_output;
 mod output;
-mod piped;
-mod ring;
+mod output_ring;
+#[cfg(target_os = "linux")]
+mod pidfd_child;
+mod piped_process;
 mod runner;
-mod running;
+mod running_process;
 mod spill;
 
 pub use environment::ChildEnvironment;

@@ -20,11 +20,11 @@ use tokio::{net::unix::pipe, process::Command};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    child::CommandProcess,
+    command_process::CommandProcess,
     environment::ChildEnvironment,
     group::ProcessGroup,
     output::OutputBuffer,
-    running::{OutputSink, ProcessParts, RunningProcess},
+    running_process::{OutputSink, ProcessParts, RunningProcess},
 };
 use crate::orphans::CommandMark;
 use crate::sandbox::{

@@ -11,7 +11,7 @@ mod hosts;
 mod linux;
 #[cfg(any(not(target_os = "linux"), test))]
 mod macos;
-mod private;
+mod private_folder;
 mod program;
 mod proxy;
 #[expect(clippy::module_inception, reason = "the file is named after the type in it")]

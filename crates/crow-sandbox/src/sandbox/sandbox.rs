@@ -16,7 +16,7 @@ use tokio::{process::Command, sync::OnceCell};
 use super::{
     Network, SandboxConfig, SandboxProfile,
     autorun::{AutorunGuard, GuardedRun, InventoryScope, KernelSeal, SealedMounts, led_to},
-    private::{PrivateFolder, recover_leftovers},
+    private_folder::{PrivateFolder, recover_leftovers},
     program::Program,
     proxy::{Proxy, RefusalWindow},
     system::{PlatformConfinement, PlatformSandbox},

@@ -2,7 +2,7 @@
 
 use crow_core::tool::CommandWord;
 
-use super::{globs, scene::CommandContext};
+use super::{command_context::CommandContext, globs};
 
 /// The most arguments that patterns may turn into.
 const MAX_ARGUMENTS: usize = 1_000;

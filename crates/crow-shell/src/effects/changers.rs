@@ -6,8 +6,8 @@
 use crow_core::tool::{Access, PathTouch, TouchDepth};
 
 use super::{
+    command_context::{CommandContext, FollowLinks},
     git::shows_contents,
-    scene::{CommandContext, FollowLinks},
 };
 
 /// Programs that change the files that they are given.

@@ -4,9 +4,9 @@ use crow_core::tool::{Access, CommandWord, PathTouch, Redirect, TouchDepth};
 
 use super::{
     arguments::Argument,
+    command_context::{CommandContext, FollowLinks},
     options::ProgramOptions,
     readers::scripts_of,
-    scene::{CommandContext, FollowLinks},
     scripts::Language,
 };
 

@@ -4,9 +4,9 @@ use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
 
 use super::{
     arguments::Argument,
+    command_context::{CommandContext, FollowLinks},
     filters,
-    line::CommandEffects,
-    scene::{CommandContext, FollowLinks},
+    line_effects::CommandEffects,
 };
 
 /// Tests and actions without a value.

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crow_core::tool::{CommandWord, SimpleCommand};
 
-use super::scene::{FollowLinks, resolve};
+use super::command_context::{FollowLinks, resolve};
 use crate::parse::LineNotes;
 
 /// The most folders that are told apart.

@@ -12,10 +12,10 @@ use crow_core::{
 
 use super::{
     arguments::Argument,
+    command_context::{CommandContext, FollowLinks},
     git_options,
     grants::{git_options_of, git_subcommand},
-    line::CommandEffects,
-    scene::{CommandContext, FollowLinks},
+    line_effects::CommandEffects,
     secret_search,
 };
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::scene::LookupBudget;
+use super::command_context::LookupBudget;
 
 /// The longest word that is looked at, as the systems have it for paths.
 const MAX_BYTES: usize = 4096;

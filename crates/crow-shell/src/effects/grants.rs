@@ -6,10 +6,10 @@ use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
 
 use super::{
     arguments::{Argument, arguments},
+    command_context::{CommandContext, FollowLinks},
     git, git_options,
     option_table::{AfterDashes, OperandRule, OptionStyle, OptionTable, TABLES},
-    scene::{CommandContext, FollowLinks},
-    service_options, unlisted,
+    service_options, unlisted_words,
 };
 use crate::parse::is_set_by_the_shell;
 
@@ -55,7 +55,7 @@ pub(super) fn options_of(
     scene: &CommandContext<'_>,
 ) -> OptionsOf {
     let Some((table, rest)) = tables_of(program, words) else {
-        return OptionsOf::Unlisted(unlisted::positions(program, words, scene));
+        return OptionsOf::Unlisted(unlisted_words::positions(program, words, scene));
     };
     if program.rsplit('/').next() == Some("git") && formats_signatures(words) {
         return OptionsOf::Unknown;
@@ -280,7 +280,7 @@ impl<'a> OptionReader<'a> {
                 !(text.contains("://") || (is_repository && is_place))
             }),
             OperandRule::WebAddress => {
-                self.operands == 1 && text.is_some_and(unlisted::is_web_address)
+                self.operands == 1 && text.is_some_and(unlisted_words::is_web_address)
             }
             OperandRule::Most(most) => self.operands <= most,
         };

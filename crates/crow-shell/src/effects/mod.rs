@@ -6,6 +6,8 @@
 
 mod arguments;
 mod changers;
+mod command_context;
+mod effect_recheck;
 mod filters;
 mod find;
 mod folders;
@@ -13,24 +15,22 @@ mod git;
 mod git_options;
 mod globs;
 mod grants;
-mod installed;
-mod line;
+mod installed_programs;
+mod line_effects;
 mod option_table;
 mod options;
 mod reader_table;
 mod readers;
-mod scene;
 mod scripts;
 mod secret_search;
 mod service_options;
-mod switches;
-mod unlisted;
-mod versions;
-mod widened;
+mod unknown_programs;
+mod unlisted_words;
+mod version_queries;
 mod writers;
 
-pub use line::plan_command_line;
-pub use widened::is_widened;
+pub use effect_recheck::is_widened;
+pub use line_effects::plan_command_line;
 
 #[cfg(test)]
 mod differential;

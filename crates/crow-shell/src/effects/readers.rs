@@ -4,10 +4,10 @@ use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
 
 use super::{
     arguments::Argument,
-    line::CommandEffects,
+    command_context::{CommandContext, FollowLinks},
+    line_effects::CommandEffects,
     options::ParsedOptions,
     reader_table::{INERT, Operands, READERS},
-    scene::{CommandContext, FollowLinks},
     scripts::Language,
     secret_search::add_secret,
 };

@@ -18,9 +18,9 @@ use crow_core::{
 use ignore::{WalkBuilder, overrides::OverrideBuilder, types::TypesBuilder};
 
 use super::{
+    command_context::{CommandContext, FollowLinks},
     globs,
     options::ParsedOptions,
-    scene::{CommandContext, FollowLinks},
 };
 
 /// The most entries of folders that are looked at for one search.

@@ -4,10 +4,10 @@ use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
 
 use super::{
     arguments::Argument,
+    command_context::{CommandContext, FollowLinks},
     filters,
-    line::CommandEffects,
+    line_effects::CommandEffects,
     options::{ParsedOptions, ProgramOptions},
-    scene::{CommandContext, FollowLinks},
 };
 
 /// What a program does with its operands.

@@ -9,8 +9,8 @@ use super::{
     builtins,
     line::{UnclearReason, VariableContent},
     parameter::{NodeEnds, Operator, parameter_expansion},
+    syntax_walk::{NodeContext, SyntaxWalk, children, is_number},
     variables::{VariableEffect, reach},
-    walk::{NodeContext, SyntaxWalk, children, is_number},
 };
 
 impl SyntaxWalk<'_, '_> {

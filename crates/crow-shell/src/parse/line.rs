@@ -9,7 +9,7 @@ use std::{
 use crow_core::tool::{CommandLine, CommandMeaning, CommandWord, SimpleCommand};
 use tree_sitter::{ParseOptions, Parser, Tree};
 
-use super::walk::SyntaxWalk;
+use super::syntax_walk::SyntaxWalk;
 
 /// The longest line that is read.
 const MAX_BYTES: usize = 64 * 1024;

@@ -4,23 +4,23 @@
 //! or be plain space, each word is read a second time by the shell's own rules of quoting, and kinds of nodes that are
 //! not listed are not understood.
 
+mod bash_only;
 mod builtins;
 mod expressions;
 mod line;
 mod node_kinds;
-mod opaque;
+mod opaque_text;
 mod parameter;
-mod portable;
 mod redirects;
 mod shell_options;
+mod syntax_walk;
 mod variables;
-mod walk;
 mod words;
 mod wrapper_table;
 mod wrappers;
 
+pub use bash_only::needs_bash;
 pub(crate) use line::{LineNotes, read_with_notes};
-pub use portable::needs_bash;
 pub(crate) use variables::is_set_by_the_shell;
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use crow_core::tool::{CommandWord, SimpleCommand};
 
 use super::{
+    bash_only::needs_bash,
     builtins::{git, printf, set, sets_variables, test, wait},
     line::{ParsedLine, UnclearReason, VariableContent},
-    portable::needs_bash,
     shell_options::{ShellScript, shell_script, sourced},
     variables::{VariableEffect, reach},
     wrapper_table::{

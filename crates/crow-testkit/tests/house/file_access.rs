@@ -82,7 +82,7 @@ const EXCEPTIONS: &[Exception] = &[
         "the user's rules, in the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/pipeline/bound.rs",
+        "crates/crow-runtime/src/pipeline/output_bound.rs",
         &["OpenOptions", "fs::create_dir_all"],
         "long outputs, in the session's folder of the user's data directory",
     ),
@@ -127,12 +127,12 @@ const EXCEPTIONS: &[Exception] = &[
         "the version of the snapshot store, in the user's data directory",
     ),
     (
-        "crates/crow-snapshot/src/undoing.rs",
+        "crates/crow-snapshot/src/undo_in_progress.rs",
         &["File::open", "OpenOptions", "exists", "fs::read_dir", "fs::remove_file"],
         "records of undos, in the snapshot store; what they name is removed through crow-fs",
     ),
     (
-        "crates/crow-snapshot/src/writing.rs",
+        "crates/crow-snapshot/src/write_in_progress.rs",
         &["File::open", "OpenOptions", "exists", "fs::read_dir", "fs::remove_file"],
         "records of calls that write, in the snapshot store; what they left is removed through crow-fs",
     ),
@@ -163,7 +163,7 @@ const EXCEPTIONS: &[Exception] = &[
         "resolves a path before the call is decided on",
     ),
     (
-        "crates/crow-tools/src/shell/folder.rs",
+        "crates/crow-tools/src/shell/working_folder.rs",
         &["canonicalize", "fs::canonicalize", "fs::create_dir_all", "fs::metadata", "is_dir"],
         "resolves the folder that a command starts in; the folder made is the session's own temporary one",
     ),
@@ -193,12 +193,12 @@ const EXCEPTIONS: &[Exception] = &[
         "the scan lists names; contents and links are read through crow-fs",
     ),
     (
-        "crates/crow-snapshot/src/now.rs",
+        "crates/crow-snapshot/src/path_stat.rs",
         &["fs::symlink_metadata", "is_dir", "is_file", "is_symlink"],
         "the scan looks at what it listed; contents are read through crow-fs",
     ),
     (
-        "crates/crow-snapshot/src/ignored.rs",
+        "crates/crow-snapshot/src/ignore_rules.rs",
         &["exists", "fs::read_dir", "is_dir"],
         "counts names, and looks for a repository; rules are read through crow-fs",
     ),
@@ -208,7 +208,7 @@ const EXCEPTIONS: &[Exception] = &[
         "asks on which file system a root is, and how much room the store has",
     ),
     (
-        "crates/crow-snapshot/src/view.rs",
+        "crates/crow-snapshot/src/file_overlay.rs",
         &["fs::access"],
         "foresees whether an undo will be permitted; the undo itself finds out for itself",
     ),
@@ -277,7 +277,7 @@ const EXCEPTIONS: &[Exception] = &[
         "files of the guard, in the session's private folder of the user's data directory",
     ),
     (
-        "crates/crow-sandbox/src/sandbox/private.rs",
+        "crates/crow-sandbox/src/sandbox/private_folder.rs",
         &[],
         "private folders of sessions, in the user's data directory",
     ),
@@ -287,7 +287,7 @@ const EXCEPTIONS: &[Exception] = &[
         "resolves the places of the configuration when the sandbox is made",
     ),
     (
-        "crates/crow-sandbox/src/sandbox/linux/places.rs",
+        "crates/crow-sandbox/src/sandbox/linux/mount_plan.rs",
         &[],
         "resolves hidden places of the configuration, and makes mount points in the session's private folder",
     ),

@@ -1,6 +1,6 @@
 //! Files as the file tools see them: loaded whole or not at all, decoded, compared, replaced in one go.
 
-mod current;
+mod current_file;
 mod diff;
 mod load;
 mod lock;
@@ -9,7 +9,7 @@ mod save;
 mod store;
 mod text;
 
-pub(crate) use current::{CurrentFile, ViewFreshness};
+pub(crate) use current_file::{CurrentFile, ViewFreshness};
 pub(crate) use diff::file_diff;
 pub(crate) use load::{LoadError, MAX_WHOLE, OpenFile, load_opened, open, open_any, open_entry};
 pub(crate) use lock::lock;

@@ -8,7 +8,7 @@ mod pages;
 #[cfg(feature = "pdf")]
 mod pdf;
 #[cfg(feature = "pictures")]
-mod scale;
+mod scale_image;
 mod stream;
 mod tool;
 

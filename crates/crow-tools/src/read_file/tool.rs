@@ -363,7 +363,7 @@ fn fitted(
     bytes: &[u8],
     ctx: &ToolContext,
 ) -> Result<FittedImage, ImageRejection> {
-    use super::scale::{ScaleError, scaled};
+    use super::scale_image::{ScaleError, scaled};
     match scaled(media_type, bytes, &ctx.cancellation) {
         Ok(None) => Ok(FittedImage { image: image::image(media_type, bytes), note: String::new() }),
         Ok(Some(small)) => {

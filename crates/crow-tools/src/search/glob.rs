@@ -19,9 +19,9 @@ use serde::Deserialize;
 
 use super::{
     files::GlobPattern,
-    stop::SearchDeadline,
+    search_deadline::SearchDeadline,
     walk::{HeldRoot, IgnoreMode, files, first_ignored},
-    withheld::WithheldFiles,
+    withheld_files::WithheldFiles,
 };
 use crate::{
     blocking::blocking_until_cancelled,

@@ -3,11 +3,11 @@
 mod files;
 mod glob;
 mod grep;
-mod stop;
+mod search_deadline;
 mod walk;
-mod withheld;
+mod withheld_files;
 
 pub(crate) use glob::Glob;
 pub(crate) use grep::Grep;
 pub(crate) use walk::walker;
-pub(crate) use withheld::WithheldFiles;
+pub(crate) use withheld_files::WithheldFiles;

@@ -8,7 +8,7 @@ use std::{
 use crow_fs::{Directory, EntryMetadata, EntryName};
 use ignore::{DirEntry, WalkBuilder};
 
-use super::{stop::SearchDeadline, withheld::WithheldFiles};
+use super::{search_deadline::SearchDeadline, withheld_files::WithheldFiles};
 
 /// How many files are looked at to find out whether only ignored ones match.
 const MAX_IGNORED: usize = 20_000;

@@ -27,10 +27,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    folder::{CwdFile, FolderChange, StartFolder, carry},
     jobs::ended_detached,
     output::to_text,
     sandbox,
+    working_folder::{CwdFile, FolderChange, StartFolder, carry},
 };
 use crate::{
     blocking::blocking_until_cancelled,

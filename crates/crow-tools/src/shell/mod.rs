@@ -1,11 +1,11 @@
 //! `bash`: a command in a shell, and its output in a form that a model can read; and the jobs that it leaves running.
 
 mod bash;
-mod folder;
 mod jobs;
 mod output;
 mod sandbox;
 mod terminal;
+mod working_folder;
 
 pub(crate) use {
     bash::Bash,

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use crow_core::control::{CoagentTools, ControlFlow, OwnerOfTheEnd};
 
 use super::*;
-use crate::PromptContext;
+use crate::prompt::PromptContext;
 
 fn shipped() -> AgentRegistry {
     AgentRegistry::built_in(ToolNames::new(TOOLS))

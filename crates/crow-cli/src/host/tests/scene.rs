@@ -16,7 +16,7 @@ use crow_testkit::scripted::{ScriptedModel, ScriptedModels};
 use tempfile::TempDir;
 
 use crate::{
-    Environment,
+    environment::Environment,
     host::{AgentLimits, ConfigurationSource, HostParts, ProductHost, Remembers},
     trust::{self, TrustStatus},
 };

@@ -30,8 +30,8 @@ use crow_fs::{Directory, EntryKind, EntryMetadata, FileIdentity, RenameMode};
 use super::{
     entry_state::{EntryState, StateReader, is_absence},
     inventory::{Inventory, InventoryRole, InventoryScope, SealedPaths},
+    inventory_diff::{AttributableChanges, Judge, Rebases},
     journal::{GuardJournal, renew_sign_of_life},
-    judgement::{AttributableChanges, Judge, Rebases},
     nested_repositories::Moment,
     quarantine::{Quarantine, bring_back},
     repair::repair,

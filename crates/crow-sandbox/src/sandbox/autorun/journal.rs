@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     entry_state::{EntryState, FileContent, StateReader},
     inventory::{Inventory, InventoryEntry, InventoryRole, InventoryScope, NothingSealed},
-    judgement::{AttributableChanges, Judge, Rebases},
+    inventory_diff::{AttributableChanges, Judge, Rebases},
     nested_repositories::Moment,
     quarantine::Quarantine,
     repair::repair,

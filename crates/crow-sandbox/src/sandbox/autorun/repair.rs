@@ -8,7 +8,7 @@ use crow_fs::EntryKind;
 use super::{
     entry_state::{EntryState, StateReader},
     inventory::{Inventory, InventoryScope, SealedPaths},
-    judgement::{Judge, Judgement, RepairAction},
+    inventory_diff::{Judge, Judgement, RepairAction},
     quarantine::Quarantine,
 };
 

@@ -17,12 +17,12 @@ use tokio::process::Command;
 
 use super::{
     super::config::ProcessLimits,
-    filter::SyscallFilter,
+    attribute_supervisor::hand_over,
+    init_report::{InitReport, SetupStage},
     memory_ranges::MemoryRanges,
-    plan::PlanStrings,
-    report::{InitReport, SetupStage},
-    rights,
-    supervisor::hand_over,
+    plan_codec::PlanStrings,
+    privileges,
+    syscall_filter::SyscallFilter,
 };
 
 /// What a command is confined with where there are no namespaces.
@@ -84,9 +84,9 @@ impl ChildRestrictions {
         reset_ignored_signals();
         // Out of the terminal's session: nothing can be typed or shown there.
         told(SetupStage::Session, rustix::process::setsid().map(drop))?;
-        told(SetupStage::Rights, rights::limit(self.limits))?;
-        told(SetupStage::Rights, rights::drop_bounds())?;
-        told(SetupStage::Rights, rights::drop_capabilities())?;
+        told(SetupStage::Rights, privileges::limit(self.limits))?;
+        told(SetupStage::Rights, privileges::drop_bounds())?;
+        told(SetupStage::Rights, privileges::drop_capabilities())?;
         told(SetupStage::Rights, rustix::thread::set_no_new_privs(true))?;
         told(SetupStage::Files, restrict(self.ruleset.as_fd()))?;
         // Last: it may forbid what stands above.

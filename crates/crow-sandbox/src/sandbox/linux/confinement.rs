@@ -17,17 +17,17 @@ use rustix::{
 use tokio::process::Command;
 
 use super::{
+    attribute_supervisor::{AttributeSupervisor, ChangeablePlaces},
     child::{self, ChildRestrictions},
-    files::LandlockAccess,
-    filter::SyscallFilter,
-    ground::{EnforcementLevel, LinuxSandbox, Supervision},
     init::{CommandPlan, InitDescriptors},
+    init_report::InitReport,
     keeper::SandboxKeeper,
-    places::{MountPlan, MountRequest, NOTHING, text},
-    report::InitReport,
+    landlock::LandlockAccess,
+    mount_plan::{MountPlan, MountRequest, NOTHING, text},
+    mount_steps::MountStep,
+    platform_sandbox::{EnforcementLevel, LinuxSandbox, Supervision},
     sockets::Session,
-    steps::MountStep,
-    supervisor::{AttributeSupervisor, ChangeablePlaces},
+    syscall_filter::SyscallFilter,
 };
 use crate::sandbox::{
     CommandLaunch, ProcessLimits, SandboxProfile, SandboxedCommandEnd, autorun::SealedMounts,

@@ -18,11 +18,11 @@ use rustix::{
 
 use super::{
     child,
-    filter::SyscallFilter,
-    plan::{PlanReader, PlanStrings, PlanWriter},
-    report::{InitReport, SetupStage},
-    rights,
-    steps::{HELD, MountStep},
+    init_report::{InitReport, SetupStage},
+    mount_steps::{HELD, MountStep},
+    plan_codec::{PlanReader, PlanStrings, PlanWriter},
+    privileges,
+    syscall_filter::SyscallFilter,
 };
 use crate::sandbox::ProcessLimits;
 
@@ -218,8 +218,8 @@ fn confine(
     rustix::process::setsid().or_else(at(SetupStage::Session))?;
     rustix::stdio::dup2_stdout(&order.output).or_else(at(SetupStage::Session))?;
     rustix::stdio::dup2_stderr(&order.output).or_else(at(SetupStage::Session))?;
-    rights::limit(program.limits).or_else(at(SetupStage::Rights))?;
-    rights::drop_capabilities().or_else(at(SetupStage::Rights))?;
+    privileges::limit(program.limits).or_else(at(SetupStage::Rights))?;
+    privileges::drop_capabilities().or_else(at(SetupStage::Rights))?;
     rustix::thread::set_no_new_privs(true).or_else(at(SetupStage::Rights))?;
     child::restrict(order.ruleset.as_fd()).or_else(at(SetupStage::Files))?;
     // Last: it may forbid what stands above.

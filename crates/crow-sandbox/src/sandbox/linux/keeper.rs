@@ -34,10 +34,10 @@ use rustix::{
 use super::{
     child,
     init::{self, InitDescriptors},
+    init_report::{InitReport, SetupStage},
     memory_ranges::MemoryRanges,
     namespaces::{MADE, NamespaceBuilder, NamespaceOptions, Namespaces},
-    report::{InitReport, SetupStage},
-    rights,
+    privileges,
     sockets::list_inode,
 };
 use crate::orphans::OwnProcess;
@@ -173,7 +173,7 @@ impl KeeperProcess {
         child::set_up(&mut command, move || -> io::Result<()> {
             let made = enter()?;
             send(theirs.as_fd(), made.each_ref().map(|fd| fd.as_ref().map(OwnedFd::as_fd)))?;
-            rights::drop_bounds()?;
+            privileges::drop_bounds()?;
             rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
             // Those of the program use its memory.
             child::hold_signals();

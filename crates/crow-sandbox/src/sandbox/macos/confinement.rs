@@ -11,8 +11,8 @@ use rustix::process::Pid;
 use tokio::process::Command;
 
 use super::{
-    ground::{MacosSandbox, SHELL},
-    profile::SeatbeltProfile,
+    platform_sandbox::{MacosSandbox, SHELL},
+    seatbelt_profile::SeatbeltProfile,
 };
 use crate::sandbox::{
     CommandLaunch, ProcessLimits, SandboxProfile, SandboxedCommandEnd, autorun::SealedMounts,

@@ -4,15 +4,15 @@
 //! kernel obey the profile. So it is tried out once in each session, and what does not hold there counts as nothing.
 
 mod confinement;
-mod ground;
 #[cfg(not(target_os = "linux"))]
-mod places;
-mod profile;
-mod quote;
+mod covered_folders;
+mod platform_sandbox;
+mod seatbelt_profile;
+mod seatbelt_quote;
 
 #[cfg(not(target_os = "linux"))]
 pub(super) use confinement::MacosConfinement as PlatformConfinement;
 #[cfg(not(target_os = "linux"))]
-pub(super) use ground::MacosSandbox as PlatformSandbox;
+pub(super) use covered_folders::{covered, kept};
 #[cfg(not(target_os = "linux"))]
-pub(super) use places::{covered, kept};
+pub(super) use platform_sandbox::MacosSandbox as PlatformSandbox;

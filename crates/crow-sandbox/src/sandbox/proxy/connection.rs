@@ -14,8 +14,8 @@ use tokio::{
 
 use super::{
     dial,
+    proxy_error::ProxyError,
     pump::{self, BodyRelayError, IdleTimer},
-    refusal::ProxyError,
     request::{BodyFraming, HEAD_LIMIT, MalformedRequest, ProxyMode, ProxyRequest},
     server::ProxyContext,
 };

@@ -19,7 +19,7 @@ use tokio::{
 use super::{
     super::hosts::AllowedHosts,
     address::is_public,
-    refusal::ProxyError,
+    proxy_error::ProxyError,
     request::{MalformedRequest, ProxyTarget},
 };
 

@@ -8,13 +8,13 @@
 mod address;
 mod connection;
 mod dial;
+mod proxy_error;
 mod pump;
-mod refusal;
-mod refused;
+mod refused_hosts;
 mod request;
 mod server;
 #[cfg(test)]
 mod tests;
 
-pub(super) use refused::RefusalWindow;
+pub(super) use refused_hosts::RefusalWindow;
 pub(super) use server::Proxy;

@@ -8,7 +8,7 @@ use super::{
     super::hosts::AllowedHosts,
     connection,
     dial::Resolver,
-    refused::{RefusalWindow, RefusedHosts},
+    refused_hosts::{RefusalWindow, RefusedHosts},
 };
 
 /// Where programs look for a proxy. Some read only one of the forms; cargo prefers a setting of its own, and of git, to

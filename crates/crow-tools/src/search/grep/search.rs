@@ -19,9 +19,9 @@ use ignore::types::Types;
 use super::{
     super::{
         files::NameFilter,
-        stop::{SearchDeadline, StoppableReader},
+        search_deadline::{SearchDeadline, StoppableReader},
         walk::{IgnoreMode, files},
-        withheld::WithheldFiles,
+        withheld_files::WithheldFiles,
     },
     collect::{CollectMode, FileHits, HitCollector},
     query::GrepQuery,

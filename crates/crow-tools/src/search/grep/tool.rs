@@ -13,7 +13,8 @@ use serde::Deserialize;
 
 use super::{
     super::{
-        files::NameFilter, stop::SearchDeadline, walk::first_ignored, withheld::WithheldFiles,
+        files::NameFilter, search_deadline::SearchDeadline, walk::first_ignored,
+        withheld_files::WithheldFiles,
     },
     collect::CollectMode,
     query::{GrepOptions, GrepQuery},

@@ -8,7 +8,7 @@ use super::{
     super::{
         super::hosts::AllowedHosts,
         dial::{ADDRESSES, AllowedAddresses, Resolver, connect, decide, public},
-        refusal::ProxyError,
+        proxy_error::ProxyError,
         request::{ProxyRequest, ProxyTarget},
     },
     request::heads,

@@ -1,0 +1,322 @@
+//! The parts of a call that rules look at one by one.
+
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    CallFacts, PermissionMode, RuleMatcher,
+    access_class::{AccessClass, is_protected},
+    command::{CommandFolder, CommandPart, is_harmless, only_reads},
+    evaluate::DecisionContext,
+    is_secret_file_in,
+    matcher::shortened,
+    permission_path::PermissionPath,
+    unclear_line::UnclearLine,
+};
+use crate::{
+    tool_types::{
+        Access, CommandMeaning, Effects, SimpleCommand, Subject, ToolCategory, TouchDepth,
+    },
+    workspace::Workspace,
+};
+
+/// One part of a call.
+#[derive(Debug)]
+pub(super) enum CallPart<'a> {
+    /// All of it: nothing finer is known.
+    Call,
+    /// A command.
+    Command(CommandPart<'a>),
+    /// A shell line that is not understood.
+    Line(UnclearLine<'a>),
+    /// A path that the call touches.
+    Path { place: PermissionPath<'a>, access: Access, reach: AccessClass, origin: PathOrigin },
+    /// A path that the call is about, although it may touch others.
+    Subject { place: PermissionPath<'a>, access: Access },
+}
+
+/// How a call came to touch a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PathOrigin {
+    /// That is what the call is for.
+    Call,
+    /// A word of a command names it: it is allowed with the command, as far as it is not guarded.
+    Word(TouchDepth),
+    /// What a command prints goes there, in a mode that asks about edits.
+    AskedRedirect,
+    /// A command reads from there, or edits pass.
+    FreeRedirect,
+}
+
+/// Whether a rule that denies or asks speaks of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum RuleMatch {
+    No,
+    /// It depends on a word that is only known when the line runs, or there is too much to look at.
+    Maybe,
+    Yes,
+}
+
+impl RuleMatch {
+    /// Returns the surer of two.
+    pub(super) fn or(self, other: Self) -> Self {
+        self.max(other)
+    }
+}
+
+impl From<bool> for RuleMatch {
+    fn from(is_match: bool) -> Self {
+        if is_match { Self::Yes } else { Self::No }
+    }
+}
+
+/// Takes a call apart. There is at least one part.
+pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &DecisionContext<'a>) -> Vec<CallPart<'a>> {
+    let workspace = setting.workspace;
+    let mut parts = Vec::new();
+    if let Subject::Command(line) = &facts.plan.subject {
+        match &line.meaning {
+            CommandMeaning::Unclear(_) => parts.push(CallPart::Line(UnclearLine::new(&line.text))),
+            CommandMeaning::Commands(commands) => {
+                let folder = CommandFolder::of(line, workspace);
+                for command in commands {
+                    let reads = only_reads(command, setting.containment);
+                    parts.push(CallPart::Command(CommandPart::new(command, line, folder, reads)));
+                    parts.extend(paths_of(command, setting));
+                }
+            }
+        }
+    }
+    if let Effects::Paths(paths) = &facts.plan.effects {
+        parts.extend(paths.iter().map(|effect| CallPart::Path {
+            place: PermissionPath::new(&effect.path, setting),
+            access: effect.access,
+            reach: AccessClass::of_path(&effect.path, effect.access, setting),
+            origin: PathOrigin::Call,
+        }));
+    } else if let Subject::Path(path) = &facts.plan.subject {
+        let access = match facts.category {
+            ToolCategory::Read => Access::Read,
+            ToolCategory::Write
+            | ToolCategory::Execute
+            | ToolCategory::Network
+            | ToolCategory::Session
+            | ToolCategory::Agent
+            | ToolCategory::External => Access::Write,
+        };
+        parts.push(CallPart::Call);
+        parts.push(CallPart::Subject { place: PermissionPath::new(path, setting), access });
+    }
+    if parts.is_empty() {
+        parts.push(CallPart::Call);
+    }
+    parts
+}
+
+/// The paths that a command is known to touch.
+fn paths_of<'a>(
+    command: &'a SimpleCommand,
+    setting: &DecisionContext<'a>,
+) -> impl Iterator<Item = CallPart<'a>> {
+    let (mode, setting) = (setting.mode, *setting);
+    let touches = command.touches.iter().map(move |touch| {
+        let reach = AccessClass::of_touch(touch, &setting);
+        let place = PermissionPath::new(&touch.path, &setting);
+        let place = if reach == AccessClass::WriteProtected { place.guarded() } else { place };
+        CallPart::Path { place, access: touch.access, reach, origin: PathOrigin::Word(touch.depth) }
+    });
+    let redirects = command.redirects.iter().filter(|redirect| !redirect.is_device());
+    let redirects = redirects.filter_map(move |redirect| {
+        let path = redirect.path.as_ref()?;
+        let edits_pass = matches!(mode, PermissionMode::AcceptEdits | PermissionMode::FullAuto);
+        let origin = if redirect.access == Access::Read || edits_pass {
+            PathOrigin::FreeRedirect
+        } else {
+            PathOrigin::AskedRedirect
+        };
+        let reach = AccessClass::of_redirect(path, redirect.access, &setting);
+        Some(CallPart::Path {
+            place: PermissionPath::new(path, &setting),
+            access: redirect.access,
+            reach,
+            origin,
+        })
+    });
+    touches.chain(redirects)
+}
+
+/// Returns whether a rule's path names what guards a path: a protected folder, a hidden place or a file that holds keys must
+/// be in it. A rule for a whole project or home opens none of them.
+fn names_what_guards(
+    named: &Path,
+    place: &PermissionPath<'_>,
+    access: Access,
+    reach: AccessClass,
+    origin: PathOrigin,
+    setting: &DecisionContext<'_>,
+) -> bool {
+    let DecisionContext { workspace, places, .. } = *setting;
+    let roots = workspace.roots().iter().map(|root| root.join(named));
+    let forms: Vec<PathBuf> =
+        if named.is_absolute() { vec![named.to_path_buf()] } else { roots.collect() };
+    let is_in_rule = |is_guard: &dyn Fn(&Path) -> bool| forms.iter().any(|form| is_guard(form));
+    let is_hidden = matches!(reach, AccessClass::ReadHidden | AccessClass::WriteHidden);
+    // Of a command it was judged with the command.
+    let is_secret = origin == PathOrigin::Call && is_secret_file_in(place.path(), workspace);
+    (access == Access::Read
+        || !place.is_protected()
+        || is_in_rule(&|form| is_protected(form, setting)))
+        && (!is_hidden || is_in_rule(&|form| places.hides(form, workspace)))
+        && (!is_secret || is_in_rule(&|form| is_secret_file_in(form, workspace)))
+}
+
+impl CallPart<'_> {
+    /// Returns whether it passes as soon as another part is allowed.
+    pub(super) fn is_free(&self) -> bool {
+        match self {
+            Self::Call | Self::Line(_) => false,
+            Self::Command(part) => part.is_read || is_harmless(part.command),
+            Self::Path { reach, origin, .. } => match origin {
+                PathOrigin::Word(_) | PathOrigin::FreeRedirect => !reach.is_guarded(),
+                PathOrigin::Call | PathOrigin::AskedRedirect => *reach == AccessClass::ReadInside,
+            },
+            Self::Subject { .. } => true,
+        }
+    }
+
+    /// Returns whether allowing the tool, its category or everything allows this part.
+    pub(super) fn is_open(&self) -> bool {
+        match self {
+            Self::Path { reach, .. } => !reach.is_guarded(),
+            Self::Call | Self::Command(_) | Self::Line(_) | Self::Subject { .. } => true,
+        }
+    }
+
+    /// Returns whether a narrow rule that allows covers this part.
+    pub(super) fn is_covered_by(
+        &self,
+        matcher: &RuleMatcher,
+        setting: &DecisionContext<'_>,
+    ) -> bool {
+        match (self, matcher) {
+            (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => {
+                part.is_covered_by_prefix(prefix)
+            }
+            (Self::Command(part), RuleMatcher::Regex(regex)) => part.is_covered_by_regex(regex),
+            (
+                Self::Path { place, access, reach, origin },
+                RuleMatcher::Path { access: named_access, path: named },
+            ) => {
+                access == named_access
+                    && place.lies_in(named)
+                    && names_what_guards(named, place, *access, *reach, *origin, setting)
+            }
+            (Self::Path { place, reach, .. }, RuleMatcher::Regex(regex)) => {
+                !reach.is_guarded() && place.is_found_by(regex) == RuleMatch::Yes
+            }
+            (
+                Self::Call
+                | Self::Command(_)
+                | Self::Line(_)
+                | Self::Path { .. }
+                | Self::Subject { .. },
+                _,
+            ) => false,
+        }
+    }
+
+    /// Returns whether a narrow rule that denies or asks speaks of this part.
+    pub(super) fn is_touched_by(&self, matcher: &RuleMatcher, workspace: &Workspace) -> RuleMatch {
+        match (self, matcher) {
+            (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => part.begins_with(prefix),
+            (Self::Line(line), RuleMatcher::CommandPrefix(prefix)) => line.mentions(prefix),
+            (Self::Command(part), RuleMatcher::Regex(regex)) => part.is_found_by(regex),
+            (Self::Line(line), RuleMatcher::Regex(regex)) => line.is_found_by(regex),
+            (Self::Command(part), RuleMatcher::Path { access, path }) => {
+                let leads_there = part
+                    .redirects(workspace)
+                    .iter()
+                    .any(|(place, redirected)| redirected == access && place.lies_in(path));
+                let may_be_told = part.hides_files() || part.may_be_told_of(path);
+                let may_lead = if may_be_told { RuleMatch::Maybe } else { RuleMatch::No };
+                may_lead.or(leads_there.into())
+            }
+            (Self::Line(_), RuleMatcher::Path { .. }) => RuleMatch::Maybe,
+            (
+                Self::Path {
+                    place,
+                    access,
+                    origin: PathOrigin::Word(TouchDepth::Below | TouchDepth::Within),
+                    ..
+                },
+                RuleMatcher::Path { access: named_access, path: named },
+            ) if access == named_access && !place.lies_in(named) && place.holds(named) => {
+                RuleMatch::Maybe
+            }
+            (
+                Self::Path { place, access, .. } | Self::Subject { place, access },
+                RuleMatcher::Path { access: named_access, path: named },
+            ) => (access == named_access && place.lies_in(named)).into(),
+            (Self::Path { place, .. } | Self::Subject { place, .. }, RuleMatcher::Regex(regex)) => {
+                place.is_found_by(regex)
+            }
+            (
+                Self::Call
+                | Self::Command(_)
+                | Self::Line(_)
+                | Self::Path { .. }
+                | Self::Subject { .. },
+                _,
+            ) => RuleMatch::No,
+        }
+    }
+
+    /// Says what is to be known of a part of a shell line that is not asked about as a mere command.
+    pub(super) fn warning(&self) -> Option<String> {
+        match self {
+            Self::Call | Self::Subject { .. } | Self::Path { origin: PathOrigin::Call, .. } => None,
+            Self::Path { place, reach, .. } => {
+                let name = shortened(place.shown());
+                match reach {
+                    AccessClass::ReadOutside => {
+                        Some(format!("it reads `{name}`, outside the workspace"))
+                    }
+                    AccessClass::ReadHidden => {
+                        Some(format!("it reads `{name}`, which the sandbox hides from commands"))
+                    }
+                    AccessClass::WriteOutside | AccessClass::WriteReleased => {
+                        Some(format!("it changes `{name}`, outside the workspace"))
+                    }
+                    AccessClass::WriteHidden => {
+                        Some(format!("it changes `{name}`, which the sandbox hides from commands"))
+                    }
+                    AccessClass::WriteProtected | AccessClass::WriteInstructions => Some(format!(
+                        "it changes `{name}`, which starts programs or instructs agents"
+                    )),
+                    AccessClass::Session
+                    | AccessClass::ReadInside
+                    | AccessClass::ReadSecret
+                    | AccessClass::WriteInside
+                    | AccessClass::WriteSecret
+                    | AccessClass::Anything => None,
+                }
+            }
+            Self::Command(part) => part.warning(),
+            Self::Line(_) => Some("what it would run is not understood".to_owned()),
+        }
+    }
+
+    /// Names the part in a sentence.
+    pub(super) fn name<'b>(&'b self, tool: &'b str) -> Cow<'b, str> {
+        match self {
+            Self::Call => Cow::Borrowed(tool),
+            Self::Command(part) => Cow::Owned(shortened(part.text())),
+            Self::Line(line) => Cow::Owned(shortened(line.text)),
+            Self::Path { place, .. } | Self::Subject { place, .. } => {
+                Cow::Owned(shortened(place.shown()))
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A path that rules are held against, prepared once for all of them.
+
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    RuleRegex, access_class::is_protected, call_part::RuleMatch, evaluate::DecisionContext,
+};
+use crate::workspace::Workspace;
+
+/// A path that rules are held against.
+#[derive(Debug)]
+pub(super) struct PermissionPath<'a> {
+    path: Cow<'a, Path>,
+    /// The same path, as seen from each root that it lies in.
+    below_roots: Vec<PathBuf>,
+    shown: String,
+    protected: bool,
+}
+
+impl<'a> PermissionPath<'a> {
+    pub(super) fn new(path: &'a Path, setting: &DecisionContext<'_>) -> Self {
+        let place = Self::of(uniform(path), setting.workspace);
+        Self { protected: is_protected(place.path(), setting), ..place }
+    }
+
+    /// Makes a place of a path that a shell line names. Whether it is protected is not looked at.
+    pub(super) fn named(path: &str, workspace: &Workspace) -> PermissionPath<'static> {
+        PermissionPath::of(Cow::Owned(workspace.resolve(path)), workspace)
+    }
+
+    /// Makes a place of a path of which only rules are to say something.
+    pub(super) fn of_path(path: &'a Path, workspace: &Workspace) -> Self {
+        Self::of(uniform(path), workspace)
+    }
+
+    fn of(path: Cow<'a, Path>, workspace: &Workspace) -> Self {
+        let roots = workspace.roots().iter();
+        let below = roots.filter_map(|root| path.strip_prefix(root).ok().map(Path::to_path_buf));
+        Self {
+            below_roots: below.collect(),
+            shown: workspace.display(&path),
+            protected: false,
+            path,
+        }
+    }
+
+    /// The same place, as one that a rule must name: protected folders are in it.
+    pub(super) fn guarded(self) -> Self {
+        Self { protected: true, ..self }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path as people see it.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    pub(super) fn is_protected(&self) -> bool {
+        self.protected
+    }
+
+    /// Returns whether it is a file or folder that a rule names, or lies below it. A relative one lies in every root.
+    pub(super) fn lies_in(&self, named: &Path) -> bool {
+        if named.is_absolute() {
+            is_below(&self.path, named)
+        } else {
+            self.below_roots.iter().any(|below| is_below(below, named))
+        }
+    }
+
+    /// Returns whether a file or folder that a rule names lies below it.
+    pub(super) fn holds(&self, named: &Path) -> bool {
+        if named.is_absolute() {
+            is_below(named, &self.path)
+        } else {
+            self.below_roots
+                .iter()
+                .any(|below| below.as_os_str().is_empty() || is_below(named, below))
+        }
+    }
+
+    pub(super) fn is_found_by(&self, regex: &RuleRegex) -> RuleMatch {
+        regex.find_in(&self.path.to_string_lossy()).or(regex.find_in(&self.shown))
+    }
+}
+
+/// Writes a path without doubled and trailing separators, so that paths can be compared byte by byte.
+pub(super) fn uniform(path: &Path) -> Cow<'_, Path> {
+    let uniform: PathBuf = path.components().collect();
+    if uniform.as_os_str() == path.as_os_str() { Cow::Borrowed(path) } else { Cow::Owned(uniform) }
+}
+
+/// What `starts_with` says of uniform paths, without taking both apart: hundreds of rules ask this of each path.
+fn is_below(path: &Path, folder: &Path) -> bool {
+    let (path, folder) =
+        (path.as_os_str().as_encoded_bytes(), folder.as_os_str().as_encoded_bytes());
+    let is_separator = |byte: &u8| std::path::is_separator(char::from(*byte));
+    path.strip_prefix(folder).is_some_and(|rest| {
+        rest.first().is_none_or(is_separator) || folder.last().is_some_and(is_separator)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn bytes_say_what_components_say(path in "/?([ab]{1,2}/{1,2}){0,3}[ab]?", folder in "/?([ab]{1,2}/{1,2}){0,2}[ab]?") {
+            let (path, folder) = (Path::new(&path), Path::new(&folder));
+            if folder.components().next().is_some() {
+                prop_assert_eq!(is_below(&uniform(path), &uniform(folder)), path.starts_with(folder));
+            }
+        }
+    }
+}

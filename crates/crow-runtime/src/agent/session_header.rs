@@ -1,0 +1,63 @@
+//! The header of an agent's session: what lists and other programs read without the log.
+
+use crow_core::{message::Block, settings::SessionSettings};
+use serde_json::Value;
+
+use super::{AgentError, AgentInternals};
+use crate::{
+    agent_tree::TreeSnapshots,
+    session::{SessionError, title_of},
+};
+
+impl AgentInternals {
+    /// Keeps a value of the program's own in the session's header. Blocks for one small write.
+    pub fn set_metadata(&mut self, key: &str, value: Value) -> Result<(), AgentError> {
+        self.shared.metadata().set(key, value.clone()).map_err(SessionError::from)?;
+        self.context.metadata.set(key, value);
+        self.save_metadata()
+    }
+
+    /// Names the session after its first prompt. Returns whether it had no name before.
+    pub(super) fn set_title(&self, content: &[Block]) -> bool {
+        let mut metadata = self.shared.metadata();
+        let mut crow = metadata.crow();
+        let Some(title) = title_of(content).filter(|_| crow.title.is_empty()) else { return false };
+        crow.title = title;
+        metadata.set_crow(&crow);
+        true
+    }
+
+    /// Returns what the session goes on with, where its log does not tell it yet.
+    pub(super) fn settings_to_record(&self) -> Option<Box<SessionSettings>> {
+        let metadata = self.shared.metadata();
+        if metadata.parent_session_id.is_some() {
+            // A child goes on with what its root says.
+            return None;
+        }
+        let settings = metadata.crow().settings();
+        (self.history.settings() != Some(&settings)).then(|| Box::new(settings))
+    }
+
+    /// Brings the session's header up to date. Runs do so when they end; whoever drives a child does when its turn is
+    /// over. Blocks for one small write.
+    pub fn save_metadata(&self) -> Result<(), AgentError> {
+        let now = self.config.clock.now();
+        // Written under the lock: of two changes the later one is written last.
+        let mut metadata = self.shared.metadata();
+        metadata.updated_at = now;
+        let mut crow = metadata.crow();
+        crow.turns = self.history.turns();
+        crow.usage = self.history.usage();
+        if crow.root_id == self.shared.id {
+            // The agents of a tree work on the same files.
+            let TreeSnapshots { initial, current } = self.shared.tree.snapshots();
+            (crow.initial_snapshot, crow.current_snapshot) = (initial, current);
+            crow.spent = self.shared.tree.spent_for_header();
+        } else {
+            let (initial, current) = self.history.snapshots();
+            (crow.initial_snapshot, crow.current_snapshot) = (initial.cloned(), current.cloned());
+        }
+        metadata.set_crow(&crow);
+        Ok(self.recorder.save_metadata(&metadata)?)
+    }
+}

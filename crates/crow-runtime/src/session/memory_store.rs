@@ -1,0 +1,190 @@
+//! Sessions that end with the process.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crow_core::{event::Envelope, ids::SessionId};
+
+use super::{
+    Damage, ListPlace, OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata,
+    SessionRepair, SessionStore, StoredSession,
+};
+use crate::undo::UndoRecord;
+
+/// Keeps sessions in memory.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore {
+    sessions: Arc<Mutex<BTreeMap<SessionId, MemorySession>>>,
+}
+
+#[derive(Debug)]
+struct MemorySession {
+    metadata: SessionMetadata,
+    events: Vec<Envelope>,
+    undos: Vec<UndoRecord>,
+    in_use: bool,
+}
+
+impl MemorySession {
+    fn stored(&self) -> StoredSession {
+        StoredSession {
+            metadata: self.metadata.clone(),
+            events: self.events.clone(),
+            damage: Damage::default(),
+        }
+    }
+}
+
+/// The writer; frees the session when it is dropped.
+#[derive(Debug)]
+struct MemoryLog {
+    id: SessionId,
+    store: MemoryStore,
+}
+
+impl MemoryStore {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, MemorySession>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self, id: &SessionId) -> Box<dyn SessionLog> {
+        Box::new(MemoryLog { id: id.clone(), store: self.clone() })
+    }
+}
+
+impl SessionStore for MemoryStore {
+    fn create(&self, metadata: &SessionMetadata) -> Result<Box<dyn SessionLog>, SessionError> {
+        let id = &metadata.session_id;
+        let mut sessions = self.lock();
+        if sessions.contains_key(id) {
+            return Err(SessionError::Exists { id: id.clone() });
+        }
+        sessions.insert(
+            id.clone(),
+            MemorySession {
+                metadata: metadata.clone(),
+                events: Vec::new(),
+                undos: Vec::new(),
+                in_use: true,
+            },
+        );
+        Ok(self.log(id))
+    }
+
+    fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
+        let mut sessions = self.lock();
+        let kept =
+            sessions.get_mut(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        if kept.in_use {
+            return Err(SessionError::Locked { id: id.clone(), pid: Some(std::process::id()) });
+        }
+        kept.in_use = true;
+        let stored = kept.stored();
+        Ok(OpenedSession { stored, log: self.log(id), torn_bytes: 0 })
+    }
+
+    fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError> {
+        let sessions = self.lock();
+        let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        Ok(kept.stored())
+    }
+
+    fn header(&self, id: &SessionId) -> Result<SessionMetadata, SessionError> {
+        let sessions = self.lock();
+        let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        Ok(kept.metadata.clone())
+    }
+
+    fn repair(&self, id: &SessionId) -> Result<SessionRepair, SessionError> {
+        // What is in memory is whole.
+        self.read(id).map(|_| SessionRepair::default())
+    }
+
+    fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError> {
+        let sessions = self.lock();
+        let roots = sessions
+            .values()
+            .map(|kept| &kept.metadata)
+            .filter(|metadata| metadata.parent_session_id.is_none())
+            .filter(|metadata| filter.is_behind(&ListPlace::of(metadata)));
+        let mut list: Vec<_> = roots.cloned().collect();
+        list.sort_by_key(|metadata| std::cmp::Reverse(ListPlace::of(metadata)));
+        Ok(filter.apply(list.into_iter()))
+    }
+
+    fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
+        let mut sessions = self.lock();
+        let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        if kept.in_use {
+            return Err(SessionError::Locked { id: id.clone(), pid: Some(std::process::id()) });
+        }
+        sessions.retain(|other, kept| other != id && kept.metadata.crow().root_id != *id);
+        Ok(())
+    }
+
+    fn find(&self, prefix: &str) -> Result<SessionId, SessionError> {
+        let sessions = self.lock();
+        super::file::pick(prefix, sessions.keys().cloned())
+    }
+
+    fn add_undo(&self, id: &SessionId, record: &UndoRecord) -> Result<(), SessionError> {
+        match self.lock().get_mut(id) {
+            Some(kept) => kept.undos.push(record.clone()),
+            None => return Err(SessionError::Unknown { id: id.to_string() }),
+        }
+        Ok(())
+    }
+
+    fn undos(&self, id: &SessionId) -> Result<Vec<UndoRecord>, SessionError> {
+        let sessions = self.lock();
+        let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        Ok(kept.undos.clone())
+    }
+
+    fn undo_mark(&self, id: &SessionId) -> Result<u64, SessionError> {
+        Ok(self.lock().get(id).map_or(0, |kept| kept.undos.len() as u64))
+    }
+
+    fn is_in_use(&self, id: &SessionId) -> Result<bool, SessionError> {
+        Ok(self.lock().get(id).is_some_and(|kept| kept.in_use))
+    }
+
+    fn scratch(&self, _id: &SessionId) -> Option<PathBuf> {
+        None
+    }
+}
+
+impl SessionLog for MemoryLog {
+    fn append(&mut self, event: &Envelope) -> Result<(), SessionError> {
+        match self.store.lock().get_mut(&self.id) {
+            Some(kept) => kept.events.push(event.clone()),
+            None => return Err(SessionError::Unknown { id: self.id.to_string() }),
+        }
+        Ok(())
+    }
+
+    fn save_metadata(&mut self, metadata: &SessionMetadata) -> Result<(), SessionError> {
+        match self.store.lock().get_mut(&self.id) {
+            Some(kept) => kept.metadata = metadata.clone(),
+            None => return Err(SessionError::Unknown { id: self.id.to_string() }),
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self, _events: Vec<Envelope>) {}
+
+    fn sync(&mut self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>> {
+        None
+    }
+}
+
+impl Drop for MemoryLog {
+    fn drop(&mut self) {
+        if let Some(kept) = self.store.lock().get_mut(&self.id) {
+            kept.in_use = false;
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What a session remembers beside its history: the state of its tools, and what the user allowed.
+
+use std::{path::PathBuf, sync::Mutex};
+
+use crow_core::{
+    capability::PermissionAnswer,
+    event::{AgentEvent, Envelope},
+    file_views::FileViews,
+    history::History,
+    message::Origin,
+    model::ModelRef,
+    permission::Grant,
+    resource_map::ResourceMap,
+    todo::TodoList,
+    workspace::ShellFolder,
+};
+use serde_json::Value;
+
+use super::SessionMetadata;
+use crate::{
+    agent_tree::{TreeSnapshots, UsageByModel},
+    config::RuntimeConfig,
+    session::RootSession,
+};
+
+/// The state of a session's tools, as their results tell it.
+#[derive(Debug, Default)]
+pub(crate) struct ToolState {
+    pub(crate) file_views: FileViews,
+    pub(crate) todo: Mutex<TodoList>,
+    pub(crate) resources: ResourceMap,
+}
+
+impl ToolState {
+    /// Gathers what the results in a history say.
+    pub(crate) fn from_history(history: &History) -> Self {
+        let state = Self::default();
+        let (mut todo, mut shell_folder) = (None, None);
+        for (_, metadata) in history.results() {
+            let extra = &metadata.extra;
+            if extra.get(FileViews::EXTRA_KEY).is_some() {
+                state.file_views.restore(extra);
+            }
+            todo = extra.get("todos").cloned().or(todo);
+            let folder = extra.get(ShellFolder::EXTRA_KEY).and_then(Value::as_str);
+            shell_folder = folder.map(str::to_owned).or(shell_folder);
+        }
+        if let Some(folder) = shell_folder {
+            state.resources.insert(ShellFolder(PathBuf::from(folder)));
+        }
+        let todo = todo.and_then(|items| serde_json::from_value(items).ok());
+        let todo = todo.and_then(|items| TodoList::new(items).ok()).unwrap_or_default();
+        Self { todo: Mutex::new(todo), ..state }
+    }
+}
+
+/// Returns the model that a reply came from.
+pub(crate) fn model_of(origin: &Origin) -> ModelRef {
+    ModelRef { provider: origin.provider.clone(), model: origin.model.clone() }
+}
+
+/// What the sessions of one root know that holds for all of them.
+#[derive(Debug, Default)]
+pub(crate) struct RootSessionState {
+    /// The sessions of agents that were started in the root's, and in those.
+    pub(crate) descendants: Vec<crow_core::ids::SessionId>,
+    /// What the user allowed for the rest of the session.
+    pub(crate) grants: Vec<Grant>,
+    /// What their models were asked for.
+    pub(crate) spent: UsageByModel,
+    /// The files before the first call that could change them, and after the last one.
+    pub(crate) snapshots: TreeSnapshots,
+    /// The numbers of these two calls.
+    snapshots_at: Option<(u64, u64)>,
+    /// The last number that one of the logs holds: the count is shared by all.
+    last_seq: u64,
+    /// Up to this event nothing that was allowed holds any more.
+    forgotten: u64,
+}
+
+impl RootSessionState {
+    /// Reads the logs of the descendants. Blocks.
+    pub(super) fn read(
+        config: &RuntimeConfig,
+        metadata: &SessionMetadata,
+        events: &[Envelope],
+    ) -> Self {
+        let mut family = Self { forgotten: metadata.crow().grants_forgotten, ..Self::default() };
+        family.take(events);
+        let mut open = metadata.child_session_ids.clone();
+        while let Some(id) = open.pop() {
+            if family.descendants.contains(&id) {
+                continue;
+            }
+            match config.store.read(&id) {
+                Ok(stored) => {
+                    family.take(&stored.events);
+                    open.extend(stored.metadata.child_session_ids);
+                    family.descendants.push(id);
+                }
+                Err(error) => tracing::warn!(session = %id, %error, "a child session is left out"),
+            }
+        }
+        family
+    }
+
+    /// Returns the root as all sessions below it know it.
+    pub(super) fn root(&self, metadata: &SessionMetadata) -> RootSession {
+        RootSession::new(metadata.crow().root_id, self.last_seq)
+    }
+
+    fn take_snapshots(&mut self, event: &Envelope) {
+        let AgentEvent::CallEnd { result, .. } = &event.event else { return };
+        let (Some(seq), metadata) = (event.seq, &result.metadata) else { return };
+        let (first, last) = self.snapshots_at.unwrap_or((u64::MAX, 0));
+        if let Some(before) = &metadata.snapshot_before
+            && seq < first
+        {
+            self.snapshots.initial = Some(before.clone());
+            self.snapshots_at = Some((seq, last));
+        }
+        if let Some(after) = &metadata.snapshot_after
+            && seq > last
+        {
+            self.snapshots.current = Some(after.clone());
+            self.snapshots_at = Some((seq.min(first), seq));
+        }
+    }
+
+    fn take(&mut self, events: &[Envelope]) {
+        self.spent.add_log(events);
+        for event in events {
+            self.last_seq = self.last_seq.max(event.seq.unwrap_or(0));
+            self.take_snapshots(event);
+            let AgentEvent::PermissionDecision { answer, .. } = &event.event else { continue };
+            if let PermissionAnswer::AllowSession { grants } = answer
+                && event.seq > Some(self.forgotten)
+            {
+                self.grants.extend(grants.iter().cloned());
+            }
+        }
+    }
+}

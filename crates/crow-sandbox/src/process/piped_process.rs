@@ -1,0 +1,131 @@
+//! Processes that are spoken to over their standard streams.
+
+use std::{
+    collections::BTreeMap, ffi::OsStr, io, os::fd::OwnedFd, path::Path, process::Stdio,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use crow_core::{
+    capability::{OutputTail, PipedProcess, PipedProcesses, PipedSpec, ProcessError},
+    tool::Progress,
+};
+use tokio::net::unix::pipe;
+use tokio_util::{
+    compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _},
+    sync::CancellationToken,
+};
+
+use super::{
+    command_process::CommandProcess,
+    group::ProcessGroup,
+    runner::{ProcessRunner, StandardStreams, find, spawn},
+    running_process::{OutputSink, ProcessParts, RunningProcess},
+};
+use crate::orphans::CommandMark;
+use crate::sandbox::CommandLaunch;
+
+/// From how many bytes on errors are read slowly: who prints without end should not keep the agent busy.
+const PLENTY: u64 = 4 * 1024 * 1024;
+/// How long to wait between two reads then.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Takes what a process prints on standard error.
+struct StderrTail {
+    tail: OutputTail,
+    total: u64,
+}
+
+impl OutputSink for StderrTail {
+    fn push(&mut self, bytes: &[u8]) {
+        self.total = self.total.saturating_add(bytes.len() as u64);
+        self.tail.push(bytes);
+    }
+
+    fn pause(&self) -> Duration {
+        if self.total > PLENTY { PAUSE } else { Duration::ZERO }
+    }
+}
+
+#[async_trait]
+impl PipedProcesses for ProcessRunner {
+    async fn start(
+        &self,
+        spec: PipedSpec,
+        cancellation: CancellationToken,
+    ) -> Result<PipedProcess, ProcessError> {
+        if self.sandbox.is_some() {
+            // A process of a sandbox has one pipe, for what it prints.
+            let text = "no process in it can be spoken to".to_owned();
+            return Err(ProcessError::Sandbox(text));
+        }
+        let env = cancellation.run_until_cancelled(self.env.variables()).await;
+        let env = env.ok_or(ProcessError::Cancelled)?;
+        start(&env, &spec, cancellation)
+    }
+}
+
+fn start(
+    env: &BTreeMap<String, String>,
+    spec: &PipedSpec,
+    cancellation: CancellationToken,
+) -> Result<PipedProcess, ProcessError> {
+    let program = spec.argv.first().cloned().unwrap_or_default();
+    let start_error = |source| ProcessError::Start { program: program.clone(), source };
+    let mut all = env.clone();
+    all.extend(spec.env.clone());
+    let path = find(&all, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
+    let path = if path.is_relative() { spec.cwd.join(path) } else { path };
+    let mut mark = CommandMark::new();
+    let marked = mark.variable();
+    let marked = marked.as_ref().map(|(name, value)| (*name, value.as_str()));
+    let texts = all.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(marked);
+    let variables = texts.map(|(name, value)| (OsStr::new(name), OsStr::new(value))).collect();
+    let (input, their_input) = pipe_to()?;
+    let (output, their_output) = pipe_from()?;
+    let (errors, their_errors) = pipe_from()?;
+    let launch =
+        CommandLaunch { path: &path, argv: &spec.argv, env: variables, output: their_errors };
+    let streams =
+        StandardStreams { input: Stdio::from(their_input), output: Stdio::from(their_output) };
+    let start = || spawn(launch, streams, &spec.cwd, None).map(CommandProcess::Own);
+    let child = mark.start(start, CommandProcess::id, true).map_err(|error| {
+        start_error(if spec.cwd.is_dir() { error } else { no_folder(&spec.cwd) })
+    })?;
+    let group = ProcessGroup::new(child.id());
+    let sink = StderrTail { tail: spec.errors.clone(), total: 0 };
+    let running = RunningProcess::new(ProcessParts {
+        child,
+        group,
+        mark,
+        pipe: errors,
+        sink,
+        progress: Progress::default(),
+        timeout: Duration::MAX,
+        confined: None,
+    });
+    Ok(PipedProcess {
+        input: Box::new(input.compat_write()),
+        output: Box::new(output.compat()),
+        end: Box::pin(async move { running.end(&cancellation).await.map(|ended| ended.end) }),
+    })
+}
+
+/// The system says only that something is not there.
+fn no_folder(cwd: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("there is no folder {}", cwd.display()))
+}
+
+/// Makes a pipe that this program writes to.
+fn pipe_to() -> Result<(pipe::Sender, OwnedFd), ProcessError> {
+    let (theirs, ours) = io::pipe().map_err(ProcessError::Watch)?;
+    let ours = pipe::Sender::from_owned_fd(OwnedFd::from(ours)).map_err(ProcessError::Watch)?;
+    Ok((ours, theirs.into()))
+}
+
+/// Makes a pipe that this program reads from.
+fn pipe_from() -> Result<(pipe::Receiver, OwnedFd), ProcessError> {
+    let (ours, theirs) = io::pipe().map_err(ProcessError::Watch)?;
+    let ours = pipe::Receiver::from_owned_fd(OwnedFd::from(ours)).map_err(ProcessError::Watch)?;
+    Ok((ours, theirs.into()))
+}

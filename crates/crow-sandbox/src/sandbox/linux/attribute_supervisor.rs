@@ -1,0 +1,230 @@
+//! Changes of modes, owners, times and extended attributes, judged and performed in a command's place.
+//!
+//! Landlock does not judge them, and programs need them in the workspace. So the filter of a command holds such a call
+//! back and hands it to a thread of this program, which reads the arguments once, opens the file, looks where that is,
+//! and makes the change through the descriptor that it has opened. The call of the command itself never goes on: nothing
+//! that the command exchanges meanwhile, in memory or on the disk, has an effect.
+
+use std::{
+    io::{self, PipeReader, PipeWriter},
+    os::{
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags},
+    io::Errno,
+    net::{AddressFamily, SocketFlags, SocketType},
+};
+
+use super::{
+    attribute_request::AttributeRequest,
+    calling_thread::{CallingThread, location},
+    child::{self, CallNotification},
+    keeper::{receive, send},
+    syscall_filter::SyscallFilter,
+};
+
+/// From this setting on, only root may look into processes that it has not started to trace.
+const TRACING_IS_RESTRICTED: u32 = 2;
+
+/// Places in which a command may change attributes, and places within that are left out.
+#[derive(Debug)]
+pub(super) struct ChangeablePlaces {
+    changeable: Vec<PathBuf>,
+    fixed: Vec<PathBuf>,
+}
+
+/// Answers the calls of one command and of all that it starts. Ends with it.
+#[derive(Debug)]
+pub(super) struct AttributeSupervisor {
+    /// Wakes the thread when it is closed.
+    stop: Option<PipeWriter>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ChangeablePlaces {
+    /// Takes places by where they lead now. Those that do not exist are left out.
+    pub(super) fn new(changeable: &[PathBuf], fixed: &[PathBuf]) -> Self {
+        let resolve = |paths: &[PathBuf]| {
+            paths.iter().filter_map(|path| path.canonicalize().ok()).collect::<Vec<_>>()
+        };
+        Self { changeable: resolve(changeable), fixed: resolve(fixed) }
+    }
+
+    /// Decides by the nearest place above. Where a path is both, it may not be changed.
+    fn permit(&self, path: &Path) -> bool {
+        let depth = |places: &[PathBuf]| {
+            let above = places.iter().filter(|place| path.starts_with(place));
+            above.map(|place| place.components().count()).max().unwrap_or(0)
+        };
+        depth(&self.changeable) > depth(&self.fixed)
+    }
+}
+
+impl AttributeSupervisor {
+    /// Starts a supervisor. Returns the socket over which the command is to send its listener.
+    pub(super) fn start(places: ChangeablePlaces) -> io::Result<(Self, OwnedFd)> {
+        let (ours, theirs) = sockets()?;
+        let (stopped, stop) = io::pipe()?;
+        let thread = std::thread::Builder::new().name("attributes".to_owned());
+        let thread = thread.spawn(move || serve(&ours, &stopped, &places))?;
+        Ok((Self { stop: Some(stop), thread: Some(thread) }, theirs))
+    }
+}
+
+impl Drop for AttributeSupervisor {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("what judges changes of file attributes has panicked");
+        }
+    }
+}
+
+/// Finds out whether calls can be handed to a supervisor here. Returns the reason if not.
+#[expect(clippy::disallowed_methods, reason = "it never becomes another program")]
+pub(super) fn try_out(filter: &Arc<SyscallFilter>) -> Result<(), String> {
+    if !child::knows_notifications() {
+        return Err("the kernel hands no system calls to a supervisor".to_owned());
+    }
+    let tracing = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let is_restricted =
+        tracing.trim().parse().is_ok_and(|scope: u32| scope >= TRACING_IS_RESTRICTED);
+    if is_restricted && !rustix::process::geteuid().is_root() {
+        return Err(format!("kernel.yama.ptrace_scope is {}", tracing.trim()));
+    }
+    let (ours, theirs) = sockets().map_err(|error| error.to_string())?;
+    let mut command = std::process::Command::new("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).env_clear();
+    let filter = Arc::clone(filter);
+    child::set_up(&mut command, move || {
+        rustix::thread::set_no_new_privs(true)?;
+        Ok(hand_over(&filter, theirs.as_fd())?)
+    });
+    let tried = command.spawn().and_then(|mut process| process.wait());
+    drop(command);
+    tried.map_err(|error| format!("a filter with a listener is refused: {error}"))?;
+    match receive::<1>(ours.as_fd()) {
+        Ok([Some(_)]) => Ok(()),
+        Ok([None]) | Err(_) => Err("no listener was received".to_owned()),
+    }
+}
+
+/// Puts this process under a filter, and sends its listener. Allocates nothing.
+pub(super) fn hand_over(filter: &SyscallFilter, to: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let listener = child::filter_with_listener(filter.program())?;
+    send(to, [Some(listener.as_fd())])
+}
+
+fn sockets() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC;
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+fn serve(socket: &OwnedFd, stopped: &PipeReader, places: &ChangeablePlaces) {
+    // 1) The command sends its listener just before it becomes another program, or is never started.
+    if !wait(socket.as_fd(), stopped) {
+        return;
+    }
+    let Ok([Some(listener)]) = receive(socket.as_fd()) else { return };
+    // 2) One call after the other is answered, until nothing is left that could make any.
+    while wait(listener.as_fd(), stopped) {
+        match child::receive_call(listener.as_fd()) {
+            Ok(call) => {
+                let result = attend(&call, listener.as_fd(), places);
+                if let Err(error) = result {
+                    tracing::debug!(call = call.number, %error, "a change of attributes is refused");
+                }
+                // Who made the call may have been killed: nobody needs the answer then.
+                let _ = child::answer_call(listener.as_fd(), call.id, result);
+            }
+            // It was killed before its call was read.
+            Err(Errno::NOENT | Errno::INTR) => {}
+            Err(error) => {
+                tracing::error!(%error, "changes of file attributes are refused from now on");
+                return;
+            }
+        }
+    }
+}
+
+/// Waits until something can be read. Returns false if it never will be, or if the supervisor is to end.
+fn wait(from: BorrowedFd<'_>, stopped: &PipeReader) -> bool {
+    let stop = stopped.as_fd();
+    let mut fds = [
+        PollFd::from_borrowed_fd(from, PollFlags::IN),
+        PollFd::from_borrowed_fd(stop, PollFlags::IN),
+    ];
+    loop {
+        match rustix::event::poll(&mut fds, None) {
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+    let [from, stop] = fds.map(|fd| fd.revents());
+    stop.is_empty() && from.contains(PollFlags::IN)
+}
+
+/// Judges a call, and does what it asks for if that is permitted.
+fn attend(
+    call: &CallNotification,
+    listener: BorrowedFd<'_>,
+    places: &ChangeablePlaces,
+) -> rustix::io::Result<()> {
+    let thread = CallingThread::open(call.thread)?;
+    let request = AttributeRequest::read(call, &thread)?;
+    let file = thread.resolve(&request.file)?;
+    let user = rustix::process::geteuid();
+    // Only what root has started can have become another user. Without root's rights, the kernel would not have let this
+    // program look into the process of another one.
+    if user.is_root() && thread.user()? != user.as_raw() {
+        return Err(Errno::PERM);
+    }
+    // The thread's number may have become another thread's before that was opened.
+    child::check_call(listener, call.id)?;
+    // The descriptor decides, not the path that led to it.
+    let location = location(&file)?;
+    if !places.permit(Path::new(std::ffi::OsStr::from_bytes(location.as_bytes()))) {
+        return Err(Errno::PERM);
+    }
+    request.perform(&file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_place_decides_where_attributes_may_be_changed() {
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let places = ChangeablePlaces {
+            changeable: paths(&["/a/project", "/a/keys/temp"]),
+            fixed: paths(&["/a/keys", "/a/project/.git/hooks", "/a/both"]),
+        };
+        for (path, expected) in [
+            ("/a/project", true),
+            ("/a/project/x/y", true),
+            ("/a/projects", false),
+            ("/a/project (deleted)", false),
+            ("/a", false),
+            ("/", false),
+            ("pipe:[1]", false),
+            ("/a/project/.git/hooks/x", false),
+            ("/a/project/.git/hooks2", true),
+            ("/a/keys/id", false),
+            ("/a/keys/temp/x", true),
+        ] {
+            assert_eq!(places.permit(Path::new(path)), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What is mounted where for a command. Steps are taken by a process that allocates nothing.
+
+use std::{
+    ffi::CStr,
+    os::fd::{AsFd as _, OwnedFd},
+};
+
+use rustix::{
+    fs::{CWD, Mode, OFlags},
+    io::Errno,
+    mount::{MountFlags, MoveMountFlags, OpenTreeFlags},
+};
+
+use super::{
+    child::make_read_only,
+    plan_codec::{PlanReader, PlanWriter},
+};
+
+/// How many mounts can be held at once.
+pub(super) const HELD: usize = 1024;
+
+/// A change of what is mounted where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum MountStep<P> {
+    /// Holds a tree as it is now, perhaps so that nothing in it can be changed through what is held.
+    Hold { path: P, slot: usize, is_read_only: bool },
+    /// Lets nothing be changed anywhere, until something is put over it.
+    SealAll,
+    /// Lays a file over another one.
+    Cover { from: P, path: P },
+    /// Lays a held tree over something.
+    Put { slot: usize, path: P },
+    /// Lays something over itself, so that it cannot be renamed or removed.
+    Pin { path: P },
+    /// The same, and nothing in it can be changed.
+    Seal { path: P },
+    /// Mounts terminals of the command's own.
+    Terminals { path: P },
+}
+
+impl<P: AsRef<CStr>> MountStep<P> {
+    pub(super) fn apply(&self, held: &mut [Option<OwnedFd>]) -> rustix::io::Result<()> {
+        match self {
+            Self::Hold { path, slot, is_read_only } => {
+                let tree = hold(path.as_ref(), *is_read_only)?;
+                held.get_mut(*slot).ok_or(Errno::INVAL)?.replace(tree);
+                Ok(())
+            }
+            Self::Cover { from, path } => {
+                match rustix::mount::mount_bind(from.as_ref(), path.as_ref()) {
+                    // Sockets of others come and go: what is gone needs no cover.
+                    Err(Errno::NOENT) => Ok(()),
+                    covered => covered,
+                }
+            }
+            Self::SealAll => {
+                let flags = OFlags::PATH | OFlags::CLOEXEC;
+                let root = rustix::fs::open(c"/", flags, Mode::empty())?;
+                make_read_only(root.as_fd())
+            }
+            Self::Put { slot, path } => {
+                let tree = held.get(*slot).and_then(Option::as_ref);
+                put(tree.ok_or(Errno::INVAL)?, path.as_ref())
+            }
+            Self::Pin { path } => rustix::mount::mount_bind_recursive(path.as_ref(), path.as_ref()),
+            Self::Seal { path } => put(&hold(path.as_ref(), true)?, path.as_ref()),
+            Self::Terminals { path } => {
+                let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+                let options = Some(c"newinstance,ptmxmode=0666,mode=0620");
+                rustix::mount::mount(c"devpts", path.as_ref(), c"devpts", flags, options)
+            }
+        }
+    }
+
+    pub(super) fn write(&self, plan: &mut PlanWriter) {
+        match self {
+            Self::Hold { path, slot, is_read_only } => {
+                plan.number(u64::from(*is_read_only));
+                plan.number(*slot as u64);
+                plan.text(path.as_ref());
+            }
+            Self::SealAll => plan.number(2),
+            Self::Cover { from, path } => {
+                plan.number(3);
+                plan.text(from.as_ref());
+                plan.text(path.as_ref());
+            }
+            Self::Put { slot, path } => {
+                plan.number(4);
+                plan.number(*slot as u64);
+                plan.text(path.as_ref());
+            }
+            Self::Pin { path } => {
+                plan.number(5);
+                plan.text(path.as_ref());
+            }
+            Self::Seal { path } => {
+                plan.number(6);
+                plan.text(path.as_ref());
+            }
+            Self::Terminals { path } => {
+                plan.number(7);
+                plan.text(path.as_ref());
+            }
+        }
+    }
+}
+
+impl<'a> MountStep<&'a CStr> {
+    /// Reads what was written.
+    pub(super) fn read(reader: &mut PlanReader<'a>) -> Option<Self> {
+        let kind = reader.number()?;
+        let mut slot = || usize::try_from(reader.number()?).ok();
+        Some(match kind {
+            0 | 1 => Self::Hold { slot: slot()?, path: reader.text()?, is_read_only: kind == 1 },
+            2 => Self::SealAll,
+            3 => Self::Cover { from: reader.text()?, path: reader.text()? },
+            4 => Self::Put { slot: slot()?, path: reader.text()? },
+            5 => Self::Pin { path: reader.text()? },
+            6 => Self::Seal { path: reader.text()? },
+            7 => Self::Terminals { path: reader.text()? },
+            8.. => return None,
+        })
+    }
+}
+
+fn hold(path: &CStr, is_read_only: bool) -> rustix::io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    let tree = rustix::mount::open_tree(CWD, path, flags)?;
+    if is_read_only {
+        make_read_only(tree.as_fd())?;
+    }
+    Ok(tree)
+}
+
+fn put(tree: &OwnedFd, path: &CStr) -> rustix::io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(tree, c"", CWD, path, flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_read_as_they_were_written() {
+        let (path, from) = (c"/a b", c"/dev/null");
+        let steps = [
+            MountStep::Hold { path, slot: 7, is_read_only: true },
+            MountStep::Hold { path, slot: 0, is_read_only: false },
+            MountStep::SealAll,
+            MountStep::Cover { from, path },
+            MountStep::Put { slot: 3, path },
+            MountStep::Pin { path },
+            MountStep::Seal { path },
+            MountStep::Terminals { path },
+        ];
+        let mut plan = PlanWriter::default();
+        for step in &steps {
+            step.write(&mut plan);
+        }
+        let mut reader = plan.reader();
+        for step in steps {
+            assert_eq!(MountStep::read(&mut reader), Some(step));
+        }
+        assert_eq!(MountStep::read(&mut reader), None);
+    }
+}

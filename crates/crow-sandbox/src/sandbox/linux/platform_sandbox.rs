@@ -1,0 +1,239 @@
+//! What the commands of a session stand on: what the kernel offers, made ready once.
+
+use std::{
+    io,
+    io::PipeReader,
+    io::PipeWriter,
+    net::TcpListener,
+    os::fd::AsFd as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crow_core::capability::Containment;
+
+use super::{
+    attribute_supervisor, child,
+    confinement::LinuxConfinement,
+    hidden_places::HiddenPlaces,
+    keeper::SandboxKeeper,
+    landlock::SystemFiles,
+    mount_plan::PrivateFolders,
+    namespaces::{self, NamespaceOptions},
+    sockets::SocketFinder,
+    syscall_filter::{AllowedSockets, AttributeChanges, SyscallFilter},
+};
+use crate::sandbox::{Network, SandboxConfig, SandboxProfile, autorun::SealedMounts};
+
+/// What the commands of a session stand on.
+#[derive(Debug)]
+pub(in crate::sandbox) struct LinuxSandbox {
+    pub(super) config: SandboxConfig,
+    pub(super) roots: Vec<PathBuf>,
+    pub(super) private: PrivateFolders,
+    pub(super) hidden: HiddenPlaces,
+    pub(super) sockets: SocketFinder,
+    pub(super) system: SystemFiles,
+    pub(super) level: EnforcementLevel,
+    /// Listens in the commands' network for what they want from outside.
+    listener: Option<TcpListener>,
+    /// Its other end is held by this program alone.
+    lifeline: PipeReader,
+    _life: PipeWriter,
+}
+
+/// What holds commands.
+#[derive(Debug)]
+pub(super) enum EnforcementLevel {
+    /// All layers.
+    Full { keeper: Arc<SandboxKeeper>, filter: Arc<SyscallFilter> },
+    /// Landlock and seccomp.
+    Restricted { filters: RestrictedFilters, reason: String },
+    /// Nothing.
+    Open { reason: String },
+}
+
+/// Filters of commands whose files Landlock alone holds.
+#[derive(Debug)]
+pub(super) struct RestrictedFilters {
+    /// Refuses every change of attributes.
+    refusing: Arc<SyscallFilter>,
+    /// Hands changes of attributes to a supervisor. If there can be none, the reason.
+    supervised: Result<Arc<SyscallFilter>, String>,
+}
+
+impl RestrictedFilters {
+    /// Makes them. None where the machine is of a kind that is not known.
+    fn new(sockets: AllowedSockets) -> Option<Self> {
+        let refusing = Arc::new(SyscallFilter::new(sockets, AttributeChanges::Refused)?);
+        let supervised = Arc::new(SyscallFilter::new(sockets, AttributeChanges::Supervised)?);
+        let supervised = attribute_supervisor::try_out(&supervised).map(|()| supervised);
+        Some(Self { refusing, supervised })
+    }
+
+    /// Returns the filter of a command, and whether that has a supervisor.
+    pub(super) fn choose(&self, profile: SandboxProfile) -> (&Arc<SyscallFilter>, Supervision) {
+        match (profile, &self.supervised) {
+            (SandboxProfile::Workspace, Ok(filter)) => (filter, Supervision::Needed),
+            (SandboxProfile::Workspace, Err(_)) | (SandboxProfile::ReadOnly, _) => {
+                (&self.refusing, Supervision::None)
+            }
+        }
+    }
+}
+
+/// Says whether the filter of a command hands calls to a supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Supervision {
+    Needed,
+    None,
+}
+
+impl LinuxSandbox {
+    /// Lays it. Blocks for some milliseconds.
+    pub(in crate::sandbox) fn lay(
+        mut config: SandboxConfig,
+        roots: Vec<PathBuf>,
+        private: &Path,
+    ) -> io::Result<Self> {
+        let private = PrivateFolders::make(private)?;
+        let (lifeline, life) = io::pipe()?;
+        let mut ground = Self {
+            level: EnforcementLevel::Open { reason: String::new() },
+            listener: None,
+            hidden: HiddenPlaces::new(std::mem::take(&mut config.hidden)),
+            sockets: SocketFinder::default(),
+            system: SystemFiles::default(),
+            config,
+            roots,
+            private,
+            lifeline,
+            _life: life,
+        };
+        (ground.level, ground.listener) = ground.find_level();
+        Ok(ground)
+    }
+
+    fn find_level(&mut self) -> (EnforcementLevel, Option<TcpListener>) {
+        if child::landlock_interface() < 1 {
+            let reason = "the kernel has no Landlock, or it is switched off".to_owned();
+            return (EnforcementLevel::Open { reason }, None);
+        }
+        let filter = SyscallFilter::new(AllowedSockets::Network, AttributeChanges::Allowed);
+        let Some(filter) = filter.map(Arc::new) else {
+            let reason = format!("system calls of {} are not known", std::env::consts::ARCH);
+            return (EnforcementLevel::Open { reason }, None);
+        };
+        let wanted = NamespaceOptions {
+            network: self.config.network != Network::All,
+            listener: matches!(self.config.network, Network::Hosts(_)),
+        };
+        let reason = match SandboxKeeper::start(wanted, self.lifeline.as_fd()) {
+            Ok((keeper, listener)) => {
+                let keeper = Arc::new(keeper);
+                self.level = EnforcementLevel::Full { keeper, filter: Arc::clone(&filter) };
+                match LinuxConfinement::try_out(self) {
+                    Ok(()) => {
+                        let level = std::mem::replace(
+                            &mut self.level,
+                            EnforcementLevel::Open { reason: String::new() },
+                        );
+                        return (level, listener);
+                    }
+                    Err(reason) => reason,
+                }
+            }
+            Err(error) => format!("namespaces cannot be made: {error}"),
+        };
+        let reason = match namespaces::why_not() {
+            Some(setting) => format!("{reason}; {setting}"),
+            None => reason,
+        };
+        let sockets = match self.config.network {
+            Network::All => AllowedSockets::Network,
+            Network::Loopback | Network::Hosts(_) => AllowedSockets::Pairs,
+        };
+        match RestrictedFilters::new(sockets) {
+            Some(filters) => (EnforcementLevel::Restricted { filters, reason }, None),
+            None => (EnforcementLevel::Open { reason }, None),
+        }
+    }
+
+    /// Returns what holds commands.
+    pub(in crate::sandbox) fn containment(&self) -> Containment {
+        match &self.level {
+            EnforcementLevel::Full { .. } => Containment::Full,
+            EnforcementLevel::Restricted { filters, reason } => {
+                let mut gaps = vec![
+                    format!("no namespaces ({reason})"),
+                    "protected files are watched, and not held".to_owned(),
+                    "processes of others can be seen".to_owned(),
+                    "names of hidden files can be listed".to_owned(),
+                ];
+                if let Err(reason) = &filters.supervised {
+                    gaps.push(format!(
+                        "modes, owners, times and attributes of files cannot be changed ({reason})"
+                    ));
+                }
+                let interface = child::landlock_interface();
+                gaps.extend(interface_gaps(interface).map(str::to_owned));
+                if self.config.network == Network::All {
+                    gaps.push("sockets of other programs can be reached".to_owned());
+                } else {
+                    gaps.push("there is no loopback network".to_owned());
+                }
+                Containment::Partial { gaps }
+            }
+            EnforcementLevel::Open { .. } => Containment::None,
+        }
+    }
+
+    /// Returns why not all layers are there.
+    pub(in crate::sandbox) fn reason(&self) -> Option<&str> {
+        match &self.level {
+            EnforcementLevel::Full { .. } => None,
+            EnforcementLevel::Restricted { reason, .. } | EnforcementLevel::Open { reason } => {
+                Some(reason)
+            }
+        }
+    }
+
+    /// Takes what listens for connections that commands want to make to other hosts.
+    pub(in crate::sandbox) fn take_listener(&mut self) -> Option<TcpListener> {
+        self.listener.take()
+    }
+
+    /// Makes ready what confines one command. None if nothing holds commands. What is in `shown` may be read even where
+    /// something around it is hidden.
+    pub(in crate::sandbox) fn confine(
+        &self,
+        cwd: &Path,
+        profile: SandboxProfile,
+        shown: &[PathBuf],
+        sealed: &SealedMounts,
+    ) -> io::Result<Option<LinuxConfinement>> {
+        LinuxConfinement::new(self, cwd, profile, shown, sealed)
+    }
+}
+
+/// Returns what an older Landlock cannot hold, and nothing else does where there are no namespaces.
+fn interface_gaps(interface: libc::c_long) -> impl Iterator<Item = &'static str> {
+    [
+        (3, "files of others can be cut short (Landlock of Linux 6.2 holds that)"),
+        (6, "processes of others can be sent signals (Landlock of Linux 6.12 holds that)"),
+    ]
+    .into_iter()
+    .filter_map(move |(since, gap)| (interface < since).then_some(gap))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_older_landlock_cannot_hold_is_named() {
+        for (interface, expected) in [(1, 2), (2, 2), (3, 1), (5, 1), (6, 0), (7, 0)] {
+            assert_eq!(interface_gaps(interface).count(), expected, "{interface}");
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Which system calls a command may make.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+
+use super::{
+    attribute_calls::{ATTRIBUTE_CALLS, ATTRIBUTE_IOCTLS, MODE_CALLS, NEW_ATTRIBUTE_CALLS},
+    bpf_instructions::{SyscallDecision, search},
+    plan_codec::{PlanReader, PlanWriter},
+};
+
+/// Calls that reach into the kernel or into other processes. No ordinary program needs them.
+const FORBIDDEN: &[libc::c_long] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // What is mounted, and other namespaces.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_quotactl,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    // The kernel itself.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_syslog,
+    libc::SYS_acct,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+];
+/// Calls that do what a filter cannot look into. Programs go on without them if the kernel seems to lack them.
+const ABSENT: &[libc::c_long] = &[
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
+/// What a new process may not get of its own.
+const NEW_NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+/// The bit of a mode by which a program runs with its owner's rights. The one for its group means something else on a
+/// directory, and a filter cannot tell.
+const SET_USER: libc::c_int = 0o4000;
+/// The bits of a socket's type that are no flags.
+const SOCKET_TYPE: u64 = 0xf;
+/// Which sockets a command may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AllowedSockets {
+    /// Those of its own network, whatever that is, and those in files.
+    Network,
+    /// None, for there is no network of its own: pairs alone, and only of kinds that stay with each other.
+    Pairs,
+}
+
+/// Decides about calls that change modes, owners, times and extended attributes of files. Landlock knows none of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AttributeChanges {
+    /// Allowed: mounts hold what must not change. But no file gets the bit by which it runs with its owner's rights: it would
+    /// give them to every user of the machine, and no mount keeps the others from it.
+    Allowed,
+    /// Refused for every file.
+    Refused,
+    /// Handed to the supervisor of the command, which performs those that it permits.
+    Supervised,
+}
+
+/// How long a filter may be.
+const LENGTH: usize = 512;
+
+/// A filter for the calls of a process and all that it starts. Lies in no memory but its own, so that it can be made
+/// where nothing is allocated.
+#[derive(Debug)]
+pub(super) struct SyscallFilter {
+    program: [sock_filter; LENGTH],
+    length: usize,
+}
+
+impl SyscallFilter {
+    /// Makes a filter. None where the machine is of a kind that is not known.
+    pub(super) fn new(sockets: AllowedSockets, attributes: AttributeChanges) -> Option<Self> {
+        let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
+        let new_namespaces = (0..i32::BITS)
+            .map(|bit| 1 << bit)
+            .filter(|flag| NEW_NAMESPACES & flag != 0)
+            .map(|flag| SeccompRule::new(vec![masked(0, flag)?]).ok());
+        let attribute_ioctls = match attributes {
+            AttributeChanges::Allowed => &[][..],
+            AttributeChanges::Refused | AttributeChanges::Supervised => &ATTRIBUTE_IOCTLS,
+        };
+        let ioctls = [libc::TIOCSTI, libc::TIOCLINUX].iter().chain(attribute_ioctls);
+        let ioctls = ioctls.map(|request| SeccompRule::new(vec![equal(1, *request)?]).ok());
+        let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::from([
+            (libc::SYS_socket, socket_rules(sockets)?),
+            (libc::SYS_clone, new_namespaces.collect::<Option<_>>()?),
+            (libc::SYS_ioctl, ioctls.collect::<Option<_>>()?),
+            // Others wait up to a minute before they can open such a file, wherever it lies.
+            (libc::SYS_fcntl, vec![SeccompRule::new(vec![equal_int(1, libc::F_SETLEASE)?]).ok()?]),
+        ]);
+        if sockets == AllowedSockets::Pairs {
+            rules.insert(libc::SYS_socketpair, pair_rules()?);
+        }
+        if attributes == AttributeChanges::Allowed {
+            for (call, mode) in MODE_CALLS {
+                let set_user = SeccompRule::new(vec![masked(*mode, SET_USER)?]).ok()?;
+                rules.insert(*call, vec![set_user]);
+            }
+        }
+        let forbidden = FORBIDDEN.iter().map(|call| (*call, SyscallDecision::Refused));
+        let absent = ABSENT.iter().map(|call| (*call, SyscallDecision::Absent));
+        let judged = rules.keys().map(|call| (*call, SyscallDecision::Ruled));
+        let attributes = attribute_fates(attributes);
+        let fates = forbidden.chain(absent).chain(attributes).chain(judged);
+        let fates = fates.map(|(call, fate)| Some((u32::try_from(call).ok()?, fate)));
+        let search = search(&fates.collect::<Option<_>>()?, arch)?;
+        let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).ok()?;
+        let rules: BpfProgram = filter.try_into().ok()?;
+        Self::of(search.into_iter().chain(rules))
+    }
+
+    fn of(instructions: impl IntoIterator<Item = sock_filter>) -> Option<Self> {
+        let mut filter = Self { program: [const { NOTHING }; LENGTH], length: 0 };
+        for instruction in instructions {
+            *filter.program.get_mut(filter.length)? = instruction;
+            filter.length += 1;
+        }
+        Some(filter)
+    }
+
+    pub(super) fn program(&self) -> &[sock_filter] {
+        self.program.get(..self.length).unwrap_or_default()
+    }
+
+    /// Puts this process under the filter. Allocates nothing.
+    pub(super) fn apply(&self) -> rustix::io::Result<()> {
+        seccompiler::apply_filter(self.program()).map_err(|_| rustix::io::Errno::ACCESS)
+    }
+
+    pub(super) fn write(&self, plan: &mut PlanWriter) {
+        plan.all(self.program(), |plan, instruction| {
+            let sock_filter { code, jt, jf, k } = *instruction;
+            let jumps = u64::from(jt) << 40 | u64::from(jf) << 32;
+            plan.number(u64::from(code) << 48 | jumps | u64::from(k));
+        });
+    }
+
+    /// Reads what was written. Allocates nothing.
+    pub(super) fn read(reader: &mut PlanReader<'_>) -> Option<Self> {
+        let mut filter = Self { program: [const { NOTHING }; LENGTH], length: 0 };
+        filter.length = usize::try_from(reader.number()?).ok()?;
+        for instruction in filter.program.get_mut(..filter.length)? {
+            let [a, b, jt, jf, k @ ..] = reader.number()?.to_be_bytes();
+            let code = u16::from_be_bytes([a, b]);
+            *instruction = sock_filter { code, jt, jf, k: u32::from_be_bytes(k) };
+        }
+        Some(filter)
+    }
+}
+
+/// Returns what becomes of the calls that change attributes.
+fn attribute_fates(
+    changes: AttributeChanges,
+) -> impl Iterator<Item = (libc::c_long, SyscallDecision)> {
+    let (known, new) = match changes {
+        AttributeChanges::Allowed => (SyscallDecision::Allowed, SyscallDecision::Allowed),
+        AttributeChanges::Refused => (SyscallDecision::Refused, SyscallDecision::Refused),
+        // Programs fall back to the older calls, which the supervisor knows.
+        AttributeChanges::Supervised => (SyscallDecision::Supervised, SyscallDecision::Absent),
+    };
+    let known = ATTRIBUTE_CALLS.iter().map(move |call| (*call, known));
+    known.chain(NEW_ATTRIBUTE_CALLS.iter().map(move |call| (*call, new)))
+}
+
+const NOTHING: sock_filter = sock_filter { code: 0, jt: 0, jf: 0, k: 0 };
+
+/// Which sockets are refused.
+fn socket_rules(sockets: AllowedSockets) -> Option<Vec<SeccompRule>> {
+    if sockets == AllowedSockets::Pairs {
+        return Some(Vec::new());
+    }
+    let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    let unknown = known.map(|family| not_equal(0, family)).into_iter().collect::<Option<_>>()?;
+    let routing = vec![equal_int(0, libc::AF_NETLINK)?, not_equal(2, libc::NETLINK_ROUTE)?];
+    [unknown, routing].map(|rule| SeccompRule::new(rule).ok()).into_iter().collect()
+}
+
+/// Which pairs of sockets are refused: one that sends messages may send them to any socket in a file.
+fn pair_rules() -> Option<Vec<SeccompRule>> {
+    let kind = |kind: libc::c_int| {
+        let kind = u64::from(kind.cast_unsigned());
+        condition(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), kind)
+    };
+    // The kernel takes the second kind for the first.
+    let refused = [kind(libc::SOCK_DGRAM)?, kind(libc::SOCK_RAW)?, not_equal(0, libc::AF_UNIX)?];
+    refused.map(|condition| SeccompRule::new(vec![condition]).ok()).into_iter().collect()
+}
+
+fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Option<SeccompCondition> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value).ok()
+}
+
+fn equal(argument: u8, value: libc::c_ulong) -> Option<SeccompCondition> {
+    condition(argument, SeccompCmpOp::Eq, value)
+}
+
+fn equal_int(argument: u8, value: libc::c_int) -> Option<SeccompCondition> {
+    condition(argument, SeccompCmpOp::Eq, value.cast_unsigned().into())
+}
+
+fn not_equal(argument: u8, value: libc::c_int) -> Option<SeccompCondition> {
+    condition(argument, SeccompCmpOp::Ne, value.cast_unsigned().into())
+}
+
+fn masked(argument: u8, flag: libc::c_int) -> Option<SeccompCondition> {
+    let flag = u64::from(flag.cast_unsigned());
+    condition(argument, SeccompCmpOp::MaskedEq(flag), flag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::bpf_instructions::run, *};
+
+    const MACHINE: u32 = 0xc000_003e;
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn calls_are_refused_absent_or_allowed_by_their_numbers() {
+        let filter =
+            SyscallFilter::new(AllowedSockets::Network, AttributeChanges::Allowed).unwrap();
+        for number in 0..1024 {
+            let call = libc::c_long::from(number);
+            let expected = if FORBIDDEN.contains(&call) {
+                0x5_0001
+            } else if ABSENT.contains(&call) {
+                0x5_0026
+            } else {
+                0x7fff_0000
+            };
+            let arguments = [1, 0, 0, 0, 0, 0];
+            assert_eq!(run(filter.program(), MACHINE, number, arguments), expected, "{number}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn calls_are_refused_by_their_arguments() {
+        let filter =
+            SyscallFilter::new(AllowedSockets::Network, AttributeChanges::Allowed).unwrap();
+        let (refused, absent, allowed) = (0x5_0001, 0x5_0026, 0x7fff_0000);
+        let first = |value| [value, 0, 0, 0, 0, 0];
+        for (number, arguments, expected) in [
+            (libc::SYS_clone, first(17), allowed),
+            (libc::SYS_clone, first(0x1000_0011), refused),
+            (libc::SYS_socket, first(2), allowed),
+            (libc::SYS_socket, first(17), refused),
+            (libc::SYS_socket, [16, 3, 0, 0, 0, 0], allowed),
+            (libc::SYS_socket, [16, 3, 15, 0, 0, 0], refused),
+            (libc::SYS_ioctl, [0, 0x5412, 0, 0, 0, 0], refused),
+            (libc::SYS_ioctl, [0, 0x5413, 0, 0, 0, 0], allowed),
+            (libc::SYS_fcntl, [3, 1024, 0, 0, 0, 0], refused),
+            (libc::SYS_fcntl, [3, 1025, 0, 0, 0, 0], allowed),
+            (libc::SYS_chmod, [0, 0o4755, 0, 0, 0, 0], refused),
+            (libc::SYS_chmod, [0, 0o2775, 0, 0, 0, 0], allowed),
+            (libc::SYS_fchmod, [0, 0o6000, 0, 0, 0, 0], refused),
+            (libc::SYS_fchmodat, [0, 0o4000, 0o4000, 0, 0, 0], refused),
+            (libc::SYS_fchmodat, [0, 0o4000, 0o1777, 0, 0, 0], allowed),
+            (452, [0, 0, 0o4511, 0, 0, 0], refused),
+            (libc::SYS_socketpair, [1, 2, 0, 0, 0, 0], allowed),
+            (0x4000_0000 | libc::SYS_read, first(0), absent),
+        ] {
+            let number = u32::try_from(number).unwrap();
+            assert_eq!(run(filter.program(), MACHINE, number, arguments), expected, "{number}");
+        }
+        let pairs = SyscallFilter::new(AllowedSockets::Pairs, AttributeChanges::Allowed).unwrap();
+        for family in [1, 2, 16] {
+            let socket = u32::try_from(libc::SYS_socket).unwrap();
+            assert_eq!(run(pairs.program(), MACHINE, socket, first(family)), refused);
+        }
+        for (family, kind, expected) in
+            [(1, 1, allowed), (1, 5 | 0x8_0800, allowed), (1, 2 | 0x8_0000, refused)]
+                .into_iter()
+                .chain([(1, 3, refused), (2, 1, refused)])
+        {
+            let pair = u32::try_from(libc::SYS_socketpair).unwrap();
+            assert_eq!(run(pairs.program(), MACHINE, pair, [family, kind, 0, 0, 0, 0]), expected);
+        }
+        let foreign = run(filter.program(), 0x4000_0003, 0, first(0));
+        assert_eq!(foreign, libc::SECCOMP_RET_KILL_PROCESS);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn calls_that_change_attributes_are_refused_or_handed_to_the_supervisor() {
+        let (refused, absent, supervised) = (0x5_0001, 0x5_0026, 0x7fc0_0000);
+        for (changes, known, new) in [
+            (AttributeChanges::Refused, refused, refused),
+            (AttributeChanges::Supervised, supervised, absent),
+        ] {
+            let filter = SyscallFilter::new(AllowedSockets::Network, changes).unwrap();
+            let fate = |call: i64, arguments| {
+                run(filter.program(), MACHINE, u32::try_from(call).unwrap(), arguments)
+            };
+            let known_calls = ATTRIBUTE_CALLS.iter().map(|call| (call, known));
+            for (call, expected) in
+                known_calls.chain(NEW_ATTRIBUTE_CALLS.iter().map(|call| (call, new)))
+            {
+                assert_eq!(fate(*call, [0; 6]), expected, "{call}");
+            }
+            for request in ATTRIBUTE_IOCTLS {
+                assert_eq!(
+                    fate(libc::SYS_ioctl, [0, request, 0, 0, 0, 0]),
+                    refused,
+                    "{request:#x}"
+                );
+            }
+            assert_eq!(fate(libc::SYS_openat, [0; 6]), 0x7fff_0000);
+            assert_eq!(fate(libc::SYS_clone3, [0; 6]), absent);
+        }
+    }
+
+    #[test]
+    fn filters_are_small_and_read_as_they_were_written() {
+        let changes =
+            [AttributeChanges::Allowed, AttributeChanges::Refused, AttributeChanges::Supervised];
+        for (sockets, changes) in [AllowedSockets::Network, AllowedSockets::Pairs]
+            .into_iter()
+            .flat_map(|s| changes.map(|c| (s, c)))
+        {
+            let filter = SyscallFilter::new(sockets, changes).unwrap();
+            assert!((4..LENGTH * 3 / 4).contains(&filter.length), "{}", filter.length);
+            let mut plan = PlanWriter::default();
+            filter.write(&mut plan);
+            let read = SyscallFilter::read(&mut plan.reader()).unwrap();
+            assert_eq!(read.program(), filter.program());
+        }
+    }
+}

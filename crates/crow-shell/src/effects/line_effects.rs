@@ -1,0 +1,246 @@
+//! From a line that is read to one of which it is known what it touches.
+
+use std::path::Path;
+
+use crow_core::{
+    permission::is_secret_file,
+    tool::{
+        CommandLine, CommandMeaning, CommandWord, PathTouch, SideEffects, SimpleCommand, TouchDepth,
+    },
+    workspace::Workspace,
+};
+
+use super::{
+    arguments::{Argument, arguments},
+    command_context::{CommandContext, FollowLinks, LookupBudget},
+    filters, find,
+    folders::PossibleFolders,
+    git,
+    grants::{OptionsOf, options_of},
+    installed_programs, readers, unknown_programs, version_queries, writers,
+};
+use crate::parse::{LineNotes, read_with_notes};
+
+/// What is known of a command.
+#[derive(Debug)]
+pub(super) struct CommandEffects {
+    pub touches: Vec<PathTouch>,
+    pub extent: SideEffects,
+    /// The positions of words that a permission for the words before them does not cover.
+    pub unlisted: Vec<usize>,
+}
+
+impl CommandEffects {
+    pub(super) fn reads(touches: Vec<PathTouch>) -> Self {
+        Self { touches, extent: SideEffects::Reads, unlisted: Vec::new() }
+    }
+
+    pub(super) fn changes(touches: Vec<PathTouch>) -> Self {
+        Self { touches, extent: SideEffects::Anything, unlisted: Vec::new() }
+    }
+
+    pub(super) fn hidden() -> Self {
+        Self { touches: Vec::new(), extent: SideEffects::Hidden, unlisted: Vec::new() }
+    }
+}
+
+/// Reads a shell line that starts in a folder, and finds out what it touches. It looks at the file system, and blocks
+/// while it does.
+///
+/// The folder must be absolute and resolved. What a line touches is as true as the file system is still: what another
+/// process changes meanwhile is left to the sandbox.
+pub fn plan_command_line(text: &str, folder: &Path, workspace: &Workspace) -> CommandLine {
+    let (mut line, notes) = read_with_notes(text);
+    if folder != workspace.cwd() {
+        line.folder = Some(folder.to_owned());
+    }
+    if let CommandMeaning::Commands(commands) = &mut line.meaning {
+        locate(commands, folder, workspace, &notes);
+    }
+    line
+}
+
+fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, notes: &LineNotes) {
+    let budget = LookupBudget::new();
+    let mut folders = PossibleFolders::new(start, commands, notes);
+    for (at, command) in commands.iter_mut().enumerate() {
+        let here = folders.known();
+        let scene = CommandContext { folders: here.as_deref(), workspace, notes, budget: &budget };
+        for redirect in &mut command.redirects {
+            redirect.path = redirect.target.as_literal().and_then(|target| scene.only(target));
+        }
+        let known = match command.words.first() {
+            None => CommandEffects::reads(Vec::new()),
+            Some(CommandWord::Computed(_)) => CommandEffects::changes(Vec::new()),
+            Some(CommandWord::Literal(program)) if program == "tee" => {
+                let words = command.words.get(1..).unwrap_or_default();
+                match filters::tee(&arguments(words, &scene), &scene) {
+                    Some(files) => {
+                        command.redirects.extend(files);
+                        CommandEffects::reads(Vec::new())
+                    }
+                    None => CommandEffects::hidden(),
+                }
+            }
+            Some(CommandWord::Literal(program)) => {
+                let program = program.clone();
+                let arguments = arguments(command.words.get(1..).unwrap_or_default(), &scene);
+                let is_sure = is_started_by_the_shell(command);
+                folder_change(&program, &arguments, &mut folders, at, is_sure)
+                    .unwrap_or_else(|| of_program(&program, &arguments, command, &scene))
+            }
+        };
+        command.touches = known.touches;
+        command.extent = known.extent;
+        command.unlisted = known.unlisted;
+        let names_secret = command.touches.iter().any(|touch| is_secret_file(&touch.path))
+            || command
+                .redirects
+                .iter()
+                .filter_map(|redirect| redirect.path.as_ref())
+                .any(|path| is_secret_file(path));
+        let is_wrapped = command
+            .wrappers
+            .iter()
+            .any(|word| !matches!(word, CommandWord::Literal(text) if text != "env"));
+        command.linked_program = linked_program(command, &scene);
+        let is_read = matches!(command.extent, SideEffects::Reads | SideEffects::HeldReads);
+        if is_read && (names_secret || is_wrapped) {
+            command.extent = SideEffects::Anything;
+        }
+    }
+}
+
+/// The name of the program that a path of the command leads to, if a link on the way has another one.
+fn linked_program(command: &SimpleCommand, scene: &CommandContext<'_>) -> Option<String> {
+    let program = command.words.first()?.as_literal().filter(|program| program.contains('/'))?;
+    let own = Path::new(program).file_name()?.to_str()?;
+    let files = scene.touch(
+        program,
+        crow_core::tool::Access::Read,
+        TouchDepth::Itself,
+        FollowLinks::Yes,
+    )?;
+    let mut names = files.iter().filter_map(|file| file.path.file_name()?.to_str());
+    names.find(|name| *name != own).map(str::to_owned)
+}
+
+/// Whether the shell itself executes a command, and not another program, which would change its own folder or find none
+/// of that name.
+fn is_started_by_the_shell(command: &SimpleCommand) -> bool {
+    const OF_THE_SHELL: [&str; 5] = ["time", "command", "builtin", "-p", "--"];
+    let is_of_the_shell =
+        |word: &CommandWord| word.as_literal().is_some_and(|word| OF_THE_SHELL.contains(&word));
+    command.wrappers.iter().all(is_of_the_shell)
+}
+
+/// What a command does that changes the folder. `is_sure` says whether it can do so at all.
+fn folder_change(
+    program: &str,
+    arguments: &[Argument],
+    folders: &mut PossibleFolders,
+    at: usize,
+    is_sure: bool,
+) -> Option<CommandEffects> {
+    if !matches!(program, "cd" | "pushd" | "popd") {
+        return None;
+    }
+    let operands: Vec<&Argument> = arguments
+        .iter()
+        .filter(|argument| !matches!(argument, Argument::Known(text) if matches!(text.as_str(), "--" | "-L" | "-P")))
+        .collect();
+    let [Argument::Known(target)] = operands.as_slice() else {
+        folders.lose();
+        return Some(CommandEffects::hidden());
+    };
+    let is_plain = !target.is_empty() && !target.starts_with(['-', '+']) && program != "popd";
+    let reached = if is_plain { folders.go(at, target, is_sure) } else { None };
+    let Some(reached) = reached else {
+        folders.lose();
+        return Some(CommandEffects::hidden());
+    };
+    let touch =
+        |path| PathTouch { access: crow_core::tool::Access::Read, path, depth: TouchDepth::Itself };
+    let touches = reached.into_iter().map(touch).collect();
+    Some(if program == "cd" {
+        CommandEffects::reads(touches)
+    } else {
+        CommandEffects::changes(touches)
+    })
+}
+
+fn of_program(
+    program: &str,
+    arguments: &[Argument],
+    command: &SimpleCommand,
+    scene: &CommandContext<'_>,
+) -> CommandEffects {
+    // Only the name stands for the program that is known: a path may lead to another one of that name.
+    let name = ["/bin/", "/usr/bin/"]
+        .iter()
+        .find_map(|folder| program.strip_prefix(folder))
+        .unwrap_or(program);
+    let known = version_queries::version(name, arguments)
+        .or_else(|| match name {
+            "find" => find::find(arguments, &command.words, scene),
+            "git" => git::git(arguments, &command.words, scene),
+            _ => readers::read(name, arguments, &command.words, scene),
+        })
+        .or_else(|| {
+            let follows_out = name == "cp" && unknown_programs::follows_out(name, arguments, scene);
+            if follows_out {
+                Some(CommandEffects::hidden())
+            } else {
+                writers::change(name, arguments, &command.words, scene)
+            }
+        });
+    let mut known = known.unwrap_or_else(|| {
+        let words = command.words.get(1..).unwrap_or_default();
+        let is_reader = readers::is_reader(name);
+        if readers::has_wider_filter(name, arguments) {
+            return CommandEffects::hidden();
+        }
+        match options_of(program, words, scene) {
+            OptionsOf::Unknown => CommandEffects {
+                extent: SideEffects::Hidden,
+                ..unknown_programs::unknown(name, arguments, scene)
+            },
+            // What a program reads that reads what it is given is not known.
+            OptionsOf::Harmless(_) | OptionsOf::Unlisted(_)
+                if is_reader && arguments.contains(&Argument::Unknown) =>
+            {
+                CommandEffects::hidden()
+            }
+            OptionsOf::Harmless(options) => {
+                let mut known = unknown_programs::unknown(name, arguments, scene);
+                known.touches.extend(options.touches);
+                known.unlisted = options.unlisted;
+                known
+            }
+            // One of the options of a program that else only reads is not known: it may write or start something.
+            OptionsOf::Unlisted(_) if is_reader => CommandEffects::hidden(),
+            OptionsOf::Unlisted(unlisted) => {
+                CommandEffects { unlisted, ..unknown_programs::unknown(name, arguments, scene) }
+            }
+        }
+    });
+    if program.contains('/') {
+        let files = scene.touch(
+            program,
+            crow_core::tool::Access::Read,
+            TouchDepth::Itself,
+            FollowLinks::Yes,
+        );
+        let read = files.unwrap_or_default().into_iter();
+        known.touches.extend(
+            read.filter(|file| !installed_programs::is_executed(program, &file.path, scene)),
+        );
+        if ["/bin/", "/usr/bin/"].iter().any(|folder| program.starts_with(folder)) {
+            known.touches.retain(|touch| touch.path.to_str() != Some(program));
+        }
+        if matches!(known.extent, SideEffects::Reads | SideEffects::HeldReads) {
+            known.extent = SideEffects::Anything;
+        }
+    }
+    known
+}

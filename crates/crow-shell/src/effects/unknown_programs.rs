@@ -1,0 +1,216 @@
+//! Programs of which little is known: the words that lead out of the workspace, and operands that start another program.
+
+use crow_core::tool::{Access, PathTouch, TouchDepth};
+
+use super::{
+    arguments::Argument,
+    changers,
+    command_context::{CommandContext, FollowLinks},
+    line_effects::CommandEffects,
+};
+
+/// Programs of which all words after the options are names of others, or text.
+const TEXTS: [&str; 6] = ["awk", "gawk", "mawk", "jq", "sed", "perl"];
+
+/// Programs that read all that lies below a folder that they are given.
+const CARRIERS: [&str; 10] =
+    ["7z", "bsdtar", "docker", "gtar", "podman", "rsync", "scp", "source", "tar", "zip"];
+
+/// Programs that do so with the folders that they send.
+const SENDERS: [&str; 6] = ["aws", "gcloud", "gsutil", "kubectl", "oc", "rclone"];
+
+/// What is known of any command: the files that its words name.
+pub(super) fn unknown(
+    name: &str,
+    arguments: &[Argument],
+    scene: &CommandContext<'_>,
+) -> CommandEffects {
+    if starts_another(name, arguments) || follows_out(name, arguments, scene) {
+        return CommandEffects::hidden();
+    }
+    let takes_all = CARRIERS.contains(&name) || SENDERS.contains(&name);
+    let depth = if takes_all || searches_folders(name, arguments) {
+        TouchDepth::Below
+    } else {
+        TouchDepth::Itself
+    };
+    let mut touches: Vec<PathTouch> = Vec::new();
+    let folders = folders_of(arguments);
+    if CARRIERS.contains(&name) && arguments.contains(&Argument::Unknown) {
+        touches.extend(scene.touch(".", Access::Read, depth, FollowLinks::Yes).unwrap_or_default());
+    }
+    for text in arguments.iter().filter_map(Argument::as_known) {
+        for part in parts_of(text) {
+            let below = folders.iter().filter(|_| !part.starts_with('/'));
+            let moved = below.map(|folder| format!("{folder}/{part}"));
+            let moved =
+                moved.filter_map(|it| scene.touch(&it, Access::Read, depth, FollowLinks::Yes));
+            touches.extend(moved.flatten().filter(|touch| touch.path.exists()));
+            let named = scene.touch(part, Access::Read, depth, FollowLinks::Yes);
+            let may_lead_out = leads_out(part) && !TEXTS.contains(&name);
+            let is_meant = |touch: &PathTouch| {
+                let is_outside = !scene.workspace.contains(&touch.path);
+                // A file of a folder may be there by the time the line runs.
+                let is_in_folder = part.contains('/')
+                    && !part.starts_with('/')
+                    && touch.path.parent().is_some_and(std::path::Path::is_dir);
+                is_outside && may_lead_out || touch.path.exists() || is_in_folder
+            };
+            let Some(named) = named else {
+                if may_lead_out {
+                    return CommandEffects::hidden();
+                }
+                continue;
+            };
+            for touch in named.into_iter().filter(is_meant) {
+                if !touches.contains(&touch) {
+                    touches.push(touch);
+                }
+            }
+        }
+    }
+    for name in named_in_commands(name, arguments) {
+        let named = scene.touch(name, Access::Read, TouchDepth::Itself, FollowLinks::Yes);
+        let written = scene.touch(name, Access::Write, TouchDepth::Itself, FollowLinks::Yes);
+        for touch in named.into_iter().chain(written).flatten() {
+            if touch.path.exists() && !touches.contains(&touch) {
+                touches.push(touch);
+            }
+        }
+    }
+    if touches.is_empty() && searches_folders(name, arguments) {
+        let here = scene.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes);
+        touches.extend(here.unwrap_or_default());
+    }
+    let words: Vec<&str> = arguments.iter().filter_map(Argument::as_known).collect();
+    if changers::add_changes(name, &words, scene, &mut touches).is_none() {
+        return CommandEffects::hidden();
+    }
+    CommandEffects::changes(touches)
+}
+
+/// The pieces of commands that a program with a language of its own is given: `vim -c 'r file'`, `sqlite3 x '.read file'`.
+fn named_in_commands<'a>(name: &str, arguments: &'a [Argument]) -> Vec<&'a str> {
+    const PROGRAMS: [&str; 12] = [
+        "ed", "ex", "gdb", "gnuplot", "m4", "mariadb", "mysql", "nvim", "psql", "sqlite3", "vi",
+        "vim",
+    ];
+    if !PROGRAMS.contains(&name) {
+        return Vec::new();
+    }
+    let texts = arguments.iter().filter_map(Argument::as_known).filter(|text| text.contains(' '));
+    let ends = |char: char| char.is_whitespace() || "'\"();,|".contains(char);
+    texts.flat_map(|text| text.split(ends)).filter(|piece| !piece.is_empty()).collect()
+}
+
+/// Whether a program searches all that is below the folders that it is given.
+fn searches_folders(name: &str, arguments: &[Argument]) -> bool {
+    let mut words = arguments.iter().filter_map(Argument::as_known);
+    match name {
+        "ack" | "ag" | "fd" | "rg" | "rgrep" => true,
+        "egrep" | "fgrep" | "grep" | "ugrep" | "zgrep" => words.any(|word| {
+            word.strip_prefix('-')
+                .is_some_and(|it| !it.starts_with('-') && it.contains(['r', 'R', 'd']))
+                || ["--recursive", "--dereference-recursive", "--directories"]
+                    .iter()
+                    .any(|option| word.starts_with(option))
+        }),
+        _ => false,
+    }
+}
+
+/// Whether a program goes over links on its way, and one of them may lead out of the workspace.
+pub(super) fn follows_out(name: &str, arguments: &[Argument], scene: &CommandContext<'_>) -> bool {
+    let words = || arguments.iter().filter_map(Argument::as_known);
+    let has = |letter: char, long: &str| {
+        words().any(|word| {
+            word.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && it.contains(letter))
+                || word == long
+        })
+    };
+    let follows = match name {
+        "grep" | "egrep" | "fgrep" => has('R', "--dereference-recursive"),
+        "rg" | "fd" | "find" => has('L', "--follow") || words().any(|word| word == "-follow"),
+        "cp" | "du" | "ls" | "rsync" => has('L', "--dereference") || has('L', "--copy-links"),
+        "tar" | "bsdtar" => has('h', "--dereference"),
+        "tree" => has('l', "--follow"),
+        "zip" => !has('y', "--symlinks"),
+        _ => false,
+    };
+    let folders = words().filter(|word| !word.starts_with('-')).chain(["."]);
+    let paths =
+        folders.filter_map(|it| scene.touch(it, Access::Read, TouchDepth::Below, FollowLinks::Yes));
+    follows && !paths.flatten().all(|touch| scene.holds_all_below(&touch.path))
+}
+
+/// Whether an operand makes a program start another one: a transport of git, a variable of make.
+fn starts_another(name: &str, arguments: &[Argument]) -> bool {
+    let mut words = arguments.iter().filter_map(Argument::as_known);
+    match name {
+        "git" => words.any(|word| word.contains("::")),
+        // The names of files come from its input.
+        "cpio" | "pax" => true,
+        "make" | "gmake" => words.any(sets_program),
+        _ => false,
+    }
+}
+
+/// `make CC=evil`, `make SHELL=evil`: a variable that commands begin with. Upper-case names that say how to build only
+/// are not told apart from it.
+fn sets_program(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        ["SHELL", "MAKE", "MAKEFLAGS", "CC", "CXX", "LD", "AR", "AS", "CPP"]
+            .contains(&name.trim_end_matches([':', '+', '?', '!']))
+            || name.starts_with(".SHELL")
+    })
+}
+
+/// The pieces of a word that may be paths: itself, the value of an option, what is attached to a letter, what stands
+/// behind `@` or behind the scheme of an address, and in a revision of git.
+fn parts_of(text: &str) -> impl Iterator<Item = &str> {
+    let (before, address) = text.split_once(':').unwrap_or((text, text));
+    let is_file = ["file", "fileb"].iter().any(|scheme| before.eq_ignore_ascii_case(scheme));
+    let of_file = is_file.then(|| address.strip_prefix("//").unwrap_or(address));
+    let in_revision = text.rsplit_once(':').map(|(_, path)| path);
+    let sent = text.rsplit_once('@').map(|(_, path)| path.split(';').next().unwrap_or(path));
+    let value = text.split_once('=').map(|(_, value)| value);
+    let value = value.map(|value| {
+        let schemes = ["file://", "fileb://"];
+        schemes.iter().find_map(|scheme| value.strip_prefix(scheme)).unwrap_or(value)
+    });
+    let attached = text.strip_prefix('-').and_then(|rest| {
+        let at = rest.char_indices().nth(1).map(|(at, _)| at)?;
+        rest.get(at..).filter(|_| !rest.starts_with('-'))
+    });
+    let is_path = |part: &&str| {
+        !part.contains(['\n', ' ']) && !part.contains("://") && !part.starts_with("//")
+    };
+    // `-v folder:/there`, `type=bind,src=folder,dst=/there`
+    let inside = text.split([',', ':']).map(|piece| piece.split_once('=').map_or(piece, |it| it.1));
+    let inside = inside.filter(|piece| !piece.starts_with('/') && piece.len() < text.len());
+    let of_address = [of_file, in_revision.filter(|_| !is_file), sent];
+    [Some(text), value, attached]
+        .into_iter()
+        .chain(of_address)
+        .flatten()
+        .chain(inside)
+        .filter(is_path)
+}
+
+/// The folders that options name to work in: `-C folder`.
+fn folders_of(arguments: &[Argument]) -> Vec<&str> {
+    const OPTIONS: [&str; 4] = ["-C", "--cwd", "--directory", "--prefix"];
+    let words = || arguments.iter().map(|argument| argument.as_known().unwrap_or_default());
+    let next = words().zip(words().skip(1));
+    let next = next.filter(|(word, _)| OPTIONS.contains(word)).map(|(_, folder)| folder);
+    let same = words().filter_map(|word| {
+        let (option, folder) = word.split_once('=')?;
+        OPTIONS.contains(&option).then_some(folder)
+    });
+    next.chain(same).filter(|folder| !folder.is_empty()).collect()
+}
+
+/// Whether a piece is written as a path that leads out: an absolute one, or one that goes up.
+fn leads_out(part: &str) -> bool {
+    part.starts_with('/') || part.split('/').any(|name| name == "..")
+}

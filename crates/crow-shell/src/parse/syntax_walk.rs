@@ -1,0 +1,447 @@
+//! The way through a syntax tree, in the order of writing and without recursion.
+
+use std::collections::HashMap;
+
+use crow_core::tool::{CommandWord, Redirect, SimpleCommand};
+use tree_sitter::Node;
+
+use super::{
+    line::{ParsedLine, UnclearReason},
+    node_kinds::{ARITHMETIC, COMMENTED, PLAIN, TEXTS, WORDS},
+    opaque_text, redirects,
+    words::{is_whole_ansi_string, read_word},
+    wrappers,
+};
+
+/// How deep substitutions and strings may lie in each other.
+const MAX_DEPTH: usize = 24;
+
+/// What a node lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NodeContext {
+    Statements,
+    String,
+    /// The text of a here-document.
+    Document,
+    Expansion,
+    Arithmetic,
+    /// `[ … ]`, which is a command like others.
+    Test,
+    /// `[[ … ]]`, which is grammar.
+    Condition,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct WalkStep<'tree> {
+    node: Node<'tree>,
+    place: NodeContext,
+    depth: usize,
+}
+
+/// What is attached to a statement from outside of it.
+#[derive(Debug, Default)]
+struct StatementAttachments {
+    redirects: Vec<Redirect>,
+    words: Vec<CommandWord>,
+}
+
+/// The way through one tree.
+pub(super) struct SyntaxWalk<'text, 'reading> {
+    text: &'text str,
+    pub(super) reading: &'reading mut ParsedLine,
+    attached: HashMap<usize, StatementAttachments>,
+    /// Where the last leaf ended.
+    at: usize,
+    /// Whether the last leaf was only digits, and no descriptor.
+    is_number_last: bool,
+}
+
+impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
+    pub(super) fn new(text: &'text str, reading: &'reading mut ParsedLine) -> Self {
+        Self { text, reading, attached: HashMap::new(), at: 0, is_number_last: false }
+    }
+
+    /// Goes through the tree and hands over each command.
+    pub(super) fn walk(mut self, root: Node<'_>) -> Result<(), UnclearReason> {
+        let mut stack = vec![WalkStep { node: root, place: NodeContext::Statements, depth: 0 }];
+        while let Some(step) = stack.pop() {
+            if step.depth > MAX_DEPTH {
+                return Err("nested too deep".into());
+            }
+            let inner = self.enter(step)?;
+            if step.node.child_count() == 0 {
+                self.leaf(step)?;
+            }
+            let first = stack.len();
+            let deeper = usize::from(inner != step.place || is_deepening(step.node.kind()));
+            let depth = step.depth + deeper;
+            stack.extend(children(step.node).into_iter().map(|node| WalkStep {
+                node,
+                place: inner,
+                depth,
+            }));
+            if let Some(new) = stack.get_mut(first..) {
+                new.reverse();
+            }
+        }
+        let rest = self.slice(self.at, self.text.len());
+        if opaque_text::is_space(self.slice(0, self.at), rest, "") {
+            Ok(())
+        } else {
+            Err("text that is no part of a command".into())
+        }
+    }
+
+    fn slice(&self, start: usize, end: usize) -> &'text str {
+        self.text.get(start..end).unwrap_or_default()
+    }
+
+    pub(super) fn text_from(&self, start: usize) -> &'text str {
+        self.slice(start, self.text.len())
+    }
+
+    pub(super) fn text_of(&self, node: Node<'_>) -> &'text str {
+        self.slice(node.start_byte(), node.end_byte())
+    }
+
+    /// Checks a leaf, and that nothing lies before it that no node knows of.
+    fn leaf(&mut self, step: WalkStep<'_>) -> Result<(), UnclearReason> {
+        let (node, start, end) = (step.node, step.node.start_byte(), step.node.end_byte());
+        if start == end {
+            return Ok(());
+        }
+        let gap = self.text.get(self.at..start).ok_or("parts in an unknown order")?;
+        let (before, after) = (self.slice(0, self.at), self.slice(start, self.text.len()));
+        let is_known = step.place == NodeContext::String && gap.trim().is_empty()
+            || step.place == NodeContext::Document && opaque_text::is_inert(gap)
+            // The grammar loses this one word; `redirected` has it.
+            || node.kind().starts_with("<<") && is_lost_dash(gap)
+            || opaque_text::is_space(before, gap, after);
+        if !is_known {
+            return Err("text that is no part of a command".into());
+        }
+        self.at = end;
+        let text = self.text_of(node);
+        // To the shell, digits that touch a redirection are a descriptor.
+        let is_redirect = !node.is_named() && text.starts_with(['<', '>']);
+        let last = std::mem::replace(
+            &mut self.is_number_last,
+            is_number(text) && node.kind() != "file_descriptor",
+        );
+        if is_redirect && last && gap.is_empty() && step.place == NodeContext::Statements {
+            return Err("digits that touch a redirection".into());
+        }
+        let is_understood = match node.kind() {
+            "comment" => opaque_text::may_comment_follow(self.slice(0, start)),
+            "raw_string" => {
+                step.place != NodeContext::Expansion || opaque_text::is_plain_in_expansion(text)
+            }
+            "ansi_c_string" => is_whole_ansi_string(text) && step.place != NodeContext::Expansion,
+            "heredoc_start" | "heredoc_end" => true,
+            "file_descriptor" => is_number(text),
+            "heredoc_body" => self.is_raw(node) || opaque_text::is_inert(text),
+            _ if !node.is_named() => true,
+            kind if TEXTS.contains(&kind) => opaque_text::is_inert(text),
+            _ => false,
+        };
+        if is_understood { Ok(()) } else { Err("a piece of text that may hide a command".into()) }
+    }
+
+    /// Looks at a node before its children, and returns what these lie in.
+    fn enter(&mut self, step: WalkStep<'_>) -> Result<NodeContext, UnclearReason> {
+        let WalkStep { node, place, .. } = step;
+        if !node.is_named() {
+            return Ok(place);
+        }
+        let kind = node.kind();
+        if place == NodeContext::Arithmetic && !ARITHMETIC.contains(&kind) {
+            return Err("arithmetic on more than numbers".into());
+        }
+        match kind {
+            "variable_name" if place == NodeContext::Arithmetic => {
+                self.reading.use_as_number(self.text_of(node), node.start_byte());
+            }
+            "string" => return Ok(NodeContext::String),
+            "heredoc_body" => return Ok(NodeContext::Document),
+            "command_substitution" => {
+                self.substitution(node, place)?;
+                return Ok(NodeContext::Statements);
+            }
+            "process_substitution" => return Ok(NodeContext::Statements),
+            "expansion" => return self.expansion(node).map(|()| NodeContext::Expansion),
+            "arithmetic_expansion" => return Ok(NodeContext::Arithmetic),
+            "compound_statement" if self.text_of(node).starts_with("((") => {
+                return Ok(NodeContext::Arithmetic);
+            }
+            "compound_statement" | "raw_string" | "ansi_c_string" | "word" | "string_content"
+            | "regex" | "extglob_pattern" | "heredoc_content" => {}
+            "test_command" => return self.test(node),
+            "binary_expression" | "unary_expression" | "parenthesized_expression" => {
+                self.expression(node, place)?;
+            }
+            "comment" => comment(node)?,
+            "command" => self.command(node)?,
+            "declaration_command" | "unset_command" => self.declaration(node)?,
+            "variable_assignment" => self.assignment(node)?,
+            "subscript" => self.subscript(node)?,
+            "for_statement" => self.for_statement(node)?,
+            "while_statement" => self.reading.repeat(),
+            "redirected_statement" if place == NodeContext::Statements => self.redirected(node)?,
+            "heredoc_redirect" => return self.heredoc(step),
+            "file_redirect" => self.lone_redirect(node)?,
+            _ if PLAIN.contains(&kind) => {}
+            _ => {
+                return Err(UnclearReason(format!("{} is not understood", kind.replace('_', " "))));
+            }
+        }
+        if place == NodeContext::Statements && WORDS.contains(&kind) {
+            self.word(node)?;
+        }
+        Ok(place)
+    }
+
+    pub(super) fn word(&self, node: Node<'_>) -> Result<CommandWord, UnclearReason> {
+        read_word(self.text_of(node)).ok_or_else(|| "a word is not understood".into())
+    }
+
+    /// Back quotes have rules of their own for what is inside.
+    fn substitution(&self, node: Node<'_>, place: NodeContext) -> Result<(), UnclearReason> {
+        let text = self.text_of(node);
+        if text.starts_with("$(") {
+            return Ok(());
+        }
+        let is_odd =
+            |char: char| matches!(char, '\\' | '#') || char == '"' && place == NodeContext::String;
+        if text.starts_with('`') && text.matches('`').count() == 2 && !text.contains(is_odd) {
+            return Ok(());
+        }
+        Err("back quotes with quoting inside".into())
+    }
+
+    /// Makes sure that no line ends between the parts of a node: to the shell, a command would end there.
+    pub(super) fn one_line(&self, node: Node<'_>) -> Result<(), UnclearReason> {
+        let parts = children(node);
+        for (left, right) in parts.iter().zip(parts.iter().skip(1)) {
+            if opaque_text::ends_line(self.slice(left.end_byte(), right.start_byte())) {
+                return Err("a command over several lines".into());
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
+        self.one_line(node)?;
+        let mut command = SimpleCommand::default();
+        let mut word_end = None;
+        for part in children(node) {
+            let kind = part.kind();
+            let is_redirect = kind.ends_with("_redirect");
+            if !is_redirect && word_end == Some(part.start_byte()) {
+                return Err("words that touch each other".into());
+            }
+            word_end = (!is_redirect).then(|| part.end_byte());
+            match kind {
+                "variable_assignment" => {
+                    let name = part.child(0).map_or("", |name| self.text_of(name));
+                    command.assignments.push(name.to_owned());
+                }
+                "file_redirect" => {
+                    let (redirect, more) = redirects::read(part, self.text)?;
+                    command.redirects.extend(redirect);
+                    command.words.extend(more);
+                }
+                "herestring_redirect" => {}
+                "$" | "==" | "=~" => command.words.push(CommandWord::Literal(kind.to_owned())),
+                "command_name" => command.words.push(self.name(part)?),
+                _ if WORDS.contains(&kind) => command.words.push(self.word(part)?),
+                _ => return Err("an argument is not understood".into()),
+            }
+        }
+        if let Some(attached) = self.attached.remove(&node.id()) {
+            command.redirects.extend(attached.redirects);
+            command.words.extend(attached.words);
+        }
+        if self.reading.may_lead() && is_lead(node) && self.surely_begins(node) {
+            self.reading.lead();
+        }
+        wrappers::unwrap(command, self.reading)
+    }
+
+    /// Whether nothing that the shell does before it begins with a command can fail or run others. Where a file cannot be
+    /// opened, a descriptor is closed or a variable cannot be set, the command is left out and the line goes on; and what
+    /// the words of redirections and variables run, runs in the folder before.
+    fn surely_begins(&self, node: Node<'_>) -> bool {
+        let around = node.parent().filter(|outer| outer.kind() == "redirected_statement");
+        let attached = around.into_iter().flat_map(children).filter(|part| part.id() != node.id());
+        children(node).into_iter().chain(attached).all(|part| match part.kind() {
+            "variable_assignment" => false,
+            kind if kind.ends_with("_redirect") => redirects::is_sure(self.text_of(part)),
+            _ => true,
+        })
+    }
+
+    fn name(&self, node: Node<'_>) -> Result<CommandWord, UnclearReason> {
+        if wrappers::is_grammar(&CommandWord::Literal(self.text_of(node).to_owned())) {
+            return Err("a word of the grammar in an unknown place".into());
+        }
+        self.word(node)
+    }
+
+    /// Finds the command that redirections after a statement belong to.
+    fn redirected(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
+        self.one_line(node)?;
+        let mut attached = StatementAttachments::default();
+        let mut end = node.start_byte();
+        for part in children(node) {
+            if part.kind() == "heredoc_redirect" && is_lost_dash(self.slice(end, part.start_byte()))
+            {
+                attached.words.push(CommandWord::Literal("-".to_owned()));
+            }
+            end = part.end_byte();
+            let inner = if part.kind() == "heredoc_redirect" { children(part) } else { vec![part] };
+            for part in inner.into_iter().filter(|part| part.kind() == "file_redirect") {
+                let (redirect, more) = redirects::read(part, self.text)?;
+                attached.redirects.extend(redirect);
+                attached.words.extend(more);
+            }
+        }
+        let body = node.child_by_field_name("body").map(last_statement);
+        match body {
+            Some(body) if matches!(body.kind(), "command" | "redirected_statement") => {
+                let known = self.attached.remove(&node.id()).unwrap_or_default();
+                let entry = self.attached.entry(body.id()).or_default();
+                entry.redirects.extend(attached.redirects.into_iter().chain(known.redirects));
+                entry.words.extend(attached.words.into_iter().chain(known.words));
+                Ok(())
+            }
+            Some(_) | None if !attached.words.is_empty() => Err("words after a redirection".into()),
+            Some(_) | None => {
+                let known = self.attached.remove(&node.id()).unwrap_or_default();
+                let redirects: Vec<Redirect> =
+                    attached.redirects.into_iter().chain(known.redirects).collect();
+                self.files(redirects)
+            }
+        }
+    }
+
+    /// Hands over files that no program is started with.
+    fn files(&mut self, redirects: Vec<Redirect>) -> Result<(), UnclearReason> {
+        if redirects.is_empty() {
+            return Ok(());
+        }
+        self.reading.push(SimpleCommand { redirects, ..SimpleCommand::default() })
+    }
+
+    /// A redirection that stands for itself: `$(< file)`.
+    fn lone_redirect(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
+        match node.parent().map_or("", |parent| parent.kind()) {
+            "command" | "redirected_statement" | "heredoc_redirect" => Ok(()),
+            _ => {
+                let (redirect, more) = redirects::read(node, self.text)?;
+                if !more.is_empty() {
+                    return Err("words after a redirection".into());
+                }
+                self.files(redirect.into_iter().collect())
+            }
+        }
+    }
+
+    /// Returns whether the shell takes a here-document as it is written.
+    fn is_raw(&self, body: Node<'_>) -> bool {
+        let start = body.prev_sibling().and_then(|_| {
+            children(body.parent()?).into_iter().find(|part| part.kind() == "heredoc_start")
+        });
+        start
+            .and_then(|start| opaque_text::delimiter(self.text_of(start)))
+            .is_some_and(|delimiter| delimiter.is_quoted)
+    }
+
+    fn heredoc(&self, step: WalkStep<'_>) -> Result<NodeContext, UnclearReason> {
+        let parts = children(step.node);
+        let find = |kind: &str| parts.iter().copied().find(|part| part.kind() == kind);
+        let start = find("heredoc_start").ok_or("a here-document without a word")?;
+        let end = find("heredoc_end").ok_or("a here-document without an end")?;
+        let delimiter =
+            opaque_text::delimiter(self.text_of(start)).ok_or("the word of a here-document")?;
+        if parts.iter().any(|part| WORDS.contains(&part.kind())) {
+            return Err("words after a here-document".into());
+        }
+        let rest = self.slice(start.end_byte(), self.text.len());
+        let line_end = start.end_byte() + rest.find('\n').ok_or("a here-document without text")?;
+        let is_behind = |part: &Node<'_>| matches!(part.kind(), "heredoc_body" | "heredoc_end");
+        let is_apart = parts.iter().all(|part| {
+            if is_behind(part) { part.start_byte() > line_end } else { part.end_byte() <= line_end }
+        });
+        let body = self.slice(line_end + 1, end.start_byte());
+        let after = self.slice(end.end_byte(), self.text.len());
+        let takes_tabs = find("<<-").is_some();
+        if !is_apart || !delimiter.ends(body, self.text_of(end), after, takes_tabs) {
+            return Err("the end of a here-document is not clear".into());
+        }
+        // Bash joins what follows in a substitution into other commands than are written.
+        if step.depth > 0 && !after.trim_start().starts_with(')') {
+            return Err("a here-document in a substitution".into());
+        }
+        Ok(NodeContext::Statements)
+    }
+}
+
+/// Whether a command stands first in a line, in the shell that all of the line runs in, and nothing runs beside it.
+fn is_lead(node: Node<'_>) -> bool {
+    let mut inner = node;
+    while let Some(outer) = inner.parent() {
+        let is_beside = children(outer).iter().any(|part| part.kind() == "&");
+        let is_first = outer.named_child(0).is_some_and(|first| first.id() == inner.id());
+        let is_whole = match outer.kind() {
+            "program" | "list" | "redirected_statement" => true,
+            "subshell" => outer
+                .parent()
+                .is_some_and(|it| it.kind() == "program" && it.named_child_count() == 1),
+            _ => false,
+        };
+        if is_beside || !is_first || !is_whole {
+            return false;
+        }
+        inner = outer;
+    }
+    true
+}
+
+/// Whether the space before a here-document holds a `-`, as in `python -`.
+fn is_lost_dash(gap: &str) -> bool {
+    gap.starts_with(' ') && gap.ends_with(' ') && gap.trim_matches(' ') == "-"
+}
+
+pub(super) fn is_number(text: &str) -> bool {
+    text.chars().all(|char| char.is_ascii_digit())
+}
+
+fn is_deepening(kind: &str) -> bool {
+    matches!(kind, "command_substitution" | "process_substitution" | "expansion" | "string")
+}
+
+pub(super) fn children(node: Node<'_>) -> Vec<Node<'_>> {
+    node.children(&mut node.walk()).collect()
+}
+
+/// Returns the statement that stands last in a list or a pipe.
+fn last_statement(node: Node<'_>) -> Node<'_> {
+    let mut last = node;
+    while matches!(last.kind(), "list" | "pipeline" | "negated_command") {
+        let Some(count) = last.named_child_count().checked_sub(1) else { break };
+        let inner = u32::try_from(count).ok().and_then(|count| last.named_child(count));
+        let Some(inner) = inner else { break };
+        last = inner;
+    }
+    last
+}
+
+fn comment(node: Node<'_>) -> Result<(), UnclearReason> {
+    let parent = node.parent().map_or("", |parent| parent.kind());
+    let is_in_dollar = parent == "command_substitution";
+    if COMMENTED.contains(&parent) || is_in_dollar || parent == "redirected_statement" {
+        Ok(())
+    } else {
+        Err("a comment in the middle of a command".into())
+    }
+}

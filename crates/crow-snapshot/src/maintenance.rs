@@ -1,0 +1,163 @@
+//! What the store keeps for whom, and getting rid of the rest.
+
+use std::path::{Path, PathBuf};
+
+use crow_core::ids::{SessionId, SnapshotId};
+
+use super::{
+    ObjectHash, SnapshotLimits, SnapshotStore, SnapshotStoreError,
+    reachable_objects::ReachableObjects,
+    store::{parse, unpoisoned},
+    undo_in_progress::UndoInProgress,
+    write_in_progress::{self, WriteInProgress},
+};
+
+/// With less than this part of its room left a store is nearly full.
+const NEARLY_FULL: u64 = 10;
+
+/// What a collection did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CollectionReport {
+    /// How many objects went.
+    pub removed: usize,
+    /// How many bytes that freed.
+    pub freed: u64,
+    /// How many bytes remain.
+    pub remaining: u64,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreCheckReport {
+    /// How many objects are whole.
+    pub objects: usize,
+    /// How many bytes they take.
+    pub bytes: u64,
+    /// Objects that were not what their name says. They were removed: the next scan stores them anew if it can.
+    pub damaged: Vec<ObjectHash>,
+    /// Objects that a session refers to and that are not there.
+    pub missing: Vec<ObjectHash>,
+}
+
+impl SnapshotStore {
+    /// Removes from the project what processes that were killed left beside files that they were writing. The store in
+    /// `folder` need not exist.
+    pub fn remove_left(folder: &Path, limits: &SnapshotLimits) {
+        write_in_progress::remove_left(folder);
+        match UndoInProgress::new(folder).left() {
+            Ok(left) => left.into_iter().for_each(|left| left.remove(limits)),
+            Err(error) => tracing::debug!(%error, "what undos left beside files stays"),
+        }
+    }
+
+    /// Writes down that files at these paths are about to be written, until what is returned is dropped.
+    pub fn writing(&self, paths: &[PathBuf]) -> Result<WriteInProgress, SnapshotStoreError> {
+        WriteInProgress::begin(&self.folder, paths)
+    }
+
+    /// Refers to snapshots from a session, as one does that goes on from another.
+    pub fn keep(
+        &self,
+        session: &SessionId,
+        snapshots: &[SnapshotId],
+    ) -> Result<(), SnapshotStoreError> {
+        let _shared = self.shared()?;
+        let mut roots = Vec::with_capacity(snapshots.len());
+        for id in snapshots {
+            let root = parse(id)?;
+            if !self.objects.has(&root.object()) {
+                return Err(SnapshotStoreError::Unknown { id: id.clone() });
+            }
+            roots.push(root);
+        }
+        self.references.add(session, &roots)
+    }
+
+    /// Forgets what a session refers to; the next collection removes what nobody else refers to.
+    pub fn release(&self, session: &SessionId) -> Result<(), SnapshotStoreError> {
+        let _shared = self.shared()?;
+        unpoisoned(&self.last).remove(session);
+        for job in self.killed_jobs(session)? {
+            job.forget()?;
+        }
+        self.references.remove(session)?;
+        self.released.add(1)
+    }
+
+    /// Returns the sessions that refer to snapshots, so that those that are gone can be released.
+    pub fn sessions(&self) -> Result<Vec<SessionId>, SnapshotStoreError> {
+        self.references.sessions()
+    }
+
+    /// Removes what no session refers to. Needs the store alone.
+    pub fn collect_garbage(&self) -> Result<CollectionReport, SnapshotStoreError> {
+        let _alone = self.alone()?;
+        self.collect()
+    }
+
+    /// Collects when the store is opened by nobody else, little room is left and there may be something to collect.
+    pub(super) fn make_room(&self) -> Result<(), SnapshotStoreError> {
+        let limit = self.limits.store_bytes;
+        if self.bytes.read()? > limit - limit / NEARLY_FULL && self.released.read()? > 0 {
+            let CollectionReport { removed, freed, remaining } = self.collect()?;
+            tracing::info!(removed, freed, remaining, "the snapshot store was nearly full");
+        }
+        Ok(())
+    }
+
+    fn collect(&self) -> Result<CollectionReport, SnapshotStoreError> {
+        let ReachableObjects { found, roots, .. } =
+            ReachableObjects::from_sessions(&self.references, &self.objects)?;
+        // First of all: a process that goes on after this looks again at what it believed to be stored.
+        self.next_generation()?;
+        self.objects.remove_unfinished()?;
+        let mut collected = CollectionReport { removed: 0, freed: 0, remaining: 0 };
+        self.objects.retain(|hash, bytes| {
+            let is_found = found.contains(hash);
+            if is_found {
+                collected.remaining += bytes;
+            } else {
+                collected.removed += 1;
+                collected.freed += bytes;
+            }
+            Ok(is_found)
+        })?;
+        self.forget_indexes(&roots);
+        self.bytes.set(collected.remaining)?;
+        self.released.set(0)?;
+        Ok(collected)
+    }
+
+    /// Reads everything and compares it with its name. Needs the store alone.
+    pub fn check(&self) -> Result<StoreCheckReport, SnapshotStoreError> {
+        let _alone = self.alone()?;
+        let mut checked =
+            StoreCheckReport { objects: 0, bytes: 0, damaged: Vec::new(), missing: Vec::new() };
+        self.next_generation()?;
+        self.objects.retain(|hash, bytes| match self.objects.read(hash) {
+            Ok(_) => {
+                checked.objects += 1;
+                checked.bytes += bytes;
+                Ok(true)
+            }
+            Err(SnapshotStoreError::Damaged { hash }) => {
+                checked.damaged.push(hash);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        })?;
+        let ReachableObjects { found, mut missing, .. } =
+            ReachableObjects::from_sessions(&self.references, &self.objects)?;
+        missing.extend(found.into_iter().filter(|hash| !self.objects.has(hash)));
+        missing.sort_unstable();
+        missing.dedup();
+        checked.missing = missing;
+        self.bytes.set(checked.bytes)?;
+        Ok(checked)
+    }
+
+    fn next_generation(&self) -> Result<(), SnapshotStoreError> {
+        unpoisoned(&self.last).clear();
+        self.generation.add(1)
+    }
+}

@@ -1,0 +1,141 @@
+//! What an undo puts beside the files that it replaces, written down before it is made: should the process be killed,
+//! the next undo removes it.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::{
+        ffi::{OsStrExt as _, OsStringExt as _},
+        fs::OpenOptionsExt as _,
+    },
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use crow_fs::EntryName;
+use uuid::Uuid;
+
+use crow_fs::FileLock;
+
+use super::{
+    SnapshotLimits, SnapshotStoreError,
+    error::at,
+    file_overlay::{FileOverlay, PathReachability},
+};
+
+const UNDOING: &str = "undoing";
+const BEGINNING: &str = ".crow-undo-";
+
+/// Returns whether a name is one that an undo makes.
+pub(super) fn is_own(name: &OsStr) -> bool {
+    let rest = name.as_bytes().strip_prefix(BEGINNING.as_bytes());
+    rest.is_some_and(|rest| Uuid::try_parse_ascii(rest).is_ok())
+}
+
+/// The record of one undo. It is locked as long as the undo goes on, and gone after it.
+#[derive(Debug)]
+pub(super) struct UndoInProgress {
+    folder: PathBuf,
+    /// Made with the first name.
+    record: Mutex<Option<(PathBuf, FileLock)>>,
+}
+
+impl UndoInProgress {
+    pub(crate) fn new(store: &Path) -> Self {
+        Self { folder: store.join(UNDOING), record: Mutex::default() }
+    }
+
+    /// Returns a name for a folder that nobody has, once it is written down.
+    pub(super) fn beside(&self, folder: &Path) -> Result<EntryName, SnapshotStoreError> {
+        let name = EntryName::new(format!("{BEGINNING}{}", Uuid::now_v7())).map_err(at(folder))?;
+        let own = folder.join(name.as_os_str());
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let (path, lock) = match &mut *record {
+            Some(record) => record,
+            none => none.insert(self.start()?),
+        };
+        // The end of a name is written with it: one that was cut was never used.
+        lock.file().write_all(&[own.as_os_str().as_bytes(), b"\0"].concat()).map_err(at(&*path))?;
+        Ok(name)
+    }
+
+    fn start(&self) -> Result<(PathBuf, FileLock), SnapshotStoreError> {
+        super::objects::private_folder(&self.folder).map_err(at(&self.folder))?;
+        loop {
+            let path = self.folder.join(Uuid::now_v7().to_string());
+            let mut options = OpenOptions::new();
+            let file = options.append(true).create_new(true).mode(0o600).open(&path);
+            let file = file.map_err(at(&path))?;
+            let lock = FileLock::exclusive(file).map_err(at(&path))?;
+            // Another undo may have taken it for one that was left.
+            if path.exists() {
+                return Ok((path, lock));
+            }
+        }
+    }
+
+    /// Returns what undos that were killed have left beside files.
+    pub(super) fn left(&self) -> Result<Vec<InterruptedUndo>, SnapshotStoreError> {
+        let records = match fs::read_dir(&self.folder) {
+            Ok(records) => records,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(at(&self.folder)(error)),
+        };
+        let mut left = Vec::new();
+        for record in records.flatten() {
+            let path = record.path();
+            let lock = File::open(&path).and_then(FileLock::try_exclusive);
+            let Ok(Ok(lock)) = lock else { continue };
+            // It may have ended and be gone by now; what it wrote down is gone, too, then.
+            let mut bytes = Vec::new();
+            lock.file().read_to_end(&mut bytes).map_err(at(&path))?;
+            let names = bytes.split_inclusive(|byte| *byte == 0).filter_map(|name| {
+                let name = OsString::from_vec(name.strip_suffix(b"\0")?.to_vec());
+                Some(PathBuf::from(name)).filter(|path| path.file_name().is_some_and(is_own))
+            });
+            left.push(InterruptedUndo { names: names.collect(), record: path, _lock: lock });
+        }
+        Ok(left)
+    }
+}
+
+impl Drop for UndoInProgress {
+    fn drop(&mut self) {
+        let record = self.record.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some((path, _)) = record
+            && let Err(error) = fs::remove_file(path)
+        {
+            tracing::debug!(%error, "the record of an undo stays until the next");
+        }
+    }
+}
+
+/// What an undo that was killed has left.
+#[derive(Debug)]
+pub(super) struct InterruptedUndo {
+    pub(super) names: Vec<PathBuf>,
+    record: PathBuf,
+    _lock: FileLock,
+}
+
+impl InterruptedUndo {
+    /// Removes it. What is no longer where it was made stays.
+    pub(super) fn remove(self, limits: &SnapshotLimits) {
+        let view = FileOverlay::new(limits);
+        let mut all = true;
+        for name in &self.names {
+            let is_there = |folder| matches!(view.way(folder), Ok(PathReachability::Clear));
+            if name.parent().is_some_and(is_there)
+                && let Err(error) = crow_fs::remove_file(name)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::debug!(path = %name.display(), %error, "a file of an undo stays");
+                all = false;
+            }
+        }
+        if all && let Err(error) = fs::remove_file(&self.record) {
+            tracing::debug!(%error, "the record of an undo stays until the next");
+        }
+    }
+}
