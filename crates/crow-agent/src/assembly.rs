@@ -15,18 +15,20 @@ use crow_core::{
 use crow_runtime::AgentAccess;
 
 use crate::{
-    acp_agent::{AcpAgent, AcpAgentParts, Coagent, CompositionError, EndTools},
+    acp_agent::{
+        AcpAgent, AcpAgentParts, Coagent, CompositionError, EndTools, Subagent, Subagents,
+    },
     base_agent::{AgentConfig, BaseAgent},
     checks::Checks,
     choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice},
     definition::{
         AgentKind, AgentRegistry, BaseDefinition, CompositionDefinition, DefinitionError,
-        HandoffDefinition, ModelChoice,
+        HandoffDefinition, ModelChoice, PromptContext,
     },
     handoff::Handoff,
-    prompt::{PromptContext, TemplateError},
+    prompt::TemplateError,
     submit_for_review::SubmitForReview,
-    task::{Subagent, Subagents, Task, TaskCancel, TaskOutput},
+    task::{Task, TaskCancel, TaskOutput},
     task_complete::TaskComplete,
 };
 

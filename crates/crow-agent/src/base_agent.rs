@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     fallback::Fallback,
+    handoff::{Captures, TurnResult},
     task_complete,
     toolset::{SourcedFilter, Toolset},
-    turn_result::{Captures, TurnResult},
 };
 
 /// How a base agent works.

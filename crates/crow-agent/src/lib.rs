@@ -37,24 +37,24 @@ mod fallback;
 mod handoff;
 pub mod layers;
 mod prompt;
-mod serve;
 mod submit_for_review;
 mod task;
 mod task_complete;
 mod toolset;
-mod turn_result;
 
 pub use acp_agent::{
     AcpAgent, AcpAgentParts, AcpSession, Coagent, CompositionError, EndTools, RunInput, RunResult,
+    Subagent, Subagents, serve, serve_latest,
 };
 pub use assembly::{AssembledAgent, Assembly, AssemblyError};
 pub use base_agent::{AgentConfig, BaseAgent};
 pub use checks::{Check, Checks};
 pub use choice::{AgentChoice, DEFAULT_REVIEWER, ReviewChoice};
-pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate, TurnCall};
-pub use prompt::{PromptContext, PromptRegistry, Surroundings, Template, TemplateError};
-pub use serve::{serve, serve_latest};
+pub use definition::PromptContext;
+pub use handoff::{Bundle, HANDOFF_TOKENS, Handoff, HandoffTemplate, TurnCall, TurnResult};
+pub use prompt::{
+    HANDOFF_VARIABLES, PromptRegistry, SYSTEM_VARIABLES, Surroundings, Template, TemplateError,
+};
 pub use submit_for_review::SubmitForReview;
-pub use task::{Subagent, Subagents, Task, TaskCancel, TaskOutput};
+pub use task::{Task, TaskCancel, TaskOutput};
 pub use task_complete::TaskComplete;
-pub use turn_result::TurnResult;

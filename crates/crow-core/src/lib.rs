@@ -20,6 +20,7 @@ pub mod permission;
 pub mod protected;
 pub mod redact;
 pub mod resource_map;
+mod run;
 pub mod settings;
 pub mod todo;
 pub mod tool;

@@ -10,8 +10,8 @@ use crow_core::{
 };
 use crow_runtime::{AgentAccess, SystemPrompt};
 
-use super::{CompositionError, EndTools};
-use crate::{base_agent::BaseAgent, handoff::Handoff, task::Subagents, toolset::SourcedFilter};
+use super::{CompositionError, EndTools, subagents::Subagents};
+use crate::{base_agent::BaseAgent, handoff::Handoff, toolset::SourcedFilter};
 
 /// Several base agents that are one agent from outside.
 ///

@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Coagent, RunInput, RunResult,
+    failure::failure_of,
     session::{CoagentSession, SeatSession, preface},
 };
-use crate::{serve::failure_of, turn_result::TurnResult};
+use crate::handoff::TurnResult;
 
 /// What a coagent came to.
 #[derive(Debug)]

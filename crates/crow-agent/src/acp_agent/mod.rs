@@ -8,13 +8,18 @@ mod coagents;
 mod deadline;
 mod end_tools;
 mod error;
+mod failure;
 mod result;
 mod run;
+mod serve;
 mod session;
+mod subagents;
 
 pub use agent::{AcpAgent, AcpAgentParts, Coagent};
 pub use end_tools::EndTools;
 pub use error::CompositionError;
 pub use result::RunResult;
 pub use run::RunInput;
+pub use serve::{serve, serve_latest};
 pub use session::AcpSession;
+pub use subagents::{Subagent, Subagents};

@@ -19,12 +19,11 @@ use super::{
     AcpAgent, AcpSession, RunResult,
     coagents::{CoagentOutcome, look},
     deadline::{DeadlineOutcome, enforce},
+    failure::failure_of,
 };
 use crate::{
     base_agent::{AgentConfig, BaseAgent},
-    handoff::{Bundle, Handoff, HandoffScene},
-    serve::failure_of,
-    turn_result::TurnResult,
+    handoff::{Bundle, Handoff, HandoffScene, TurnResult},
 };
 
 /// The name of the agent that writes messages for others.

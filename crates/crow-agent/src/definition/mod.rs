@@ -4,6 +4,7 @@ mod base;
 mod composition;
 mod error;
 mod markdown;
+mod prompt_context;
 mod raw;
 mod registry;
 mod schema;
@@ -14,9 +15,9 @@ mod tests;
 mod text;
 mod tools;
 mod types;
-mod variables;
 
 pub use error::DefinitionError;
+pub use prompt_context::PromptContext;
 pub use registry::{AgentKind, AgentRegistry, ListedAgent, is_name};
 pub use schema::schema;
 pub use seconds::Seconds;
@@ -25,4 +26,3 @@ pub use tools::ToolNames;
 pub use types::{
     BaseDefinition, CompositionDefinition, DefinedRole, HandoffDefinition, ModelChoice,
 };
-pub use variables::{HANDOFF_VARIABLES, SYSTEM_VARIABLES};

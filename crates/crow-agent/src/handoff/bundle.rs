@@ -9,8 +9,7 @@ use crow_core::{
 };
 use serde::Serialize;
 
-use super::{changes, digest};
-use crate::turn_result::TurnResult;
+use super::{changes, digest, turn_result::TurnResult};
 
 /// The most tokens of what a coagent is handed, instructions included, as far as they can be estimated.
 pub const HANDOFF_TOKENS: u64 = 4000;

@@ -8,8 +8,11 @@ mod bundle;
 mod changes;
 mod digest;
 mod form;
+mod turn_result;
 
 pub(crate) use bundle::HandoffScene;
 pub use bundle::{Bundle, HANDOFF_TOKENS};
 pub use digest::TurnCall;
 pub use form::{Handoff, HandoffTemplate};
+pub(crate) use turn_result::Captures;
+pub use turn_result::TurnResult;

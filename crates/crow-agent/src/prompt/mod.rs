@@ -1,15 +1,15 @@
 //! What an agent is told: the templates of prompts, and the surroundings that open a session.
 
 mod check;
-mod context;
 mod registry;
 mod surroundings;
 mod template;
 #[cfg(test)]
 mod tests;
+mod variables;
 
-pub use context::PromptContext;
 pub use registry::PromptRegistry;
 pub(crate) use registry::{PROMPT_ENDINGS, PROMPT_FOLDERS};
 pub use surroundings::Surroundings;
 pub use template::{Template, TemplateError};
+pub use variables::{HANDOFF_VARIABLES, SYSTEM_VARIABLES};

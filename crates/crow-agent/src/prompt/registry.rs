@@ -7,11 +7,8 @@ use std::{
 
 use serde::Serialize;
 
-use super::{PromptContext, Template, TemplateError};
-use crate::{
-    definition::{HANDOFF_VARIABLES, SYSTEM_VARIABLES},
-    layers::Layers,
-};
+use super::{HANDOFF_VARIABLES, SYSTEM_VARIABLES, Template, TemplateError};
+use crate::layers::Layers;
 
 /// Fills in the templates of prompts. What they include comes from the highest layer that has it: `{{> rules}}` in a
 /// system prompt is `prompts/system/rules.md`, in a handoff `prompts/handoff/rules.md`.
@@ -58,8 +55,8 @@ impl PromptRegistry {
         }
     }
 
-    /// Writes the system prompt of an agent.
-    pub fn system(&self, text: &str, context: &PromptContext) -> Result<String, TemplateError> {
+    /// Writes the system prompt of an agent; `context` has all of [`SYSTEM_VARIABLES`].
+    pub fn system(&self, text: &str, context: &impl Serialize) -> Result<String, TemplateError> {
         Ok(self.parse_system(text)?.render(context)?.trim().to_owned())
     }
 

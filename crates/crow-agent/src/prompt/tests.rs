@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::layers::{ConfigLayer, LayerKind, Layers};
+use crate::{
+    definition::PromptContext,
+    layers::{ConfigLayer, LayerKind, Layers},
+};
 
 fn registry(partials: &[(&str, &str)]) -> PromptRegistry {
     let files = partials

@@ -5,9 +5,7 @@
 
 mod collect;
 mod report;
-mod subagents;
 mod tool;
 
 pub use collect::{TaskCancel, TaskOutput};
-pub use subagents::{Subagent, Subagents};
 pub use tool::Task;

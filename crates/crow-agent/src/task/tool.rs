@@ -11,7 +11,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Subagents, report};
+use super::report;
+use crate::acp_agent::Subagents;
 
 /// Gives a part of the work to another agent.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use crow_core::{
     tool::Access,
 };
 
-use crate::render::{is_root, one_line, text_of};
+use crate::{open_reply::text_of, render::one_line};
 
 /// How many characters of a prompt and of an answer are shown.
 const SHOWN: usize = 300;
@@ -16,7 +16,7 @@ const SHOWN: usize = 300;
 /// Writes the last prompt and what was answered, and what is allowed without a question. Nothing of an empty session.
 pub(super) fn recap(events: &[Envelope]) -> String {
     let (mut prompt, mut answer) = (String::new(), String::new());
-    for envelope in events.iter().filter(|envelope| is_root(envelope)) {
+    for envelope in events.iter().filter(|envelope| envelope.is_root()) {
         if let AgentEvent::UserInput { source: InputSource::Prompt, content, .. } = &envelope.event
         {
             prompt = words(content);

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     error::CliError,
     output::{ExitCode, ReportBuilder},
-    render::{LiveInput, RunActivity, is_root, one_line},
+    render::{LiveInput, RunActivity, one_line},
     run::{
         AnswerDelivery, Effect, PumpEnd, TICK, TerminalQuestion, TypedLine, Wish, is_end,
         learn_prices,
@@ -153,7 +153,7 @@ impl ChatLoop {
     }
 
     fn on_progress(&mut self, envelope: &Envelope) {
-        if !is_root(envelope) {
+        if !envelope.is_root() {
             return;
         }
         if let AgentEvent::UserInput { source, .. } = &envelope.event

@@ -12,7 +12,7 @@ use crow_runtime::SessionMetadata;
 
 use crate::{
     output::usage_of,
-    render::{ConsoleStyle, is_root, neutralise, used},
+    render::{ConsoleStyle, neutralise, used},
     session_record::SessionRecord,
 };
 
@@ -154,7 +154,7 @@ impl MarkdownDocument {
             // Its words stand where it said them.
             return self.note(&format!("the review goes to {agent}"));
         }
-        let is_below = !is_root(envelope);
+        let is_below = !envelope.is_root();
         let who = match source {
             InputSource::Prompt | InputSource::Steering => "User",
             InputSource::ControlFlow => "Control flow",
@@ -240,7 +240,7 @@ impl MarkdownDocument {
 
 /// Names the agent before what it does, if it is not the one that the user talks to.
 fn who(envelope: &Envelope) -> String {
-    if is_root(envelope) { String::new() } else { format!("{}: ", in_a_line(&envelope.agent)) }
+    if envelope.is_root() { String::new() } else { format!("{}: ", in_a_line(&envelope.agent)) }
 }
 
 fn in_a_line(text: &str) -> String {

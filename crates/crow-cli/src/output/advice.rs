@@ -6,7 +6,7 @@ use crow_core::{
 };
 
 use super::{ErrorReport, ExitCode, run_so_far::RefusedCall};
-use crate::render::permit_hint;
+use crate::permit_hint::permit_hint;
 
 /// Describes a provider's error.
 pub(super) fn provider(error: &ProviderError) -> ErrorReport {

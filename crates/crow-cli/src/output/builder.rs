@@ -13,7 +13,6 @@ use super::{
     ErrorReport, ExitCode, ReportOutcome, RunFacts, RunReport, UsageReport, advice,
     run_so_far::{RunSoFar, model_of},
 };
-use crate::render::is_root;
 
 /// Accumulates a report from the events of a run, those of its children included.
 ///
@@ -40,7 +39,7 @@ impl ReportBuilder {
         if self.session.is_none() {
             self.session = Some(envelope.root_id.clone());
         }
-        if is_root(envelope) {
+        if envelope.is_root() {
             self.on_root_event(envelope);
         }
         self.run.on_event(envelope);

@@ -16,7 +16,7 @@ use super::{
     RunReport,
     line::{DeltaLine, EventLine, ResultLine, ResultType, Version},
 };
-use crate::render::is_unseen;
+use crow_text::is_unseen;
 
 /// Bytes after which what is pending is written even if nobody asks for it.
 const MOST_PENDING: usize = 64 * 1024;

@@ -21,7 +21,7 @@ use super::{
     ErrorReport, ExitCode, FailureReport, RefusalReport, joined_commands::joined_commands,
     model_usage::ModelUsageSums,
 };
-use crate::render::{ConsoleOpenReply, is_root, text_of};
+use crate::open_reply::{ConsoleOpenReply, text_of};
 
 /// How many calls that failed are kept.
 const KEPT_FAILURES: usize = 20;
@@ -80,23 +80,23 @@ impl RunSoFar {
 
     fn take(&mut self, envelope: &Envelope) {
         match &envelope.event {
-            AgentEvent::RunEnd { result, .. } if is_root(envelope) => {
+            AgentEvent::RunEnd { result, .. } if envelope.is_root() => {
                 self.outcome = Some(result.clone());
             }
             AgentEvent::TurnStart { .. } => self.turns += 1,
-            AgentEvent::TurnComplete { end, .. } if is_root(envelope) => {
+            AgentEvent::TurnComplete { end, .. } if envelope.is_root() => {
                 self.last_turn = Some(end.clone());
             }
-            AgentEvent::TextDelta { reply_id, offset, delta } if is_root(envelope) => {
+            AgentEvent::TextDelta { reply_id, offset, delta } if envelope.is_root() => {
                 self.on_text(reply_id, *offset, delta);
             }
-            AgentEvent::TextComplete { reply_id, text } if is_root(envelope) => {
+            AgentEvent::TextComplete { reply_id, text } if envelope.is_root() => {
                 self.on_text(reply_id, 0, text);
             }
-            AgentEvent::ThinkingDelta { reply_id, .. } if is_root(envelope) => {
+            AgentEvent::ThinkingDelta { reply_id, .. } if envelope.is_root() => {
                 self.turn_to(reply_id);
             }
-            AgentEvent::ReplyReset { .. } if is_root(envelope) => self.on_reset(),
+            AgentEvent::ReplyReset { .. } if envelope.is_root() => self.on_reset(),
             AgentEvent::Reply { reply_id, blocks, origin, .. } => {
                 self.on_reply(envelope, reply_id, blocks, origin);
             }
@@ -116,7 +116,7 @@ impl RunSoFar {
             AgentEvent::Error { error, provider } => {
                 self.on_error(envelope, error, provider.as_ref());
             }
-            AgentEvent::TaskComplete { .. } if is_root(envelope) => self.last_step = None,
+            AgentEvent::TaskComplete { .. } if envelope.is_root() => self.last_step = None,
             AgentEvent::RunEnd { .. }
             | AgentEvent::TurnComplete { .. }
             | AgentEvent::TextDelta { .. }
@@ -219,7 +219,7 @@ impl RunSoFar {
     fn on_error(&mut self, envelope: &Envelope, error: &str, provider: Option<&ProviderError>) {
         match provider {
             Some(provider) => self.provider_error = Some(provider.clone()),
-            None if is_root(envelope) => self.error = Some(error.to_owned()),
+            None if envelope.is_root() => self.error = Some(error.to_owned()),
             None => {}
         }
     }
@@ -246,7 +246,7 @@ impl RunSoFar {
         self.steps += 1;
         self.provider_error = None;
         self.usage.set_model(&envelope.session_id, reply_id, model_of(origin));
-        if !is_root(envelope) {
+        if !envelope.is_root() {
             return;
         }
         self.turn_to(reply_id);
@@ -324,7 +324,7 @@ impl RunSoFar {
         denial: &Denial,
     ) {
         if let Some(step) = &mut self.last_step
-            && is_root(envelope)
+            && envelope.is_root()
             && step.reply_id == *reply_id
             && denial.source == DenialSource::Policy
         {

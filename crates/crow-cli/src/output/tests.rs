@@ -19,6 +19,11 @@ fn build(story: &Story) -> ReportBuilder {
     builder
 }
 
+/// Returns a patch with a file of each kind.
+pub(crate) fn sample_patch() -> crow_core::tool::Patch {
+    sample::patch()
+}
+
 fn report(story: &Story) -> RunReport {
     build(story).report()
 }
@@ -292,7 +297,7 @@ fn what_a_terminal_would_obey_is_escaped_without_a_change_for_parsers() {
     let mut story = Story::run();
     story.text_delta(0, text);
     let line = lines(&story.events, &report(&story))[story.events.len() - 1].clone();
-    assert!(!line.chars().any(|c| c.is_control() || crate::render::is_unseen(c)), "{line}");
+    assert!(!line.chars().any(|c| c.is_control() || crow_text::is_unseen(c)), "{line}");
     let value: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(value["delta"], text);
 }

@@ -375,7 +375,7 @@ mod tests {
     }
 
     fn lines() -> [Vec<u8>; 4] {
-        let (id, patch) = (SessionId::new("s"), crate::render::sample::patch());
+        let (id, patch) = (SessionId::new("s"), crate::output::tests::sample_patch());
         [
             json_line(&UndoLine::new(&id, &report(), &BTreeSet::new())),
             json_line(&CallLine::new(&call(), 2)),

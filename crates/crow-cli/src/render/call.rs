@@ -15,13 +15,7 @@ use super::{
     words,
     wrap::{hanging, shorten_middle, width, wrapped},
 };
-
-/// How users permit what policy refuses.
-const PERMIT_HINT: &str = "--permissions accept-edits permits edits in the workspace, full-auto what the sandbox bounds; a rule other paths";
-
-/// The same where a rule refuses it.
-const RULE_HINT: &str =
-    "no mode overrules a rule; `crow-agent permissions explain` says what decides about a call";
+use crate::permit_hint::permit_hint;
 
 /// A longer command does not fit on the screen, and the user is told so.
 const LONG: usize = 2000;
@@ -138,17 +132,6 @@ fn refusal(style: &ConsoleStyle, denial: &Denial) -> String {
     lines
 }
 
-/// Says how users permit what policy refused for that reason, unless the reason says so.
-pub(crate) fn permit_hint(reason: &str) -> Option<&'static str> {
-    if reason.contains("the rule `") {
-        Some(RULE_HINT)
-    } else if reason.contains("--permissions") || reason.contains("no mode permits it") {
-        None
-    } else {
-        Some(PERMIT_HINT)
-    }
-}
-
 fn failure(style: &ConsoleStyle, result: &ToolResult) -> String {
     match result.status {
         ToolStatus::Success => String::new(),
@@ -178,7 +161,7 @@ fn failure(style: &ConsoleStyle, result: &ToolResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::Glyphs;
+    use crate::{permit_hint::PERMIT_HINT, render::Glyphs};
 
     fn lines(
         style: &ConsoleStyle,

@@ -15,14 +15,16 @@ use super::{
     AnswerPlace, ConsoleStyle, LiveInput, Neutraliser, Visibility, end, neutralise,
     open_calls::OpenCalls,
     paint::Paint,
-    phrase::{self, is_root},
-    reply::{ConsoleOpenReply, text_of, thinking_of},
+    phrase::{self},
     screen::{OutputScreen, ScreenStream},
     todo::checklist,
     waiting::WaitIndicator,
     wrap::{Wrapper, wrapped},
 };
-use crate::output::RunReport;
+use crate::{
+    open_reply::{ConsoleOpenReply, text_of, thinking_of},
+    output::RunReport,
+};
 
 /// The tool whose call says that the work is done: text beside it is the answer.
 const COMPLETION: &str = "task_complete";
@@ -201,7 +203,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
 
     #[expect(clippy::unnecessary_wraps, reason = "as all that shows an event")]
     fn on_run_start(&mut self, envelope: &Envelope) -> io::Result<()> {
-        if is_root(envelope) {
+        if envelope.is_root() {
             self.calls.clear();
             self.error.clear();
             self.questions = 0;
@@ -214,7 +216,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
 
     /// What is waited for now is the end.
     fn on_cancelling(&mut self, envelope: &Envelope) {
-        if is_root(envelope) && self.waiting.is_some() {
+        if envelope.is_root() && self.waiting.is_some() {
             self.waiting = Some(WaitIndicator::new(envelope.time, STOPPING));
             self.stopping = true;
         }
@@ -226,7 +228,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     }
 
     fn on_run_end(&mut self, envelope: &Envelope) -> io::Result<()> {
-        if !is_root(envelope) {
+        if !envelope.is_root() {
             return Ok(());
         }
         self.calls.clear();
@@ -242,7 +244,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         offset: u64,
         delta: &str,
     ) -> io::Result<()> {
-        if !is_root(envelope) {
+        if !envelope.is_root() {
             return Ok(());
         }
         self.turn_to(reply_id)?;
@@ -273,7 +275,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         offset: u64,
         delta: &str,
     ) -> io::Result<()> {
-        if !is_root(envelope) {
+        if !envelope.is_root() {
             return Ok(());
         }
         self.turn_to(reply_id)?;
@@ -303,7 +305,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         attempt_and_wait: (u32, u64),
     ) -> io::Result<()> {
         let mut over = "";
-        if is_root(envelope) {
+        if envelope.is_root() {
             if self.style.answer == AnswerPlace::Streamed && !self.reply.text.is_empty() {
                 over = "; the text above is void";
             }
@@ -322,7 +324,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         blocks: &[ReplyBlock],
     ) -> io::Result<()> {
         self.calls.ask(envelope, blocks);
-        if is_root(envelope) {
+        if envelope.is_root() {
             self.turn_to(reply_id)?;
             self.on_thinking(envelope, reply_id, 0, &thinking_of(blocks))?;
             self.on_text(envelope, reply_id, 0, &text_of(blocks))?;
@@ -335,7 +337,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     }
 
     fn on_plan(&mut self, envelope: &Envelope, items: &[TodoItem]) -> io::Result<()> {
-        if !is_root(envelope) || self.todos == items {
+        if !envelope.is_root() || self.todos == items {
             return Ok(());
         }
         self.todos = items.to_vec();
@@ -344,7 +346,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
 
     /// Text before a call is not the answer, unless the call says that the work is done.
     pub(super) fn before_call(&mut self, envelope: &Envelope, tool: &str) -> io::Result<()> {
-        if !is_root(envelope) {
+        if !envelope.is_root() {
             return Ok(());
         }
         self.close_block()?;
@@ -406,7 +408,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
 
     pub(super) fn wait_anew(&mut self, envelope: &Envelope) {
         if let Some(waiting) = &mut self.waiting
-            && is_root(envelope)
+            && envelope.is_root()
         {
             waiting.since = envelope.time;
         }

@@ -18,7 +18,6 @@ mod patch_text;
 mod phrase;
 mod printed;
 mod question;
-mod reply;
 mod rule;
 mod screen;
 mod session_table;
@@ -36,14 +35,11 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use call::permit_hint;
 pub(crate) use change_table::{ChangeLine, change_table, in_order};
 pub(crate) use changed::SHELL;
-pub(crate) use crow_text::{exact, exact_line, is_unseen};
+pub(crate) use crow_text::{exact, exact_line};
 pub(crate) use end::{used, used_in_short};
 pub(crate) use patch_text::{Destination, unified_without};
-pub(crate) use phrase::is_root;
-pub(crate) use reply::{ConsoleOpenReply, text_of};
 pub(crate) use rule::{describe_rule, rule_subject, rule_verb};
 pub(crate) use undo_report::{CommandStyle, UndoReporter};
 

@@ -197,7 +197,7 @@ fn look(line: &str) -> Paint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::is_unseen;
+    use crow_text::is_unseen;
 
     fn file(path: &str, change: FileChange, note: &str) -> FileDiff {
         FileDiff { change, note: note.into(), ..FileDiff::without_lines(path) }

@@ -21,14 +21,9 @@ const REWOUND: &str = "the conversation goes on from an earlier point";
 /// Columns of an agent's name before what it does.
 const NAME_WIDTH: usize = 16;
 
-/// Returns whether the event is of the root session, whose agent is the one that the user talks to.
-pub(crate) fn is_root(envelope: &Envelope) -> bool {
-    envelope.session_id == envelope.root_id
-}
-
 /// Names the agent before what it does, if it is not the root session's.
 pub(super) fn who(style: &ConsoleStyle, envelope: &Envelope) -> String {
-    if is_root(envelope) {
+    if envelope.is_root() {
         return String::new();
     }
     format!("{}: ", shorten_middle(&one_line(&envelope.agent), NAME_WIDTH, style.glyphs))
@@ -37,10 +32,10 @@ pub(super) fn who(style: &ConsoleStyle, envelope: &Envelope) -> String {
 /// Writes an event that is shown whatever came before it. Others, and those that are not shown, give no lines.
 pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
     match &envelope.event {
-        AgentEvent::SessionStart { model, cwd, .. } if is_root(envelope) => {
+        AgentEvent::SessionStart { model, cwd, .. } if envelope.is_root() => {
             session(style, envelope.session_id.as_str(), model, &cwd.to_string_lossy())
         }
-        AgentEvent::UserInput { source, content, .. } if is_root(envelope) => {
+        AgentEvent::UserInput { source, content, .. } if envelope.is_root() => {
             input(style, &envelope.agent, *source, content)
         }
         AgentEvent::Handoff { from, to, .. } => passed_on(style, from, to, ""),

@@ -10,7 +10,7 @@ use crow_core::{
     model::{ModelRef, Price},
 };
 
-use super::{AnswerPlace, ConsoleRenderer, ConsoleStyle, Visibility, is_root};
+use super::{AnswerPlace, ConsoleRenderer, ConsoleStyle, Visibility};
 use crate::output::ReportBuilder;
 
 /// Writes a session as it was shown when it happened, with the words of the user, to one sink.
@@ -38,7 +38,7 @@ pub fn show_session<'a>(
     for envelope in log {
         report.on_event(envelope);
         renderer.render(envelope)?;
-        if matches!(envelope.event, AgentEvent::RunEnd { .. }) && is_root(envelope) {
+        if matches!(envelope.event, AgentEvent::RunEnd { .. }) && envelope.is_root() {
             renderer.finish(&report.report())?;
         }
     }

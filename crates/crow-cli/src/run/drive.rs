@@ -283,7 +283,7 @@ impl Driver {
 
 /// Whether the run of the root is over.
 pub(crate) fn is_end(envelope: &Envelope) -> bool {
-    matches!(envelope.event, AgentEvent::RunEnd { .. }) && envelope.session_id == envelope.root_id
+    matches!(envelope.event, AgentEvent::RunEnd { .. }) && envelope.is_root()
 }
 
 /// Whether an event shows that the model, or what stands for it, said something.

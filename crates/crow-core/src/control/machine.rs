@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{CONTINUE, Consensus, ControlFlow, OwnerOfTheEnd, Review};
 use crate::{
-    event::{Failure, FailureKind, InputSource, Verdict},
     hash::fnv1a,
+    run::{Failure, FailureKind, InputSource, Verdict},
     turn::{LimitKind, RunLimits, RunUsage, TurnEnd},
 };
 

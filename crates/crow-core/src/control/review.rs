@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::OwnerOfTheEnd;
-use crate::event::Verdict;
+use crate::run::Verdict;
 
 /// How many of several reviewers must approve.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    event::{Failure, FailureKind, InputSource, Verdict},
+    run::{Failure, FailureKind, InputSource, Verdict},
     turn::{LimitKind, RunLimits, RunUsage, TurnEnd},
     usage::TokenUsage,
 };

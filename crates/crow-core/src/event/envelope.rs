@@ -58,3 +58,10 @@ pub struct Envelope {
     #[serde(flatten)]
     pub event: AgentEvent,
 }
+
+impl Envelope {
+    /// Returns whether the event is of the root session, whose agent is the one that the user talks to.
+    pub fn is_root(&self) -> bool {
+        self.session_id == self.root_id
+    }
+}

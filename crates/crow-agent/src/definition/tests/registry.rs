@@ -31,7 +31,7 @@ fn a_project_goes_before_the_user_and_a_prompt_can_be_replaced_alone() {
     let registry = AgentRegistry::new(Layers::new(layers), ToolNames::new(TOOLS));
     let base = registry.base("builder").unwrap();
     assert_eq!(base.model.reference().unwrap(), "p/of project");
-    let context = crate::prompt::PromptContext::new(&base, Vec::new());
+    let context = crate::definition::PromptContext::new(&base, Vec::new());
     assert_eq!(registry.prompts().system(&base.prompt, &context).unwrap(), "Of user. Of project.");
 }
 

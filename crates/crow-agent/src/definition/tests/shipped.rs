@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use crow_core::control::{CoagentTools, ControlFlow, OwnerOfTheEnd};
 
 use super::*;
-use crate::prompt::PromptContext;
+use crate::{definition::PromptContext, prompt::HANDOFF_VARIABLES};
 
 fn shipped() -> AgentRegistry {
     AgentRegistry::built_in(ToolNames::new(TOOLS))

@@ -4,19 +4,16 @@ use std::sync::Arc;
 
 use crow_core::{
     control::{OwnerOfTheEnd, RunFinish},
-    event::{
-        AgentEvent, AgentState, Failure, FailureKind, NoticeAudience, NoticeLevel, RunOutcome,
-    },
+    event::{AgentEvent, AgentState, NoticeAudience, NoticeLevel, RunOutcome},
     message::Block,
-    model::ModelsError,
 };
 use crow_runtime::{AgentError, AgentInternals, InputMessage, RunGuard};
 use tokio::sync::watch;
 
-use crate::{
-    acp_agent::{AcpAgent, AcpSession, RunInput, RunResult},
-    prompt::Surroundings,
+use super::{
+    agent::AcpAgent, failure::failure_of, result::RunResult, run::RunInput, session::AcpSession,
 };
+use crate::prompt::Surroundings;
 
 /// Serves inputs until the agent is shut down: each is a run.
 ///
@@ -103,24 +100,6 @@ pub(crate) async fn serve_run(
         }
     };
     session.primary_mut().end_run(run, outcome).await
-}
-
-/// Says why an agent failed, and who must act.
-pub(crate) fn failure_of(error: &AgentError) -> Failure {
-    let lacks_credentials = matches!(
-        error,
-        AgentError::Models(ModelsError::NoCredentials { .. } | ModelsError::NoneConfigured)
-    );
-    let kind = if let AgentError::Provider(error) = error {
-        error.kind.into()
-    } else if lacks_credentials {
-        FailureKind::Credentials
-    } else if matches!(error, AgentError::NoPrice { .. }) {
-        FailureKind::Request
-    } else {
-        FailureKind::Other
-    };
-    Failure { error: error.to_string(), kind }
 }
 
 /// Tells how a run ended. That the task is done is told by the agent that said so.

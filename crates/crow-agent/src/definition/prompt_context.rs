@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::definition::BaseDefinition;
+use super::types::BaseDefinition;
 
 /// What the template of a system prompt can name. It holds no date, no folder and no id: the prompt is the same in every
 /// request of every session, so that providers can keep it.

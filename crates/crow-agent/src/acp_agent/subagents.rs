@@ -10,10 +10,7 @@ use crow_core::{
 };
 use crow_runtime::{AgentAccess, AgentError, AgentInternals, ChildFactory, ChildRun};
 
-use crate::{
-    acp_agent::{AcpAgent, AcpSession},
-    serve::serve_run,
-};
+use super::{agent::AcpAgent, serve::serve_run, session::AcpSession};
 
 /// An agent that may be started by name.
 #[derive(Debug, Clone)]
@@ -71,7 +68,7 @@ impl Subagents {
     }
 
     /// Finds an agent by its name, in small letters or large ones.
-    pub(super) fn find(&self, name: &str) -> Result<&Subagent, ChildError> {
+    pub(crate) fn find(&self, name: &str) -> Result<&Subagent, ChildError> {
         let named = |wanted: &dyn Fn(&str) -> bool| {
             let mut all = self.agents.iter().chain(self.unlisted.as_deref());
             all.find(|subagent| wanted(subagent.agent.name()))

@@ -12,7 +12,8 @@ use crow_core::{
 };
 use crow_runtime::ExecutedCall;
 
-use crate::{handoff::TurnCall, submit_for_review, task_complete};
+use super::digest::TurnCall;
+use crate::{submit_for_review, task_complete};
 
 /// What a turn came to.
 #[derive(Debug, Clone, PartialEq)]
