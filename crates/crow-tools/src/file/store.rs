@@ -90,7 +90,11 @@ fn is_pinned(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ResourceBusy)
 }
 
-/// Writes the new content beside the old file, with its owner and mode.
+/// The bits by which a program runs with its owner's or its group's rights. The kernel takes them away when others than
+/// root write into a file; here they are taken away for root as well, because the content is not what they were given to.
+const SET_ID_BITS: u32 = 0o6000;
+
+/// Writes the new content beside the old file, with its owner and mode but without set-user-id and set-group-id.
 fn prepare<'a>(
     current: &'a CurrentFile,
     before: &EntryMetadata,
@@ -102,7 +106,7 @@ fn prepare<'a>(
     if (after.user, after.group) != (before.user, before.group) {
         fchown(file.file(), Some(before.user), Some(before.group))?;
     }
-    file.file().set_permissions(Permissions::from_mode(before.mode))?;
+    file.file().set_permissions(Permissions::from_mode(before.mode & !SET_ID_BITS))?;
     Ok(file)
 }
 
@@ -116,6 +120,9 @@ fn overwrite(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, St
     }
     if opened.links > 1 {
         return Err(StoreError::Linked(opened.links.saturating_sub(1)));
+    }
+    if opened.mode & SET_ID_BITS != 0 {
+        file.set_permissions(Permissions::from_mode(opened.mode & !SET_ID_BITS))?;
     }
     rewrite(&file, content).map_err(|error| {
         // The old content is shorter or was there before: it nearly always fits again.
@@ -229,6 +236,18 @@ mod tests {
         fs::hard_link(&path, root.join("b")).unwrap();
         assert!(matches!(overwrite(&loaded(&path), b"new"), Err(StoreError::Linked(1))));
         assert_eq!(fs::read(root.join("b")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_file_that_is_written_no_longer_gives_the_rights_of_its_owner() {
+        let (_folder, root) = folder();
+        let path = root.join("a");
+        for write in [replace, overwrite] {
+            fs::write(&path, "old").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o6755)).unwrap();
+            write(&loaded(&path), b"new").unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o755);
+        }
     }
 
     #[test]

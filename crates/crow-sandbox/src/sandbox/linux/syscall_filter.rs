@@ -79,6 +79,23 @@ const NEW_NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
 /// The bit of a mode by which a program runs with its owner's rights. The one for its group means something else on a
 /// directory, and a filter cannot tell.
 const SET_USER: libc::c_int = 0o4000;
+/// Calls that can make a file, with the positions of their flags and of its mode. `openat2` takes both in memory, where no
+/// filter reads: what it makes is empty, and the kernel takes the bit away when a command writes into it.
+const OPENING_CALLS: &[(libc::c_long, u8, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1, 2),
+    (libc::SYS_openat, 2, 3),
+];
+/// Calls that always make a file, with the position of its mode.
+const CREATING_CALLS: &[(libc::c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    (libc::SYS_mknodat, 2),
+];
+/// Each makes the mode of an opening call count. `O_TMPFILE` holds the bit of `O_DIRECTORY` as well.
+const CREATING_FLAGS: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE];
 /// The bits of a socket's type that are no flags.
 const SOCKET_TYPE: u64 = 0xf;
 /// Which sockets a command may make.
@@ -137,11 +154,19 @@ impl SyscallFilter {
         if sockets == AllowedSockets::Pairs {
             rules.insert(libc::SYS_socketpair, pair_rules()?);
         }
-        if attributes == AttributeChanges::Allowed {
-            for (call, mode) in MODE_CALLS {
-                let set_user = SeccompRule::new(vec![masked(*mode, SET_USER)?]).ok()?;
-                rules.insert(*call, vec![set_user]);
-            }
+        let changing = match attributes {
+            AttributeChanges::Allowed => MODE_CALLS,
+            AttributeChanges::Refused | AttributeChanges::Supervised => &[],
+        };
+        for (call, mode) in changing.iter().chain(CREATING_CALLS) {
+            let set_user = SeccompRule::new(vec![masked(*mode, SET_USER)?]).ok()?;
+            rules.insert(*call, vec![set_user]);
+        }
+        for (call, flags, mode) in OPENING_CALLS {
+            let creating = CREATING_FLAGS.iter().map(|flag| {
+                SeccompRule::new(vec![masked(*mode, SET_USER)?, masked(*flags, *flag)?]).ok()
+            });
+            rules.insert(*call, creating.collect::<Option<_>>()?);
         }
         let forbidden = FORBIDDEN.iter().map(|call| (*call, SyscallDecision::Refused));
         let absent = ABSENT.iter().map(|call| (*call, SyscallDecision::Absent));
@@ -303,6 +328,14 @@ mod tests {
             (libc::SYS_fchmodat, [0, 0o4000, 0o4000, 0, 0, 0], refused),
             (libc::SYS_fchmodat, [0, 0o4000, 0o1777, 0, 0, 0], allowed),
             (452, [0, 0, 0o4511, 0, 0, 0], refused),
+            (libc::SYS_creat, [0, 0o4755, 0, 0, 0, 0], refused),
+            (libc::SYS_mknodat, [0, 0, 0o10_4755, 0, 0, 0], refused),
+            (libc::SYS_mknodat, [0, 0, 0o10_0755, 0, 0, 0], allowed),
+            (libc::SYS_open, [0, 0o101, 0o4755, 0, 0, 0], refused),
+            (libc::SYS_open, [0, 0o1, 0o4755, 0, 0, 0], allowed),
+            (libc::SYS_openat, [0, 0, 0o101, 0o4755, 0, 0], refused),
+            (libc::SYS_openat, [0, 0, 0o101, 0o755, 0, 0], allowed),
+            (libc::SYS_openat, [0, 0, 0o2020_0001, 0o4755, 0, 0], refused),
             (libc::SYS_socketpair, [1, 2, 0, 0, 0, 0], allowed),
             (0x4000_0000 | libc::SYS_read, first(0), absent),
         ] {
