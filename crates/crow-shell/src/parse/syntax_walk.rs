@@ -206,7 +206,8 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
 
     /// Back quotes have rules of their own for what is inside.
     fn substitution(&self, node: Node<'_>, place: NodeContext) -> Result<(), UnclearReason> {
-        let text = self.text_of(node);
+        // The grammar counts blanks before a substitution in a string as part of it.
+        let text = self.text_of(node).trim_start_matches([' ', '\t']);
         if text.starts_with("$(") {
             return Ok(());
         }
