@@ -48,6 +48,7 @@ pub(crate) fn sandbox_config(
     let in_file = |error: String| bad(&path, &error);
     let mut config = SandboxConfig::new(environment.data_dir()?.join("sandbox"));
     config.hidden = hidden(environment, &places(table.readable).map_err(in_file)?);
+    config.own = vec![environment.config_dir()?, environment.data_dir()?];
     config.hidden.extend(places(table.hidden).map_err(in_file)?);
     config.writable = places(table.writable).map_err(in_file)?;
     if let Some(path) = table.unprotected.iter().find(|path| path.is_absolute()) {

@@ -17,6 +17,9 @@ pub struct SandboxConfig {
     pub writable: Vec<PathBuf>,
     /// Files and folders that cannot be read: keys, and what belongs to the agent itself.
     pub hidden: Vec<PathBuf>,
+    /// Those hidden folders that are the program's own. Where one lies in the workspace and does not exist, it is made: else a
+    /// command could make it, and what it writes there would be the user's settings the next time.
+    pub own: Vec<PathBuf>,
     /// Protected paths, relative to a root of the workspace, that may be changed all the same: `.github`, `.git/config`.
     pub unprotected: Vec<PathBuf>,
     /// Absolute paths of further files and links of the workspace that start programs outside of the sandbox, as scripts of a
@@ -84,6 +87,7 @@ impl SandboxConfig {
             network: Network::default(),
             writable: Vec::new(),
             hidden: Vec::new(),
+            own: Vec::new(),
             unprotected: Vec::new(),
             protected_files: Vec::new(),
             git: UserGit::default(),

@@ -221,10 +221,33 @@ fn scope(config: &SandboxConfig, roots: Vec<PathBuf>) -> InventoryScope {
     }
 }
 
+/// Makes the program's own folders that lie in a root. Where nobody can make them, no command can.
+fn make_own_folders(own: &[PathBuf], roots: &[PathBuf]) -> io::Result<()> {
+    for folder in own {
+        let around = folder.ancestors().find_map(|above| above.canonicalize().ok());
+        if !around.is_some_and(|around| roots.iter().any(|root| around.starts_with(root))) {
+            continue;
+        }
+        match crow_fs::create_directories(folder, 0o700) {
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                return Err(error);
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
 impl SandboxSetup {
     fn new(config: SandboxConfig, name: &str, roots: Vec<PathBuf>) -> io::Result<Self> {
         let folder = PrivateFolder::make(&config.folder, name)?;
         let scope = scope(&config, roots.clone());
+        make_own_folders(&config.own, &roots)?;
         let ground = PlatformSandbox::lay(config, roots, folder.path())?;
         let seal = match ground.containment() {
             Containment::Full => KernelSeal::Mounts,

@@ -171,6 +171,7 @@ impl MountPlan {
             };
             layers.insert(path, layer);
         }
+        let around_hidden = folders_around(&layers, wanted.writable);
         let mut held = Vec::new();
         let writable = wanted.writable.iter().cloned().map(|path| (path, false));
         let readable = wanted.readable.iter().cloned().chain(RUN_KEPT.map(PathBuf::from));
@@ -197,7 +198,7 @@ impl MountPlan {
         let mut steps = holds(&held)?;
         steps.push(MountStep::SealAll);
         steps.extend(puts);
-        for path in &wanted.sealed.pinned {
+        for path in wanted.sealed.pinned.iter().chain(&around_hidden) {
             steps.push(MountStep::Pin { path: text(path.as_os_str())? });
         }
         for path in &wanted.sealed.read_only {
@@ -214,6 +215,24 @@ impl MountPlan {
         let last = self.steps.last()?;
         if let MountStep::Terminals { path } = last { Some(path.clone()) } else { None }
     }
+}
+
+/// Returns the folders in which something is hidden and that lie inside of what may be changed: moved elsewhere, they would
+/// show it to the next command.
+fn folders_around(
+    layers: &BTreeMap<PathBuf, MountLayer>,
+    writable: &[PathBuf],
+) -> BTreeSet<PathBuf> {
+    let roots: Vec<PathBuf> =
+        writable.iter().filter_map(|path| crow_fs::canonicalize(path).ok()).collect();
+    let is_inside =
+        |above: &&Path| roots.iter().any(|root| above.starts_with(root) && above != root);
+    layers
+        .keys()
+        .flat_map(|path| path.ancestors().skip(1).take_while(is_inside))
+        .filter(|above| !layers.contains_key(*above))
+        .map(Path::to_owned)
+        .collect()
 }
 
 /// Returns what is laid over what. Holds what it needs for that.

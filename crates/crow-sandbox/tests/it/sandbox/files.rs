@@ -1,6 +1,6 @@
 //! What commands can read and change.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use crow_core::capability::{Containment, ProcessEnd};
 use crow_sandbox::SandboxProfile;
@@ -162,4 +162,37 @@ async fn devices_are_out_of_reach_but_for_the_harmless_ones() {
         python3 -c 'import pty,os; m,s=pty.openpty(); os.write(s,b\"p\"); print(os.read(m,1))' 2>&1; ls /dev/pts | wc -l";
     let printed = stage.print(script).await;
     assert!(printed.starts_with("1\n") && printed.lines().count() <= 3, "{printed}");
+}
+
+#[tokio::test]
+async fn what_is_hidden_inside_the_project_stays_hidden_when_folders_around_it_move() {
+    let stage = Stage::with(|config, base| {
+        let project = base.join("project");
+        fs::create_dir_all(project.join("home/keys/deep")).unwrap();
+        fs::write(project.join("home/keys/deep/key"), "secret").unwrap();
+        fs::write(project.join("home/token"), "secret").unwrap();
+        config.hidden = vec![project.join("home/keys/deep"), project.join("home/token")];
+    });
+    stage.run("mv home moved; mv home/keys moved; mv home/token t; mkdir x; mv -T x home").await;
+    stage.run("python3 -c \"import os; os.rename('home', 'other')\"").await;
+    // `mv` copies what it cannot rename, and sees nothing hidden there.
+    let left = stage.print("grep -r secret . ; test -d home/keys/deep && echo held").await;
+    assert_eq!(left, "held\n");
+}
+
+#[tokio::test]
+async fn a_folder_of_the_programs_own_is_not_made_by_a_command() {
+    let stage = Stage::with(|config, base| {
+        let own = base.join("project/.config/program");
+        config.hidden = vec![own.clone()];
+        config.own = vec![own, base.join("home/.config/program")];
+    });
+    stage.run("mkdir -p .config/program; echo evil > .config/program/settings").await;
+    stage
+        .run("mv .config aside; mkdir -p .config/program; echo evil > .config/program/settings")
+        .await;
+    let own = stage.project().join(".config/program");
+    assert_eq!(fs::read_dir(&own).unwrap().count(), 0);
+    assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o700);
+    assert!(!stage.base().join("home/.config").exists());
 }
