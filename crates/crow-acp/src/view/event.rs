@@ -92,7 +92,7 @@ impl SessionView {
         }
     }
 
-    /// Shows what an observer saw. [`Observed::Lagged`] shows nothing: what follows it completes what is open.
+    /// Shows what an observer saw. [`ObserverItem::Lagged`] shows nothing: what follows it completes what is open.
     pub(crate) fn observed(&mut self, observed: &ObserverItem, out: &mut Vec<SessionUpdateOut>) {
         match observed {
             ObserverItem::Event(envelope) => self.event(envelope, EventSource::Live, out),

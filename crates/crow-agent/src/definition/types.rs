@@ -80,7 +80,7 @@ pub struct CompositionDefinition {
 pub enum HandoffDefinition {
     /// This text.
     Static(String),
-    /// This template, with the variables of [`HANDOFF_VARIABLES`](super::HANDOFF_VARIABLES).
+    /// This template, with the variables of [`HANDOFF_VARIABLES`](crate::HANDOFF_VARIABLES).
     Template(String),
     /// What a model writes for the task.
     Generated {

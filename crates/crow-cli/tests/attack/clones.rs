@@ -87,7 +87,7 @@ async fn a_clone_brings_nothing_into_force() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reading_a_clone_starts_none_of_its_programs() {
+async fn programs_that_a_clone_names_change_nothing_when_it_is_read() {
     let config = "[core]\n\tfsmonitor = touch pwned; false\n\tpager = touch pwned\n\thooksPath = hooks\n\tsshCommand = touch pwned\n\tattributesFile = a\n[diff]\n\texternal = touch pwned\n[diff \"x\"]\n\ttextconv = touch pwned;cat\n\tcommand = touch pwned\n[filter \"x\"]\n\tclean = touch pwned;cat\n\tsmudge = touch pwned;cat\n[pager]\n\tlog = touch pwned\n\tdiff = touch pwned\n[gpg]\n\tprogram = ./evil.sh\n[log]\n\tshowSignature = true\n[alias]\n\tst = !touch pwned\n[interactive]\n\tdiffFilter = touch pwned\n";
     let lines = [
         "git status",

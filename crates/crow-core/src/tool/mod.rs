@@ -33,7 +33,7 @@
 //! }
 //!
 //! let mut tools = ToolRegistry::new();
-//! tools.register(Typed::new(Weather));
+//! tools.register(TypedToolAdapter::new(Weather));
 //! assert_eq!(tools.definitions()[0].parameters["required"][0], "city");
 //! ```
 

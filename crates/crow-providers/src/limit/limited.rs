@@ -38,7 +38,7 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// fn with_limits(provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
 ///     let limits = RateLimits { requests_per_minute: NonZeroU32::new(30), ..RateLimits::default() };
 ///     let limiter = RateLimiter::new(provider.name(), limits);
-///     Arc::new(Limited::new(provider, limiter))
+///     Arc::new(RateLimitedProvider::new(provider, limiter))
 /// }
 /// ```
 #[derive(Debug, Clone)]

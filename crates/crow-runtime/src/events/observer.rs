@@ -43,7 +43,7 @@ const PENDING: usize = 64;
 /// Watches an agent and those that it starts, without holding any of them up.
 ///
 /// What it yields is the order of the logs: durable events come with rising numbers and none is left out, unless
-/// [`Observed::Lost`] says so. Other events are left out where [`Observed::Lagged`] says so. An observer keeps the events
+/// [`ObserverItem::Lost`] says so. Other events are left out where [`ObserverItem::Lagged`] says so. An observer keeps the events
 /// of the agents coming, not the agents alive.
 #[derive(Debug)]
 pub struct Observer {

@@ -51,6 +51,6 @@ pub enum Delivery {
     #[default]
     Each,
     /// One write for all chunks up to a wait: the least overhead, for benchmarks; together with
-    /// [`Step::Raw`](super::Step::Raw) and frames rendered beforehand nothing is computed per request but the checks.
+    /// [`ScriptStep::Raw`](super::ScriptStep::Raw) and frames rendered beforehand nothing is computed per request but the checks.
     Together,
 }

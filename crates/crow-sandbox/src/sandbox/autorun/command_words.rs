@@ -93,13 +93,13 @@ fn option_value(word: &str) -> Option<String> {
     Some(letters.as_str().to_owned())
 }
 
-fn is_python(word: &str) -> bool {
+pub(super) fn is_python(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     ["python", "pypy"].iter().any(|known| name.starts_with(known)) || ["py", "uv"].contains(&name)
 }
 
 /// Returns the files that Python would load for a word that is a module, with the packages that it lies in.
-fn module_files(word: &str) -> Vec<String> {
+pub(super) fn module_files(word: &str) -> Vec<String> {
     let is_name =
         |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
     let parts: Vec<&str> = word.split('.').collect();
