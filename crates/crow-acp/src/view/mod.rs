@@ -1,7 +1,7 @@
 //! Events as an ACP client sees them, and what a client says as the agent reads it.
 //!
 //! Nothing here talks to a client: values go in, values come out. What a file was before and after a call is asked of
-//! [`Contents`]; that alone may read a disk.
+//! [`FileReader`]; that alone may read a disk.
 
 mod abilities;
 mod call;

@@ -237,8 +237,8 @@ fn only_reads(command: &str, rest: &[&str]) -> bool {
                 "--column",
                 "--no-color",
             ];
-            const ABOUT: [&str; 5] =
-                ["--merged", "--no-merged", "--contains", "--no-contains", "--points-at"];
+            const ABOUT: [&str; 6] =
+                ["--list", "--merged", "--no-merged", "--contains", "--no-contains", "--points-at"];
             only(&LISTS)
                 || lists_names(rest, &ABOUT)
                     && rest
@@ -265,6 +265,13 @@ fn only_reads(command: &str, rest: &[&str]) -> bool {
                     .filter(|word| is_option(word))
                     .all(|word| lists.contains(&word.split('=').next().unwrap_or_default()))
         }
+        // With a second name it sets the first one.
+        "symbolic-ref" => {
+            let known = ["-q", "--quiet", "--short", "--recurse", "--no-recurse"];
+            rest.iter().filter(|word| !is_option(word)).count() == 1
+                && rest.iter().filter(|word| is_option(word)).all(|word| known.contains(word))
+        }
+        "submodule" => matches!(rest, [] | ["status"] | ["status", "--cached" | "--recursive"]),
         "remote" => matches!(rest, [] | ["-v" | "--verbose"] | ["get-url", _]),
         "stash" => matches!(rest, ["list" | "show", ..]),
         "worktree" => matches!(rest, ["list", ..]),

@@ -33,7 +33,7 @@ const PASSED_OVER: &[&str] = &["node_modules", "target", "venv", ".venv", "__pyc
 /// The files of a project that its servers are started from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProjectPrograms {
-    /// By what each is known again, by its name as [`Contents`](super::super::contents::Contents) has it.
+    /// By what each is known again, by its name as [`ProjectFiles`](super::super::contents::ProjectFiles) has it.
     pub(crate) marks: BTreeMap<String, String>,
     /// Those that the configuration names, and links on the way to them.
     pub(crate) named: BTreeSet<PathBuf>,
