@@ -6,17 +6,17 @@
 //! a command wait for each other.
 //!
 //! ```
-//! use crow_testkit::{Dialect, Fault, ModelServer, Reply, VendorError};
+//! use crow_testkit::{WireDialect, Fault, ModelServer, ScriptedReply, VendorError};
 //! use serde_json::json;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), crow_testkit::Violations> {
 //! let server = ModelServer::start([
-//!     Reply::new().text("I look.").call("call_1", "read_file", &json!({"path": "a"})).into(),
-//!     Reply::new().text("Cut in").with(Fault::ErrorAfter { events: 3, error: VendorError::Overloaded }),
+//!     ScriptedReply::new().text("I look.").call("call_1", "read_file", &json!({"path": "a"})).into(),
+//!     ScriptedReply::new().text("Cut in").with(Fault::ErrorAfter { events: 3, error: VendorError::Overloaded }),
 //! ])
 //! .await;
-//! let base_url = server.base_url(Dialect::AnthropicMessages);
+//! let base_url = server.base_url(WireDialect::AnthropicMessages);
 //! // ... the client under test talks to `base_url` ...
 //! # assert!(base_url.starts_with("http://127.0.0.1:"));
 //! let requests = server.finish().await?;

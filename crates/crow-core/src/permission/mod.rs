@@ -8,7 +8,7 @@
 //!     ids::{CallId, SessionId},
 //!     permission::{CallFacts, Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
 //!     tool::{
-//!         CallPlan, CommandLine, CommandMeaning, Effects, SimpleCommand, Subject, ToolCategory, Word,
+//!         CallPlan, CommandLine, CommandMeaning, Effects, SimpleCommand, Subject, ToolCategory, CommandWord,
 //!     },
 //!     workspace::Workspace,
 //! };
@@ -21,7 +21,7 @@
 //!
 //! let decide = |line: &str| {
 //!     // The shell tool parses the line. This one has a single command without quotes.
-//!     let words = line.split(' ').map(|word| Word::Literal(word.to_owned())).collect();
+//!     let words = line.split(' ').map(|word| CommandWord::Literal(word.to_owned())).collect();
 //!     let command = SimpleCommand { words, ..SimpleCommand::default() };
 //!     let plan = CallPlan {
 //!         title: line.to_owned(),

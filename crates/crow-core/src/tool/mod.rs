@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use async_trait::async_trait;
-//! use crow_core::tool::{CallPlan, ToolCategory, ToolContext, ToolRegistry, ToolResult, Typed, TypedTool};
+//! use crow_core::tool::{CallPlan, ToolCategory, ToolContext, ToolRegistry, ToolResult, TypedTool, TypedToolAdapter};
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
 //!

@@ -33,7 +33,7 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// use std::{num::NonZeroU32, sync::Arc};
 ///
 /// use crow_core::model::Provider;
-/// use crow_providers::{Limited, RateLimiter, RateLimits};
+/// use crow_providers::{RateLimitedProvider, RateLimiter, RateLimits};
 ///
 /// fn with_limits(provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
 ///     let limits = RateLimits { requests_per_minute: NonZeroU32::new(30), ..RateLimits::default() };
