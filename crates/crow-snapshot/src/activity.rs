@@ -1,4 +1,4 @@
-//! Who is changing files of the project right now, in any process, so that a change can be told to have one author.
+//! Which processes are changing files of the project right now, so that a change can be attributed to one of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use crow_fs::FileLock;
 const ACTIVITIES: &str = "activities";
 const BEGUN: &str = "begun";
 const JOBS: &str = "jobs";
-/// What projects inside of this one put into its store: it sees them, and they do not see each other.
+/// Activities of projects inside of this one: recorded in its store, invisible to each other.
 const INNER: &str = "inner";
 const INNER_BEGUN: &str = "inner-begun";
 const INNER_JOBS: &str = "inner-jobs";
@@ -29,7 +29,7 @@ const INNER_JOBS: &str = "inner-jobs";
 pub(super) struct Activities {
     /// That of the project first. None of them is told of what the others begin: they begin together.
     grounds: Vec<CountedStore>,
-    /// Where the stores of the folders above them are, or would be.
+    /// The paths of the stores of the folders above the roots, whether they exist or not.
     outer: Vec<PathBuf>,
     known_outer: Mutex<Option<KnownOuter>>,
 }
@@ -52,11 +52,11 @@ struct CountedStore {
 #[derive(Debug)]
 pub struct Activity {
     _locks: ActivityLocks,
-    /// How many had begun with this one, in each root.
+    /// The count of activities at the beginning of this one, for each root.
     begun: Vec<(Arc<Counter>, u64)>,
     /// The same of the projects around this one and in it.
     nested: Vec<(PathBuf, u64)>,
-    /// Whether another was under way when it began.
+    /// Another activity was in progress when it began.
     overlaps: bool,
 }
 

@@ -29,25 +29,25 @@ impl<'p> RestoreTarget<'p> {
     }
 }
 
-/// What waits to take its place.
+/// A prepared replacement of an entry.
 #[derive(Debug)]
 pub(super) enum StagedReplacement {
-    /// Under another name in the same folder.
+    /// Written under this temporary name in the same folder.
     Beside(EntryName),
-    /// Nothing but a free name, for what has to go.
+    /// The entry is removed: it is moved to this free name first.
     Away(EntryName),
-    /// Nothing needs to be made first.
+    /// Nothing is prepared: the entry is changed in place.
     InPlace,
 }
 
-/// What became of it.
+/// The result of a replacement.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReplaceOutcome {
-    /// It is in its place.
+    /// The replacement is in its place.
     Done,
-    /// A folder should go, but something is in it.
+    /// The folder to remove is not empty.
     NotEmpty,
-    /// What was there is not what was looked at: it is still there.
+    /// The entry changed since it was checked. It was left alone.
     Changed,
 }
 

@@ -26,7 +26,7 @@ pub struct Capture {
     pub snapshot: SnapshotId,
     /// The paths, absolute, with the missing folders above them: capture these again after the change.
     pub paths: Vec<PathBuf>,
-    /// What it does not hold.
+    /// Entries that it does not hold, with the reason.
     pub not_covered: Vec<NotCovered>,
 }
 

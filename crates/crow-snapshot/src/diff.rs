@@ -1,4 +1,4 @@
-//! What differs between two snapshots. Folders that are the same are not looked into.
+//! The difference between two snapshots. Folders with equal hashes are skipped.
 
 use std::{
     cmp::Ordering,
@@ -12,14 +12,14 @@ use super::{
     objects::Objects,
 };
 
-/// A path that is not what it was. What was renamed is gone under one name and new under the other.
+/// A changed path. A rename is a removal and an addition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathChange {
     /// The path, absolute.
     pub path: PathBuf,
-    /// What it was.
+    /// Its state before.
     pub before: SnapshotEntry,
-    /// What it is.
+    /// Its state now.
     pub after: SnapshotEntry,
 }
 
@@ -72,7 +72,7 @@ fn child(
     }
     let entry = |child: Option<&TreeEntry>| child.map_or(SnapshotEntry::Absent, TreeEntry::entry);
     let (before, after) = (entry(was), entry(is));
-    // What is in a folder that is not looked into is not known to be gone or new.
+    // Entries of a folder that was not scanned are neither removed nor added.
     let known = !matches!(&before, SnapshotEntry::LeftOut { .. })
         && !matches!(&after, SnapshotEntry::LeftOut { .. });
     if before != after {

@@ -1,4 +1,4 @@
-//! What a path is in a snapshot.
+//! The state of a path in a snapshot.
 
 use std::{ffi::OsString, fmt, fs::Metadata, os::unix::fs::MetadataExt as _, path::PathBuf};
 
@@ -37,11 +37,11 @@ impl fmt::Debug for ObjectHash {
 pub struct NotScanned {
     /// The folder.
     pub root: PathBuf,
-    /// What stood in the way, in a few words that name it.
+    /// The reason, in a few words.
     pub reason: String,
 }
 
-/// What a path is.
+/// The state of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SnapshotEntry {
     /// There is nothing.
@@ -52,12 +52,12 @@ pub enum SnapshotEntry {
         mode: u32,
         /// Its length.
         size: u64,
-        /// What is in it.
+        /// Its content.
         content: ContentRef,
     },
     /// A symbolic link, never followed.
     Link {
-        /// Where it points, as written.
+        /// Its target, as written.
         target: OsString,
     },
     /// A folder itself; what is in it are entries of their own.
@@ -86,7 +86,7 @@ pub enum ContentRef {
     },
 }
 
-/// What the file system says of a file, by which a change is seen without reading it.
+/// Metadata of a file by which a change is detected without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
     pub(super) mode: u32,

@@ -39,7 +39,7 @@ pub enum SnapshotStoreError {
     DiskFull {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The path leads through a link: what lies behind it is not at the path.
@@ -109,7 +109,7 @@ pub enum SnapshotStoreError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

@@ -20,7 +20,7 @@ pub(super) struct FileOverlay<'a> {
     foreseen: BTreeMap<PathBuf, SnapshotEntry>,
 }
 
-/// Whether a path can be reached without following a link.
+/// Tells whether a path can be reached without following a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathReachability {
     /// Folders that are there or can be made lead to it.

@@ -1,4 +1,5 @@
-//! What the last scan saw, so that the next one reads only what changed. A cache: losing it costs time, nothing else.
+//! The index of the last scan: stamps and hashes, so that the next scan reads only changed files. A cache: losing it costs
+//! time, nothing else.
 
 use std::{
     collections::BTreeSet,
@@ -17,38 +18,38 @@ use super::{
 };
 
 const FILE: &str = "index";
-/// Those of further roots.
+/// The folder of the indexes of further roots.
 const FURTHER: &str = "indexes";
 const MAGIC: &[u8] = b"crow snapshot index 1\n";
 /// The hash at the end of the file.
 const HASH: usize = 32;
 
-/// What the last scan saw.
+/// The state of a root at its last scan.
 #[derive(Debug, Default)]
 pub(super) struct ScanIndex {
-    /// How many collections the store had seen.
+    /// The number of garbage collections of the store before the scan.
     pub(super) generation: u64,
     /// The rules for ignored files that stand above the root.
     pub(super) outer_rules: Option<ObjectHash>,
     pub(super) root: IndexFolder,
 }
 
-/// A folder that was looked into.
+/// A folder that was scanned.
 #[derive(Debug, Default)]
 pub(super) struct IndexFolder {
-    /// Nothing if the list of names must be read again.
+    /// The stamp of the folder; `None` if its list of names must be read again.
     pub(super) seen: Option<IndexStamp>,
     /// Sorted by name.
     pub(super) items: Vec<IndexItem>,
-    /// Its object, if it is in the store.
+    /// The hash of its tree object, if that is in the store.
     pub(super) node: Option<ObjectHash>,
-    /// The hash of what is in it and not ignored.
+    /// The hash of its entries that are not ignored.
     pub(super) unignored: Option<ObjectHash>,
     /// The rules for ignored files by which its items were judged.
     pub(super) rules: Option<ContentRef>,
 }
 
-/// What lies under a name.
+/// An entry of a folder.
 #[derive(Debug)]
 pub(super) struct IndexItem {
     pub(super) name: OsString,
@@ -57,14 +58,14 @@ pub(super) struct IndexItem {
     pub(super) proof: UnchangedMark,
 }
 
-/// What it is.
+/// The kind of an entry, with what the scan knows of it.
 #[derive(Debug)]
 pub(super) enum IndexItemKind {
-    /// Not looked at yet.
+    /// Not scanned yet.
     New,
     /// A file and its content.
     File { seen: IndexStamp, content: ContentRef },
-    /// A link and where it points.
+    /// A symbolic link and its target.
     Link { target: OsString },
     /// A folder.
     Folder { mode: u32, folder: Box<IndexFolder> },

@@ -1,4 +1,4 @@
-//! What the store keeps for whom, and getting rid of the rest.
+//! Garbage collection: which objects sessions refer to, and removing all others. Checks of the store.
 
 use std::path::{Path, PathBuf};
 
@@ -15,23 +15,23 @@ use super::{
 /// With less than this part of its room left a store is nearly full.
 const NEARLY_FULL: u64 = 10;
 
-/// What a collection did.
+/// The result of a garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectionReport {
-    /// How many objects went.
+    /// The number of removed objects.
     pub removed: usize,
-    /// How many bytes that freed.
+    /// The number of freed bytes.
     pub freed: u64,
-    /// How many bytes remain.
+    /// The number of bytes that remain in use.
     pub remaining: u64,
 }
 
-/// What a check found.
+/// The result of a check of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreCheckReport {
-    /// How many objects are whole.
+    /// The number of intact objects.
     pub objects: usize,
-    /// How many bytes they take.
+    /// Their size in bytes.
     pub bytes: u64,
     /// Objects that were not what their name says. They were removed: the next scan stores them anew if it can.
     pub damaged: Vec<ObjectHash>,

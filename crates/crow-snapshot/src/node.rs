@@ -11,12 +11,12 @@ use super::{
     codec::{ByteReader, ByteWriter},
 };
 
-/// What a folder holds under a name.
+/// An entry of a folder's tree object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TreeEntry {
     /// Anything but a folder that was looked into.
     Leaf(SnapshotEntry),
-    /// A folder and the object that tells what is in it.
+    /// A folder, by its mode and the hash of its tree object.
     Folder { mode: u32, node: ObjectHash },
 }
 

@@ -25,7 +25,7 @@ use super::{
 
 const OBJECTS: &str = "objects";
 const UNFINISHED: &str = "unfinished";
-/// How an object is written: the first byte of its file.
+/// The encoding of an object: the first byte of its file.
 const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;
 const LEVEL: i32 = 1;
@@ -34,7 +34,7 @@ const WORTH_COMPRESSING: usize = 128;
 
 /// Tells files of this process from those of others. Made once: chance is asked of the system.
 static PROCESS: LazyLock<Uuid> = LazyLock::new(Uuid::now_v7);
-/// How many files this process began to write.
+/// The number of files that this process began to write; part of the names of temporary files.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 /// The objects of a store.
@@ -217,7 +217,7 @@ impl Objects {
     fn pack(&self, bytes: &[u8]) -> Vec<u8> {
         if bytes.len() >= WORTH_COMPRESSING {
             let mut compressor = self.compressor.lock().unwrap_or_else(PoisonError::into_inner);
-            // What cannot be compressed is kept as it is.
+            // Content that compression does not shorten is stored uncompressed.
             if let Some(compressed) =
                 compressor.compress(bytes).ok().filter(|compressed| compressed.len() < bytes.len())
             {

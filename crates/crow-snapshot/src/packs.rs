@@ -42,7 +42,7 @@ pub(super) struct Packs {
     known: Mutex<PackIndex>,
 }
 
-/// What is known of the packs on the disk.
+/// The index of the packs on disk.
 #[derive(Debug, Default)]
 struct PackIndex {
     /// When the folder changed last, as far as it was read.
@@ -51,7 +51,7 @@ struct PackIndex {
     places: HashMap<ObjectHash, PackLocation>,
 }
 
-/// Where a content is.
+/// The location of a content in a pack.
 #[derive(Debug, Clone)]
 struct PackLocation {
     pack: Arc<Path>,
@@ -155,7 +155,7 @@ impl Packs {
         for file in entries(&self.folder).unwrap_or_default() {
             let path = file.path();
             if !known.contains_key(&file.file_name()) {
-                // Nobody can read what is in it.
+                // Its contents cannot be read.
                 fs::remove_file(&path).map_err(at(path))?;
             }
         }
@@ -224,7 +224,7 @@ impl PackIndex {
                     }));
                     self.packs.insert(name, pack);
                 }
-                // What is in it counts as missing, and is stored anew when it is seen again.
+                // Its contents count as missing; the next scan stores them again.
                 Err(error) => {
                     tracing::warn!(path = %path.display(), %error, "a pack of contents cannot be read");
                 }

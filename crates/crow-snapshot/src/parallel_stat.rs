@@ -20,7 +20,7 @@ const WORTH_A_THREAD: usize = 500;
 const MOST_THREADS: usize = 4;
 /// So many folders are taken at a time.
 const PORTION: usize = 8;
-/// Whether something is still as it was. It holds for the walk that follows, and is taken by it.
+/// Records that an entry is unchanged. Valid for one walk, which consumes it.
 #[derive(Debug, Default)]
 pub(super) struct UnchangedMark(AtomicBool);
 

@@ -1,4 +1,4 @@
-//! What the file system says of an item now.
+//! The current metadata of an entry.
 
 use std::{
     fs::{self, Metadata},
@@ -12,7 +12,7 @@ use super::{
     index::{IndexItem, IndexItemKind},
 };
 
-/// What the file system says of an item now.
+/// The current metadata of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PathStat {
     pub(super) is: PathKind,
@@ -20,7 +20,7 @@ pub(super) struct PathStat {
     pub(super) device: u64,
 }
 
-/// What there is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathKind {
     File,

@@ -1,4 +1,4 @@
-//! How much is captured, and which folders are no projects.
+//! Limits of what is captured, and folders that are not projects.
 
 use std::{
     fs, io,
@@ -10,7 +10,7 @@ use super::{SnapshotStoreError, error::at};
 
 const MIB: u64 = 1024 * 1024;
 
-/// How much is captured. What is beyond is named, not stored.
+/// Limits of what is captured. Entries beyond are reported, not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotLimits {
     /// The largest file that is stored.
@@ -25,7 +25,7 @@ pub struct SnapshotLimits {
     pub entries: usize,
     /// The most that the store may hold.
     pub store_bytes: u64,
-    /// What stays free on the disk.
+    /// The number of bytes that stay free on the disk.
     pub free_bytes: u64,
 }
 

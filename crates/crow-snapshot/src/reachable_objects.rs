@@ -82,7 +82,7 @@ impl ReachableObjects {
         }
     }
 
-    /// What is lost cannot tell what it led to; what else the session refers to stays all the same.
+    /// References of a missing object are unknown; all other objects of the session are kept.
     fn unless_lost<T>(
         &mut self,
         read: Result<T, SnapshotStoreError>,

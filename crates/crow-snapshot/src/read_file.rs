@@ -9,14 +9,14 @@ use crow_fs::{EntryKind, EntryMetadata};
 
 use super::FileStamp;
 
-/// What was read.
+/// The result of reading a file.
 #[derive(Debug)]
 pub(super) enum FileReadOutcome {
-    /// All of it, and what the file system said before.
+    /// Its whole content, and its stamp from before the read.
     Whole { bytes: Vec<u8>, stamp: FileStamp },
     /// It is larger than the limit.
     TooLarge,
-    /// It is no file.
+    /// It is not a regular file.
     Special,
 }
 

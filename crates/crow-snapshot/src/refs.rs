@@ -21,7 +21,7 @@ const TREE: &str = "tree-";
 const ROOTS: &str = "roots-";
 const PATHS: &str = "paths-";
 
-/// What a snapshot is of.
+/// The extent of a snapshot, with the hash of its root object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum SnapshotRoot {
     /// The whole project: the object of its root folder.

@@ -20,33 +20,33 @@ use super::{
     undo_in_progress::UndoInProgress,
 };
 
-/// What became of a path.
+/// The result of putting one path back.
 #[derive(Debug)]
 pub enum PutBack {
-    /// It is as wanted now.
+    /// It was changed to the wanted state.
     Done,
-    /// It was as wanted already.
+    /// It was in the wanted state already.
     Unchanged,
-    /// It is not what it should be: somebody changed it since. It was left alone.
+    /// It is not in the expected state: something changed it since. It was left alone.
     Conflict {
-        /// What it is.
+        /// Its state.
         found: SnapshotEntry,
     },
-    /// A folder should go, but something is in it. It was left alone.
+    /// The folder to remove is not empty. It was left alone.
     NotEmpty,
-    /// What should be there was never stored.
+    /// The wanted content was never stored.
     NotCovered {
         /// Why.
         why: WhyNotCovered,
     },
 }
 
-/// What became of a path when changes were undone.
+/// The result of an undo for one path.
 #[derive(Debug)]
 pub struct RestoreOutcome {
     /// The path.
     pub path: PathBuf,
-    /// What became of it.
+    /// The result, or why it could not be put back.
     pub result: Result<PutBack, SnapshotStoreError>,
 }
 

@@ -30,9 +30,9 @@ pub(super) type RootIndexes = Mutex<BTreeMap<PathBuf, CachedRoot>>;
 /// The index of a root in memory.
 #[derive(Debug, Default)]
 pub(super) struct CachedRoot {
-    /// Nothing before the first scan, and after one that failed half way.
+    /// `None` before the first scan, and after a scan that failed.
     index: Option<ScanIndex>,
-    /// How much was read that the saved index does not know.
+    /// The number of entries that were read since the index was saved.
     unsaved: usize,
 }
 
@@ -46,7 +46,7 @@ struct RootScan {
 /// Resolves further roots and leaves out those that lie in another one. What is around the project is a root of its own:
 /// all in it but the project.
 pub(super) fn resolved(project: &Path, further: &[PathBuf]) -> Vec<PathBuf> {
-    // Where a folder cannot even be looked for, its scan says so.
+    // A folder that cannot be resolved is kept: its scan reports the error.
     let found = further.iter().map(|root| resolve(root).unwrap_or_else(|_| root.clone()));
     let found: BTreeSet<PathBuf> = found.filter(|root| !root.starts_with(project)).collect();
     let is_in_another =

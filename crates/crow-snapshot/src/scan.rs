@@ -37,9 +37,9 @@ pub struct Scan {
     pub snapshot: SnapshotId,
     /// The same for two states that differ in ignored files alone.
     pub unignored: ObjectHash,
-    /// What it does not hold.
+    /// Entries that it does not hold, with the reason.
     pub not_covered: Vec<NotCovered>,
-    /// How many files, links and folders were looked at.
+    /// The number of files, links and folders that were visited.
     pub entries: usize,
     /// The roots that could not be captured, of several. What changes in them is not known.
     pub not_scanned: Vec<NotScanned>,
@@ -51,31 +51,31 @@ pub(super) struct ScanWalk<'a> {
     pub(super) objects: &'a Objects,
     pub(super) limits: &'a SnapshotLimits,
     pub(super) budget: StorageBudget,
-    /// What is not looked into although it may lie in the root: the store itself, and roots of their own.
+    /// Folders that are skipped although they may lie in the root: the store itself, and other roots.
     pub(super) without: Vec<&'a Path>,
     device: u64,
     started: i64,
     pub(super) not_covered: Vec<NotCovered>,
     pub(super) entries: usize,
-    /// How many more files the ignored folder that the walk is in may hold.
+    /// The number of further files that are captured in the current ignored folder.
     ignored_left: usize,
-    /// How many files and folders were read, so that the index is worth saving.
+    /// The number of files and folders that were read; from a bound on the index is saved.
     pub(super) read: usize,
-    /// Where small contents are gathered in a first look at a project; none where they get files of their own.
+    /// Collects small contents during the first scan of a project; `None` if each gets a file of its own.
     pub(super) pack: Option<NewPack>,
 }
 
-/// Where the walk is.
+/// The position of the walk.
 struct WalkPosition<'a> {
     path: &'a Path,
     rules: IgnoreRules<'a>,
     ignored: bool,
-    /// Rules have changed: what was judged before is judged again.
+    /// The rules for ignored files changed: all entries below are judged again.
     judge_anew: bool,
     depth: usize,
 }
 
-/// What became of a folder.
+/// The result of visiting a folder.
 enum FolderVisit {
     Into,
     /// It is no longer there.
@@ -83,7 +83,7 @@ enum FolderVisit {
     LeftOut(WhyNotCovered),
 }
 
-/// What became of an item.
+/// The result of comparing an entry with the index.
 enum ItemChange {
     Same,
     Changed,

@@ -1,4 +1,4 @@
-//! How much may still be stored.
+//! The budget of a scan: how many bytes it may still store.
 
 use std::{io, path::Path};
 
@@ -11,14 +11,14 @@ use super::{
 /// The part of the store that is left for folders, so that scans go on when no content fits any more.
 const FOR_FOLDERS: u64 = 16;
 
-/// What may be stored, and what was.
+/// The bytes that may be stored, and those that were.
 #[derive(Debug)]
 pub(super) struct StorageBudget {
-    /// For contents.
+    /// For contents, in bytes.
     contents: u64,
-    /// Why not more.
+    /// The reason why it is not more.
     why: WhyNotCovered,
-    /// For all.
+    /// For contents and folders, in bytes.
     all: u64,
     limit: u64,
     pub(super) written: u64,

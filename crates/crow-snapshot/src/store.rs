@@ -54,14 +54,14 @@ pub struct SnapshotStore {
     pub(super) objects: Objects,
     pub(super) references: References,
     activities: Activities,
-    /// How many collections there were.
+    /// The number of garbage collections.
     pub(super) generation: Counter,
-    /// How many sessions were released since the last collection.
+    /// The number of sessions released since the last garbage collection.
     pub(super) released: Counter,
-    /// How many bytes the objects take.
+    /// The size of all objects in bytes.
     pub(super) bytes: Counter,
     pub(super) indexes: Arc<RootIndexes>,
-    /// What was referred to last, so that a project at rest adds nothing to the disk.
+    /// The last root of each session: an unchanged project writes no new reference.
     pub(super) last: Mutex<BTreeMap<SessionId, SnapshotRoot>>,
 }
 

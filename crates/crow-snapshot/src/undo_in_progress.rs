@@ -111,7 +111,7 @@ impl Drop for UndoInProgress {
     }
 }
 
-/// What an undo that was killed has left.
+/// The temporary files of an undo whose process was killed.
 #[derive(Debug)]
 pub(super) struct InterruptedUndo {
     pub(super) names: Vec<PathBuf>,
