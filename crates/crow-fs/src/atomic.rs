@@ -13,7 +13,7 @@ use crate::{
     metadata::{EntryMetadata, FileIdentity, number},
 };
 
-/// How often a free name is looked for.
+/// The number of attempts to find a free name.
 const TRIES: usize = 64;
 const BEGINNING: &str = ".crow-";
 const END: &str = ".tmp";
@@ -41,7 +41,7 @@ impl<'a> NewFile<'a> {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 created => {
                     let file = created?;
-                    // Who looks for what killed processes left can tell that this one is in use. Not every file system can.
+                    // The lock tells a cleanup after killed processes that this file is in use. Not every file system can lock.
                     drop(file.try_lock());
                     let identity = EntryMetadata::new(&rustix::fs::fstat(&file)?).identity;
                     return Ok(Self { directory, name: Some(name), identity, file });
@@ -82,7 +82,7 @@ impl<'a> NewFile<'a> {
     /// the new file is gone, and what was at `name` is as it was.
     pub fn persist(mut self, name: &EntryName, mode: RenameMode) -> io::Result<()> {
         let Some(own) = self.name.take() else { return Ok(()) };
-        // Whoever can write in the directory could have put another file under the temporary name.
+        // Another process with write access to the directory could have replaced the temporary file.
         let renamed = match self.directory.metadata(&own) {
             Ok(found) if found.identity == self.identity => {
                 match self.directory.rename(&own, self.directory, name, mode) {
@@ -113,7 +113,7 @@ impl<'a> NewFile<'a> {
 
 impl Drop for NewFile<'_> {
     fn drop(&mut self) {
-        // Nothing is lost if it stays: its name says whose it is.
+        // It may stay: its name marks it as a temporary file of ours.
         if let Some(name) = &self.name {
             drop(self.directory.remove_file(name));
         }
@@ -144,7 +144,7 @@ fn is_own(name: &EntryName) -> bool {
     number.is_some_and(|number| number.len() == 16 && number.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
-/// Nobody must be able to foresee it, so that nobody can keep the name occupied.
+/// Returns an unpredictable number, so that no other process can occupy the name in advance.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

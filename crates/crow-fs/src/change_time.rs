@@ -1,4 +1,4 @@
-//! Whether the time of a file's last change proves that it is as it was.
+//! Times of the last change of an inode, and when they prove that a file is unchanged.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -38,7 +38,7 @@ mod tests {
             (now, false),
             (now - TICK, false),
             (now - TICK - 1, true),
-            // Whole seconds come from a file system that keeps no parts of them.
+            // A time in whole seconds is from a file system without finer times.
             (999 * SECOND, false),
             (998 * SECOND, true),
         ] {

@@ -37,7 +37,7 @@ pub struct Directory(OwnedFd);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryName(OsString);
 
-/// What a rename does with what is at the new name.
+/// What a rename does if the new name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenameMode {
     /// It is replaced, as by `rename(2)`.
@@ -281,7 +281,7 @@ impl Directory {
                 }
                 Ok(fchmod(&opened, mode)?)
             }
-            // What its owner may not read can only be held by its path.
+            // A file without read permission is opened as a path only.
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Err(Errno::ACCESS) => self.set_mode_of_unreadable(name, mode),
             Err(error) => Err(error.into()),

@@ -1,4 +1,4 @@
-//! What the file system says of an entry, links themselves included.
+//! Metadata of an entry; of a symbolic link that of the link itself.
 
 use std::{fs::File, io};
 
@@ -6,7 +6,7 @@ use rustix::fs::{FileType, Stat, fstat};
 
 const PERMISSION_BITS: u32 = 0o7777;
 
-/// What an entry of a directory is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
@@ -28,10 +28,10 @@ pub struct FileIdentity {
     pub inode: u64,
 }
 
-/// What the file system says of an entry.
+/// Metadata of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryMetadata {
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
     /// By what it is told from other files.
     pub identity: FileIdentity,
@@ -39,7 +39,7 @@ pub struct EntryMetadata {
     pub mode: u32,
     /// The length in bytes.
     pub size: u64,
-    /// How many names the file has.
+    /// The number of hard links.
     pub links: u64,
     /// The user that owns it.
     pub user: u32,

@@ -14,17 +14,17 @@ use rustix::{
     io::Errno,
 };
 
-/// How anything is held that is not read.
+/// The flags of a descriptor that is not read from.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) const HELD: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
-/// How anything is held that is not read.
+/// The flags of a descriptor that is not read from.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) const HELD: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
-/// How a directory is held: as a place to resolve names in, which needs no right to read it where the system can do that.
+/// The flags of a descriptor in which names are resolved: needs no right to read the directory where the system can do that.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) const HELD_DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// How a directory is held: as a place to resolve names in, which needs no right to read it where the system can do that.
+/// The flags of a descriptor in which names are resolved: needs no right to read the directory where the system can do that.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) const HELD_DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -108,7 +108,7 @@ fn in_one_step(
     use rustix::fs::{ResolveFlags, openat2};
 
     static IS_MISSING: AtomicBool = AtomicBool::new(false);
-    /// How often a resolution is tried again that a change of the tree interrupted.
+    /// The number of further attempts when a change of the tree interrupts a resolution.
     const TRIES: usize = 64;
 
     if IS_MISSING.load(Ordering::Relaxed) {

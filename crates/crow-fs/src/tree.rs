@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use crate::directory::{Directory, EntryName};
 
-/// How deep a tree may be that is removed; each level holds a descriptor.
+/// The greatest depth of a tree to remove: each level holds a descriptor.
 const DEEPEST: usize = 512;
 
 /// Removes an entry with everything in it, whatever is put in its place meanwhile. Links are removed, not followed. That it

@@ -1,4 +1,4 @@
-//! What servers listed the last time, so that a session need not wait for them.
+//! A cache of tool lists, so that a session need not wait for its servers.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! What a server may ask of this side: whether it is there, and in which folders it works.
+//! Requests of servers that are answered: `ping` and `roots/list`.
 
 use std::{fmt::Write as _, path::PathBuf};
 

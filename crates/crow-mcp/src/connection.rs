@@ -42,21 +42,21 @@ use crate::{
     },
 };
 
-/// How much is kept of what a program prints on standard error.
+/// The number of bytes of standard error that are kept.
 const ERRORS: usize = 8 * 1024;
 /// The most pages of a list of tools.
 const MOST_PAGES: usize = 50;
 /// The most tools that are looked at.
 const MOST_LISTED: usize = 2000;
-/// How long to wait before a server that ended its watch on its tools is asked for another one.
+/// The delay before a subscription to changes that the server ended is made again.
 const BETWEEN_LISTENING: Duration = Duration::from_secs(5);
-/// How long a list may take, once there is a connection.
+/// The timeout of a request for a list, once connected.
 const LIST: Duration = Duration::from_secs(30);
-/// How long a server may take to hear that it is no longer needed, before it is ended.
+/// The timeout of an orderly shutdown, before the process is killed.
 const GOODBYE: Duration = Duration::from_millis(300);
-/// How long a cancellation may take on its way.
+/// The timeout of sending a cancellation.
 const CANCEL: Duration = Duration::from_secs(2);
-/// How long is waited for the end of a program that closed its output: it says more.
+/// The time to wait for the exit status of a program that closed its output: it explains more than the closed stream.
 const ENDING: Duration = Duration::from_millis(1500);
 /// The version that is spoken to servers that know nothing of what was said before.
 const WITHOUT_MEMORY: ProtocolVersion = ProtocolVersion::V_2026_07_28;
@@ -72,18 +72,18 @@ pub(crate) struct ServerConnection {
     _ends: DropGuard,
 }
 
-/// What is known of a connection from its first moment on.
+/// The part of a connection that exists from its first moment on.
 #[derive(Debug, Clone)]
 struct ConnectionState {
     wire: Arc<TransportState>,
     errors: OutputTail,
-    /// How the program ended, where it is one.
+    /// The exit status, if the server is a process.
     ended: Arc<std::sync::Mutex<Option<String>>>,
     /// Cancelled when the program is gone.
     gone: Option<CancellationToken>,
 }
 
-/// What ends a connection, and who runs what belongs to it.
+/// The token that ends a connection, and the owner of its tasks.
 #[derive(Debug, Clone)]
 pub(crate) struct Lifetime {
     pub(crate) token: CancellationToken,
@@ -157,7 +157,7 @@ impl ServerConnection {
             let filter = SubscriptionFilter::builder().tools_list_changed().build();
             let params = SubscriptionsListenRequestParams::new(filter);
             let request = SubscriptionsListenRequest::new(params);
-            // What it says meanwhile is taken by the wire.
+            // Messages that arrive meanwhile are read by the transport.
             let ended = self.peer.send_request(ClientRequest::SubscriptionsListenRequest(request));
             if ended.await.is_err() {
                 break;
@@ -267,7 +267,7 @@ impl ServerConnection {
                         format!("the call took more than {limit} s, and the server was told to stop")
                     });
                 }
-                // What came before it was closed was looked at first.
+                // Messages that arrived before the close were handled first.
                 () = self.link.wire.closed.cancelled() => return Err(self.lost(slot).await),
             }
         };

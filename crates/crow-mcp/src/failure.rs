@@ -1,4 +1,4 @@
-//! What can go wrong with a server.
+//! Errors of servers.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crow_core::capability::ProcessError;
 
 use crate::text;
 
-/// How many of its last lines are shown.
+/// The number of the last lines of standard error that are shown.
 const SHOWN: usize = 12;
 /// The longest text of a server that stands in an error.
 const LONGEST: usize = 2 * 1024;
@@ -17,23 +17,23 @@ pub(crate) enum ConnectError {
     /// Its program cannot be started.
     #[error("{0}")]
     Start(String),
-    /// What is configured cannot be used.
+    /// Its configuration cannot be used.
     #[error("{0}")]
     Config(String),
     /// It took too long.
     #[error("it did not answer within {} s{}", .limit.as_secs_f64(), last_words(.errors))]
     Late {
-        /// How long was waited.
+        /// The time after which it was given up.
         limit: Duration,
-        /// What it printed on standard error.
+        /// The end of its standard error.
         errors: String,
     },
     /// It ended, or does not speak the protocol.
     #[error("{why}{}", last_words(.errors))]
     Refused {
-        /// What happened.
+        /// The error.
         why: String,
-        /// What it printed on standard error.
+        /// The end of its standard error.
         errors: String,
     },
     /// The session is ending.
@@ -48,9 +48,9 @@ pub(crate) enum ConnectError {
     /// It failed a moment ago.
     #[error("{why} (the next attempt is made in {} s)", .wait.as_secs().max(1))]
     Resting {
-        /// What happened then.
+        /// The last error.
         why: String,
-        /// How long until the next attempt.
+        /// The time until the next attempt.
         wait: Duration,
     },
 }
@@ -84,7 +84,7 @@ pub(crate) enum CallError {
     /// The server says no.
     #[error("the server refused the call: {0}")]
     Refused(String),
-    /// Whoever holds the link to the server did not bring it there, or no answer back.
+    /// The client that forwards messages to the server did not deliver it, or returned no answer.
     #[error(
         "no answer came back from the client that serves it; it is not known whether the call had effects: {0}"
     )]
@@ -97,7 +97,7 @@ pub(crate) enum CallError {
     NoResult,
 }
 
-/// What a program printed last, as the end of a sentence.
+/// Returns the last output of a program, as the end of a sentence.
 pub(crate) fn last_words(errors: &str) -> String {
     let plain = text::plain(errors);
     let lines: Vec<&str> =

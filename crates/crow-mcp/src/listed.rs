@@ -25,7 +25,7 @@ const LONGEST_SHOWN: usize = 40;
 pub(crate) struct ListedTool {
     /// The name by which the server knows it.
     pub name: String,
-    /// What the model is told of it.
+    /// The description that the model reads.
     pub description: String,
     /// The schema of its arguments.
     pub schema: Value,
@@ -36,7 +36,7 @@ pub(crate) struct ListedTool {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolListing {
     pub tools: Vec<ListedTool>,
-    /// How many more there are that have no room.
+    /// The number of further tools beyond the limit.
     pub left_out: usize,
     /// The names of those whose definition is invalid, as people are shown them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]

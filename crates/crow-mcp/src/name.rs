@@ -6,9 +6,9 @@ use crow_core::tool::SOURCED_NAME;
 
 /// The most that providers take.
 const LONGEST: usize = 64;
-/// How much of it the server may have.
+/// The most characters of the server's part.
 const LONGEST_SERVER: usize = 24;
-/// How much of a hash tells names apart that would be the same.
+/// The number of characters of a hash that tells equal names apart.
 const HASH: usize = 6;
 
 /// Names the servers of a session, in their order: each with a part of the names of its tools that no other one has.
@@ -32,7 +32,7 @@ pub(crate) fn server_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<
 pub(crate) fn tool_names(server: &str, tools: &[&str]) -> Vec<String> {
     let start = format!("{SOURCED_NAME}{server}__");
     let room = LONGEST.saturating_sub(start.len());
-    // Who is called as it calls itself goes first, so that no other one takes its name.
+    // Tools whose name needs no change go first, so that no other one takes it.
     let mut order: Vec<usize> = (0..tools.len()).collect();
     let own = |index: &usize| tools.get(*index).copied().unwrap_or_default();
     order.sort_by_key(|index| (sanitised(own(index)) != own(index), own(index)));

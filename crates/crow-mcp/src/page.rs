@@ -7,7 +7,7 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(crate) struct ToolPage {
     pub tools: Vec<Tool>,
-    /// What names the tools whose definition is invalid.
+    /// The names of the tools whose definition is invalid.
     pub invalid: Vec<String>,
     pub next_cursor: Option<Cursor>,
 }

@@ -14,17 +14,17 @@ use crate::{
     settings::{McpSettings, Outside},
 };
 
-/// How long what was started may take to end.
+/// The timeout of ending the server that was started.
 const CLOSE: Duration = Duration::from_secs(2);
 
-/// What one look at a server shows.
+/// The result of probing a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbedServer {
-    /// How long it took to connect and to list the tools.
+    /// The time to connect and to list the tools.
     pub took: Duration,
     /// Its tools.
     pub tools: Vec<ProbedTool>,
-    /// How many more there are that have no room.
+    /// The number of further tools beyond the limit.
     pub left_out: usize,
     /// The names of those that are left out because their definition is invalid.
     pub invalid: Vec<String>,
@@ -37,7 +37,7 @@ pub struct ProbedTool {
     pub name: String,
     /// The name that the server has for it.
     pub own_name: String,
-    /// What the model is told of it.
+    /// The description that the model reads.
     pub description: String,
 }
 
@@ -45,7 +45,7 @@ pub struct ProbedTool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct ProbeFailure {
-    /// What happened, with what the server printed last.
+    /// The error, with the end of the server's standard error.
     pub why: String,
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn to_result(answer: CallToolResult) -> ToolResult {
         parts.extend(block_text(block, &mut images));
     }
     if parts.is_empty() && images.is_empty() {
-        // Where there is text, it says the same.
+        // Structured content repeats the text, if there is text.
         parts.extend(answer.structured_content.map(|content| text::plain(&content.to_string())));
     }
     let output = parts.join("\n");

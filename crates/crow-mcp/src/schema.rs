@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 /// The most bytes of one schema.
 const LARGEST: usize = 32 * 1024;
-/// How deep one may be nested.
+/// The greatest depth of a schema.
 const DEEPEST: usize = 32;
-/// What providers refuse at the top of a schema. The server checks its arguments itself.
+/// Keywords that providers refuse at the top level of a schema. The server checks its arguments itself.
 const NOT_AT_THE_TOP: [&str; 6] = ["oneOf", "anyOf", "allOf", "not", "enum", "$schema"];
 
 /// Returns the schema as providers take it: an object within bounds. One that is too large or too deep is replaced by one

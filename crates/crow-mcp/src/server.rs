@@ -29,16 +29,16 @@ use crate::{
     text,
 };
 
-/// How long a server is left alone after it failed for the first time; each further time twice as long.
+/// The delay before the next attempt after a first failure; it doubles with each further one.
 const FIRST_REST: Duration = Duration::from_secs(1);
 /// The longest rest.
 const LONGEST_REST: Duration = Duration::from_mins(1);
-/// How long to wait after a list of tools, before the next one is asked for.
+/// The least time between two requests for the list of tools.
 const BETWEEN_LISTS: Duration = Duration::from_secs(1);
-/// How many news may wait to be told.
+/// The capacity of the queue of state changes.
 const MOST_NEWS: usize = 64;
 
-/// What the servers of a session share.
+/// State that the servers of a session share.
 #[derive(Debug)]
 pub(crate) struct ServersShared {
     pub(crate) outside: Outside,
@@ -73,7 +73,7 @@ pub(crate) struct McpServer {
     state: Mutex<McpServerState>,
     /// Held while somebody connects.
     connecting: tokio::sync::Mutex<()>,
-    /// Whether its tools are known, or it is known that they do not come.
+    /// Its tools are known, or it is known that it has failed.
     settled: watch::Sender<bool>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct McpServer {
 struct McpServerState {
     listed: Option<Arc<ToolListing>>,
     connection: Option<Arc<ServerConnection>>,
-    /// How often it failed since something worked.
+    /// The number of failures since the last success.
     failures: u32,
     rests_until: Option<Instant>,
     why: Option<String>,
@@ -89,7 +89,7 @@ struct McpServerState {
     is_late: bool,
 }
 
-/// How a server does.
+/// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Health {
     Unused,

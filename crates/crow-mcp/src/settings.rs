@@ -1,4 +1,4 @@
-//! What is set of a server beside how it is reached, and what reaches it.
+//! Timeouts of servers, and the capabilities through which they are reached.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -7,9 +7,9 @@ use crow_core::{
     mcp::{McpServerConfig, McpTransport},
 };
 
-/// How long one waits for a server that was never seen before.
+/// The default of [`McpSettings::startup_timeout`].
 const STARTUP: Duration = Duration::from_secs(10);
-/// How long a call may be silent.
+/// The default timeout of a call without progress.
 const SILENCE: Duration = Duration::from_mins(1);
 /// An attempt to connect may take so many times as long as one waits for it: the server may have to be downloaded first.
 const PATIENCE: u32 = 12;
@@ -21,9 +21,9 @@ const MOST_SILENCES: u32 = 10;
 pub struct McpSettings {
     /// The server.
     pub server: McpServerConfig,
-    /// How long the first model call of a session waits for a server that was never seen before.
+    /// The time that the first model call of a session waits for a server whose tools are not cached.
     pub startup_timeout: Duration,
-    /// How long a call may go without a word of progress. With progress it may take ten times as long.
+    /// The timeout of a call without progress. With progress it may take ten times as long.
     pub tool_timeout: Duration,
     /// The tools to take, by the names that the server has for them; all if absent.
     pub tools: Option<Vec<String>>,
@@ -60,7 +60,7 @@ impl From<McpServerConfig> for McpSettings {
     }
 }
 
-/// How servers are reached from a session.
+/// The capabilities through which servers are reached from a session.
 #[derive(Debug, Clone)]
 pub struct Outside {
     /// Starts those that are programs.
@@ -71,7 +71,7 @@ pub struct Outside {
     pub roots: Vec<PathBuf>,
 }
 
-/// Whether a server runs on this machine, as far as its address says.
+/// Returns whether an address is one of this machine.
 fn is_near(transport: &McpTransport) -> bool {
     let url = match transport {
         McpTransport::Http { url, .. } => url,

@@ -1,4 +1,4 @@
-//! What a server says, as text that shows what it is.
+//! Text of servers, made safe to show.
 
 use crow_text::{is_unseen, shorten};
 
@@ -23,7 +23,7 @@ pub(crate) fn plain(text: &str) -> String {
 
 /// Returns the text on one line, without what [`plain`] leaves out, and cut where it is too long.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
-    // What is cut off need not be cleaned.
+    // Cut first: the rest need not be cleaned.
     let start = text.floor_char_boundary(most.saturating_mul(8));
     let text = plain(text.get(..start).unwrap_or_default());
     let words: Vec<&str> = text.split_whitespace().collect();

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{listed::ListedTool, result::to_result, server::McpServer, text};
 
-/// How much of the arguments stands in the title of a call.
+/// The number of characters of the arguments in the title of a call.
 const LONGEST_ARGUMENTS: usize = 200;
 
 /// A tool of a server. Every call needs permission: what the server says of its tools is not believed.

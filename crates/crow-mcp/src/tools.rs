@@ -29,7 +29,7 @@ use crate::{
 
 /// The most servers of a session.
 const MOST_SERVERS: usize = 50;
-/// How long servers may take to end.
+/// The time that servers have to end.
 const CLOSE: Duration = Duration::from_secs(2);
 
 /// The tools of the servers of one session.
@@ -44,18 +44,18 @@ pub struct McpTools {
     _ends: DropGuard,
 }
 
-/// How a server of a session does.
+/// The state of a server of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSummary {
     /// Its name.
     pub name: String,
-    /// How it does.
+    /// Its state.
     pub state: ServerState,
     /// Its tools, by the names that the model has for them.
     pub tools: Vec<String>,
 }
 
-/// How a server does.
+/// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
     /// There is no connection, since none was needed yet.

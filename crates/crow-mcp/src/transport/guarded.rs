@@ -1,4 +1,4 @@
-//! What holds for every connection: how much a server may say unasked, and who is told of progress.
+//! Limits of every connection: unsolicited messages, open requests of the server, and the routing of progress.
 
 use std::{
     collections::HashMap,
@@ -27,7 +27,7 @@ use crate::text;
 
 /// The largest message that is taken from a server.
 pub(super) const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
-/// How many requests of a server may be unanswered.
+/// The most requests of a server that may be unanswered.
 const MOST_REQUESTS: usize = 32;
 /// After so many messages that nobody asked for there is a pause: then a server that floods is slowed down by its own pipe.
 const UNASKED: usize = 256;
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The longest line of progress.
 const LONGEST_REPORT: usize = 500;
 
-/// What is known of a connection beside its messages.
+/// The state of a connection beside its messages.
 #[derive(Debug, Default)]
 pub(crate) struct TransportState {
     /// Why it is no more.

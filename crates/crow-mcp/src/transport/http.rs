@@ -24,11 +24,11 @@ use crate::text;
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const SESSION: &str = "mcp-session-id";
-/// How much of an answer that is none is shown.
+/// The number of characters of an error body that are shown.
 const SHOWN: usize = 200;
-/// How much of it is read.
+/// The number of bytes of an error body that are read.
 const LARGEST_ERROR: usize = 16 * 1024;
-/// How long the head of an answer may take. Answers to calls may take longer: they stream.
+/// The timeout of the head of a response. The body of a call may take longer: it streams.
 const HEAD: Duration = Duration::from_mins(10);
 
 /// The seam between the protocol and the one client of the process.
@@ -51,7 +51,7 @@ pub(crate) fn transport(
     StreamableHttpClientTransport::with_client(HttpSeam(http), config)
 }
 
-/// How often a stream that broke off is opened again.
+/// The policy of resuming broken streams: a few attempts.
 #[derive(Debug)]
 struct FewRetries;
 
@@ -135,7 +135,7 @@ async fn beginning(answer: HttpAnswer) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// What a status that is no success comes to.
+/// Returns the error of a status that is not a success.
 async fn refused(answer: HttpAnswer, was_in_session: bool) -> HttpTransportResult {
     let status = answer.status;
     if status == 404 && was_in_session {

@@ -19,7 +19,7 @@ use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt as _, FuturesAsyncWri
 use super::guarded::{LARGEST_MESSAGE, TransportState};
 use crate::text;
 
-/// How many lines in a row may be no messages: programs print what they should not.
+/// The most lines in a row that may be no messages: programs print what they should not.
 const MOST_JUNK: u32 = 1000;
 
 type LineInput = BufReader<Compat<Box<dyn AsyncRead + Send + Unpin>>>;
@@ -28,7 +28,7 @@ type LineOutput = Compat<Box<dyn AsyncWrite + Send + Unpin>>;
 /// Messages over the streams of a process.
 pub(crate) struct LineTransport {
     reader: LineInput,
-    /// What was read of the next line. It outlives a receive that is dropped.
+    /// The beginning of the next line. It survives a dropped `receive`.
     line: Vec<u8>,
     junk: u32,
     writer: Arc<Mutex<Option<LineOutput>>>,
@@ -98,7 +98,7 @@ impl LineTransport {
             self.junk = 0;
             return Ok(Some(message));
         }
-        // Whoever waits for this answer should not wait any longer.
+        // The request that waits for this response fails now.
         if let Ok(OnlyId { id, method: None }) = serde_json::from_slice(line) {
             let error = ErrorData::internal_error("the answer is not understood", None);
             return Ok(Some(RxJsonRpcMessage::<RoleClient>::error(error, Some(id))));
@@ -145,7 +145,7 @@ impl Transport<RoleClient> for LineTransport {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        // Who still writes to a server that does not read is ended with the process.
+        // A writer that is blocked by a server that does not read ends with the process.
         if let Ok(mut writer) = self.writer.try_lock() {
             writer.take();
         }

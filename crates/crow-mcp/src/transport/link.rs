@@ -28,7 +28,7 @@ use super::guarded::{LARGEST_MESSAGE, TransportState};
 
 /// The code of an error that is not the server's own: the request did not come through.
 pub(crate) const BROKEN: ErrorCode = ErrorCode(-33002);
-/// How many requests may be under way.
+/// The most requests in flight.
 const MOST_OPEN: usize = 128;
 
 type Messages = Pin<Box<dyn stream::Stream<Item = (RequestId, McpLinkMessage)> + Send>>;
@@ -37,7 +37,7 @@ type Messages = Pin<Box<dyn stream::Stream<Item = (RequestId, McpLinkMessage)> +
 pub(crate) struct LinkTransport {
     link: Arc<dyn McpLink>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// What gives up a request, for each that is under way.
+    /// The cancellation of each request in flight.
     open: HashMap<RequestId, CancellationToken>,
     messages: SelectAll<Messages>,
     wire: Arc<TransportState>,
@@ -94,7 +94,7 @@ impl LinkTransport {
             }
             McpLinkMessage::Ended(ended) => {
                 if ended == Err(McpLinkError::Closed) {
-                    // Nothing more is sent.
+                    // The link is closed: nothing can be sent any more.
                     self.wire.fail(McpLinkError::Closed.to_string());
                     self.wire.closed.cancel();
                 }
@@ -128,12 +128,12 @@ fn answer(id: &RequestId, ended: Result<Value, McpLinkError>) -> RxJsonRpcMessag
     JsonRpcMessage::error(error, Some(id.clone()))
 }
 
-/// Whoever holds the link may take larger messages than those who read them from here on.
+/// Returns whether a result exceeds the limit of a message. The client that holds the link may allow larger ones.
 fn is_too_large(result: &Value) -> bool {
     serde_json::to_writer(WriteCapacity(LARGEST_MESSAGE), result).is_err()
 }
 
-/// How many more bytes can be written.
+/// The number of bytes that can still be written.
 struct WriteCapacity(usize);
 
 impl io::Write for WriteCapacity {

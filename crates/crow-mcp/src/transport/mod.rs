@@ -1,4 +1,4 @@
-//! How messages come and go: over the streams of a process, over HTTP or over a link; and what holds for both.
+//! Transports: the streams of a process, HTTP, and a link to the client; and the limits that hold for all of them.
 
 mod guarded;
 mod http;
