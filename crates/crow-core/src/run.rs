@@ -1,11 +1,11 @@
-//! What control flows decide by and events tell: whose an input is, why a run failed, what a reviewer says.
+//! Sources of inputs, failures of runs and verdicts of reviewers: the values that control flows and events share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::ProviderErrorKind;
 
-/// Whose words an input is.
+/// The source of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InputSource {
@@ -19,7 +19,7 @@ pub enum InputSource {
     Reviewer,
 }
 
-/// Who must act after a run failed.
+/// The kind of a failure, by who must act on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -31,7 +31,7 @@ pub enum FailureKind {
     Provider,
     /// The user changes the request or the settings.
     Request,
-    /// Whoever reads the error: it is none of the others.
+    /// Any other failure: the error text says what to do.
     #[default]
     Other,
 }
@@ -57,29 +57,29 @@ impl From<ProviderErrorKind> for FailureKind {
     }
 }
 
-/// Why a run failed.
+/// The failure of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What happened.
+    /// The error text.
     pub error: String,
-    /// Who must act.
+    /// The kind, by who must act.
     pub kind: FailureKind,
 }
 
 impl Failure {
-    /// Makes a failure of which nobody in particular is to do something.
+    /// Makes a failure of the kind [`FailureKind::Other`].
     pub fn other(error: impl Into<String>) -> Self {
         Self { error: error.into(), kind: FailureKind::Other }
     }
 
-    /// Says what was tried when it happened.
+    /// Prefixes the error text with the action that failed.
     #[must_use]
     pub fn after(self, what: &str) -> Self {
         Self { error: format!("{what}: {}", self.error), ..self }
     }
 }
 
-/// What a reviewer says of the work.
+/// The verdict of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -87,6 +87,6 @@ pub enum Verdict {
     Approved,
     /// It is not good yet.
     Rejected,
-    /// It was not looked at to the end: the review failed or was cancelled.
+    /// The review failed or was cancelled before its end.
     Unfinished,
 }

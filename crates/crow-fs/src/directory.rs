@@ -37,7 +37,7 @@ pub struct Directory(OwnedFd);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryName(OsString);
 
-/// What a rename does if the new name exists.
+/// The behaviour of a rename if the new name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenameMode {
     /// It is replaced, as by `rename(2)`.
