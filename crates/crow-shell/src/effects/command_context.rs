@@ -119,7 +119,8 @@ impl CommandContext<'_> {
         true
     }
 
-    fn leads_inside(&self, link: &Path) -> bool {
+    /// Returns whether a link leads to an existing file of the workspace.
+    pub(super) fn leads_inside(&self, link: &Path) -> bool {
         match fs::canonicalize(link) {
             Ok(path) => self.workspace.contains(&path),
             Err(_) => false,

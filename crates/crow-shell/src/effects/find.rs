@@ -128,7 +128,8 @@ pub(super) fn find(
                 )?);
             }
             // What they start is a command of its own, up to its end.
-            "-exec" | "-execdir" | "-ok" | "-okdir" => {
+            "-exec" => drop(expression.find(|word| matches!(**word, ";" | "+"))?),
+            "-execdir" | "-ok" | "-okdir" => {
                 only_looks = false;
                 expression.find(|word| matches!(**word, ";" | "+"))?;
             }

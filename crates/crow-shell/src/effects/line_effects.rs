@@ -15,7 +15,7 @@ use super::{
     command_context::{CommandContext, FollowLinks, LookupBudget},
     filters, find,
     folders::PossibleFolders,
-    git,
+    found_files, git,
     grants::{OptionsOf, options_of},
     installed_programs, readers, unknown_programs, version_queries, writers,
 };
@@ -63,7 +63,9 @@ pub fn plan_command_line(text: &str, folder: &Path, workspace: &Workspace) -> Co
 fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, notes: &LineNotes) {
     let budget = LookupBudget::new();
     let mut folders = PossibleFolders::new(start, commands, notes);
-    for (at, command) in commands.iter_mut().enumerate() {
+    for at in 0..commands.len() {
+        let (before, rest) = commands.split_at_mut(at);
+        let command = &mut rest[0];
         let here = folders.known();
         let scene = CommandContext { folders: here.as_deref(), workspace, notes, budget: &budget };
         for redirect in &mut command.redirects {
@@ -86,8 +88,17 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
                 let program = program.clone();
                 let arguments = arguments(command.words.get(1..).unwrap_or_default(), &scene);
                 let is_sure = is_started_by_the_shell(command);
-                folder_change(&program, &arguments, &mut folders, at, is_sure)
-                    .unwrap_or_else(|| of_program(&program, &arguments, command, &scene))
+                folder_change(&program, &arguments, &mut folders, at, is_sure).unwrap_or_else(
+                    || {
+                        notes
+                            .found_files
+                            .get(&at)
+                            .and_then(|found| {
+                                found_files::read_found(command, found, before, &scene)
+                            })
+                            .unwrap_or_else(|| of_program(&program, &arguments, command, &scene))
+                    },
+                )
             }
         };
         command.touches = known.touches;
@@ -169,7 +180,7 @@ fn folder_change(
     })
 }
 
-fn of_program(
+pub(super) fn of_program(
     program: &str,
     arguments: &[Argument],
     command: &SimpleCommand,
@@ -183,6 +194,8 @@ fn of_program(
     let known = version_queries::version(name, arguments)
         .or_else(|| match name {
             "find" => find::find(arguments, &command.words, scene),
+            // What it starts is a command of its own.
+            "xargs" => found_files::xargs(arguments),
             "git" => git::git(arguments, &command.words, scene),
             _ => readers::read(name, arguments, &command.words, scene),
         })

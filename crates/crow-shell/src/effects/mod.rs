@@ -11,6 +11,7 @@ mod effect_recheck;
 mod filters;
 mod find;
 mod folders;
+mod found_files;
 mod git;
 mod git_options;
 mod globs;

@@ -222,7 +222,7 @@ fn includes_others(settings: &str) -> bool {
 }
 
 /// All files, as grep and diff read them.
-fn whole_walk(root: &Path) -> WalkBuilder {
+pub(super) fn whole_walk(root: &Path) -> WalkBuilder {
     let mut walk = WalkBuilder::new(root);
     walk.standard_filters(false).follow_links(false);
     walk
@@ -310,7 +310,7 @@ fn is_left_out(path: &Path, root: &Path, given: &ParsedOptions<'_>) -> bool {
 }
 
 /// Whether a file that a search comes across may hold secrets.
-fn holds_secret(path: &Path) -> bool {
+pub(super) fn holds_secret(path: &Path) -> bool {
     let in_mixed = path
         .components()
         .any(|part| part.as_os_str().to_str().is_some_and(|name| MIXED_FOLDERS.contains(&name)));

@@ -253,3 +253,59 @@ fn executing_a_linked_program_of_the_project_is_not_reading_its_target() {
         assert_eq!(told(&place, line), wanted, "{line}");
     }
 }
+
+#[test]
+fn a_reader_of_found_files_reads_below_the_folders_of_the_search() {
+    let place = place();
+    fs::create_dir_all(place.root.join("src/s/x/y")).unwrap();
+    for name in ["src/a.rs", "src/b.rs", "src/s/x/y/e", "glob/.env", "sub/a b.md"] {
+        fs::write(place.root.join(name), "KEY=1").unwrap();
+    }
+    symlink("a.rs", place.root.join("src/c.rs")).unwrap();
+    for (line, wanted) in [
+        ("find src -name '*.rs' | xargs wc -l", "r+ src, r+ src"),
+        ("find src -name '*.rs' -exec grep -n fn {} +", "r+ src, r+ src"),
+        ("find src -type f -exec head -n 3 {} \\;", "r+ src, r+ src"),
+        ("find src -print0 | xargs -0 -n1 cat", "r+ src, r+ src"),
+        (
+            "find src sub/deep -type f | xargs -I% wc -l %",
+            "r+ src, r+ sub/deep, r+ src, r+ sub/deep",
+        ),
+        ("find sub -type f | xargs basename", "r+ sub"),
+        ("find src | xargs -n1 basename", "r+ src"),
+        ("cd src && find . -name '*.rs' | xargs wc -l", "r src, r+ src, r+ src"),
+        // Files that lead out, hold secrets, or whose names xargs takes apart.
+        ("find . -name '*.c' | xargs wc -l", "r+ ., hidden"),
+        ("find glob -type f -exec cat {} +", "r+ glob, r+ glob, r glob/.env, anything"),
+        ("find glob -name x.c -exec cat {} +", "r+ glob, r+ glob"),
+        (
+            "find glob -name x.c -exec grep -r K {} +",
+            "r+ glob, r+ glob, r+ glob/.env, r glob/.env, anything",
+        ),
+        ("find sub | xargs cat", "r+ sub, hidden"),
+        ("find sub -exec cat {} +", "r+ sub, r+ sub"),
+        // Other sources and other ways to pass files on.
+        ("find -L src | xargs cat", "hidden, hidden"),
+        ("find src -print0 | xargs cat", "r+ src, hidden"),
+        ("find src | xargs -0 cat", "r+ src, hidden"),
+        ("find src | xargs -a list cat", "r+ src, anything, hidden"),
+        ("find src 2>/dev/null | xargs cat 2>/dev/null", "r+ src, r+ src"),
+        ("find src | xargs cat > all.txt", "r+ src, w all.txt, r+ src"),
+        ("find src 2>&1 | xargs cat", "r+ src, hidden"),
+        ("find src | xargs cat <<< a.txt", "r+ src, hidden"),
+        ("find src | xargs cat < sub/b.txt", "r+ src, r sub/b.txt, hidden"),
+        ("find src |& xargs cat", "r+ src, hidden"),
+        ("find src; ls | xargs cat", "r+ src, r ., hidden"),
+        ("find src | sort | xargs cat", "r+ src, hidden"),
+        ("find src | xargs xargs cat", "r+ src, hidden"),
+        ("find src -printf '/etc/%f' | xargs cat", "r+ src, hidden"),
+        ("find src -execdir cat {} +", "r+ src, anything, hidden"),
+        // A name of a file that decides what the command does.
+        ("cd src && find s -type f -exec sed {} a.rs \\;", "r src, r+ src/s, hidden"),
+        ("find src -exec grep {} a.txt \\;", "r+ src, r a.txt, hidden"),
+        ("find src -type f -exec sed -i s/a/b/ {} +", "r+ src, hidden"),
+        ("find src | xargs rm", "r+ src, hidden"),
+    ] {
+        assert_eq!(told(&place, line), wanted, "{line}");
+    }
+}

@@ -43,6 +43,27 @@ pub(crate) struct LineNotes {
     pub(crate) repeats: bool,
     /// What variables stand for: those of loops, and those that are set once. None: for anything.
     pub(crate) variables: HashMap<String, Option<Vec<CommandWord>>>,
+    /// For the index of a command that gets its files from `find`: where from. Its word `{}` stands for these files.
+    pub(crate) found_files: HashMap<usize, FoundFiles>,
+}
+
+/// Where the files come from that a command gets in place of its word `{}`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FoundFiles {
+    /// The index of the `find` command.
+    pub(crate) finder: usize,
+    pub(crate) passing: FilePassing,
+}
+
+/// How `find` passes on the files that it finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FilePassing {
+    /// As arguments: `find -exec`.
+    Arguments,
+    /// Through a pipe to `xargs`, which splits at blanks and interprets quotes.
+    Words,
+    /// Through a pipe to `xargs -0`.
+    NulTerminated,
 }
 
 /// Reads a shell line. It always answers, and soon.
@@ -89,6 +110,8 @@ pub(super) struct ParsedLine {
     set_in: Vec<(String, Range<usize>)>,
     /// The variables that arithmetic evaluates, and where.
     evaluated: Vec<(String, usize)>,
+    /// The index of the command whose output the command that is read now gets, if it is one command alone.
+    piped_from: Option<usize>,
     notes: LineNotes,
 }
 
@@ -131,6 +154,30 @@ impl ParsedLine {
         }
         self.commands.push(command);
         Ok(())
+    }
+
+    /// Returns the number of commands found so far.
+    pub(super) fn command_count(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Sets the command whose output the next command gets through a pipe.
+    pub(super) fn set_piped_from(&mut self, index: Option<usize>) {
+        self.piped_from = index;
+    }
+
+    /// Takes the `find` command whose output the current command gets, if it gets that of one.
+    pub(super) fn take_piped_finder(&mut self) -> Option<usize> {
+        let index = self.piped_from.take()?;
+        let program = self.commands.get(index)?.words.first()?.as_literal()?;
+        (program == "find").then_some(index)
+    }
+
+    /// Notes that the command at `index` gets found files, unless it started others that would get them instead.
+    pub(super) fn pass_found_files(&mut self, index: usize, found: FoundFiles) {
+        if self.commands.len() == index + 1 {
+            self.notes.found_files.insert(index, found);
+        }
     }
 
     /// Gives each command the variables that stay set. What is written later may run earlier, in a loop.

@@ -20,7 +20,7 @@ mod wrapper_table;
 mod wrappers;
 
 pub use bash_only::needs_bash;
-pub(crate) use line::{LineNotes, read_with_notes};
+pub(crate) use line::{FilePassing, FoundFiles, LineNotes, read_with_notes};
 pub(crate) use variables::is_set_by_the_shell;
 
 #[cfg(test)]

@@ -54,11 +54,20 @@ pub(super) struct SyntaxWalk<'text, 'reading> {
     at: usize,
     /// Whether the last leaf was only digits, and no descriptor.
     is_number_last: bool,
+    /// The node of the last command that stands for one command alone, and the index of that command.
+    last_single: Option<(usize, usize)>,
 }
 
 impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
     pub(super) fn new(text: &'text str, reading: &'reading mut ParsedLine) -> Self {
-        Self { text, reading, attached: HashMap::new(), at: 0, is_number_last: false }
+        Self {
+            text,
+            reading,
+            attached: HashMap::new(),
+            at: 0,
+            is_number_last: false,
+            last_single: None,
+        }
     }
 
     /// Goes through the tree and hands over each command.
@@ -265,7 +274,38 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         if self.reading.may_lead() && is_lead(node) && self.surely_begins(node) {
             self.reading.lead();
         }
-        wrappers::unwrap(command, self.reading)
+        self.reading.set_piped_from(self.source_of_pipe(node));
+        let index = self.reading.command_count();
+        wrappers::unwrap(command, self.reading)?;
+        if self.reading.command_count() == index + 1 {
+            self.last_single = Some((node.id(), index));
+        }
+        Ok(())
+    }
+
+    /// Returns the index of the command whose output a command reads, if that one starts no others and nothing else is
+    /// read. The pipe must be a plain one: `|&` passes on errors, too.
+    fn source_of_pipe(&self, node: Node<'_>) -> Option<usize> {
+        let pipe = node.prev_sibling().filter(|pipe| pipe.kind() == "|")?;
+        let pipeline = node.parent().filter(|around| around.kind() == "pipeline")?;
+        // A redirection of the last command stands behind the whole pipeline.
+        let around = pipeline.parent().filter(|outer| outer.kind() == "redirected_statement");
+        let mut parts = children(node).into_iter().chain(around.into_iter().flat_map(children));
+        let reads = |part: &Node<'_>| {
+            part.kind().ends_with("_redirect") && self.text_of(*part).contains('<')
+        };
+        if parts.any(|part| reads(&part)) {
+            return None;
+        }
+        let mut source = pipe.prev_sibling()?;
+        if source.kind() == "redirected_statement" {
+            let is_silenced = |part: &Node<'_>| self.text_of(*part) == "2>/dev/null";
+            match children(source).as_slice() {
+                [command, redirect] if is_silenced(redirect) => source = *command,
+                _ => return None,
+            }
+        }
+        self.last_single.filter(|(id, _)| *id == source.id()).map(|(_, index)| index)
     }
 
     /// Whether nothing that the shell does before it begins with a command can fail or run others. Where a file cannot be

@@ -5,7 +5,7 @@ use crow_core::tool::{CommandWord, SimpleCommand};
 use super::{
     bash_only::needs_bash,
     builtins::{git, printf, set, sets_variables, test, wait},
-    line::{ParsedLine, UnclearReason, VariableContent},
+    line::{FilePassing, FoundFiles, ParsedLine, UnclearReason, VariableContent},
     shell_options::{ShellScript, shell_script, sourced},
     variables::{VariableEffect, reach},
     wrapper_table::{
@@ -274,6 +274,7 @@ fn xargs(
     words: &[CommandWord],
     reading: &mut ParsedLine,
 ) -> Result<(), UnclearReason> {
+    let finder = reading.take_piped_finder();
     let at = skip_options(words, &XARGS)?;
     let (options, rest) = words.split_at_checked(at).unwrap_or((words, &[]));
     if rest.is_empty() {
@@ -298,7 +299,28 @@ fn xargs(
     if mark.is_none() {
         words.push(CommandWord::Computed("{}".to_owned()));
     }
-    inner(outer, words, reading)
+    let index = reading.command_count();
+    inner(outer, words, reading)?;
+    if let (Some(finder), Some(passing)) = (finder, xargs_passing(&options)) {
+        reading.pass_found_files(index, FoundFiles { finder, passing });
+    }
+    Ok(())
+}
+
+/// Returns how xargs splits its input, if all its options are among those that are understood.
+fn xargs_passing(options: &[&str]) -> Option<FilePassing> {
+    let mut passing = FilePassing::Words;
+    let mut options = options.iter().skip(1);
+    while let Some(option) = options.next() {
+        match *option {
+            "-0" | "--null" => passing = FilePassing::NulTerminated,
+            "-r" | "--no-run-if-empty" | "-t" | "--verbose" | "-x" | "--" => {}
+            "-n" | "-L" | "-P" | "-I" => drop(options.next()?),
+            _ if ["-n", "-L", "-P", "-I"].iter().any(|known| option.starts_with(known)) => {}
+            _ => return None,
+        }
+    }
+    Some(passing)
 }
 
 fn replaced(word: &CommandWord, mark: Option<&str>) -> CommandWord {
@@ -316,6 +338,7 @@ fn find(
     words: &[CommandWord],
     reading: &mut ParsedLine,
 ) -> Result<(), UnclearReason> {
+    let finder = reading.command_count().saturating_sub(1);
     let starts = |word: &CommandWord| {
         matches!(word.as_literal(), Some("-exec" | "-execdir" | "-ok" | "-okdir"))
     };
@@ -335,7 +358,12 @@ fn find(
         {
             return Err("a program in a folder that is not known".into());
         }
+        let index = reading.command_count();
         inner(outer, command.iter().map(|word| replaced(word, Some("{}"))).collect(), reading)?;
+        if !is_elsewhere {
+            let passing = FilePassing::Arguments;
+            reading.pass_found_files(index, FoundFiles { finder, passing });
+        }
         rest = rest.get(end..).unwrap_or_default();
     }
     Ok(())

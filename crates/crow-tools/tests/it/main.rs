@@ -36,6 +36,7 @@ mod round5_denials;
 mod round5_folders;
 mod round5_grants;
 mod round5_reads;
+mod round6_reads;
 mod secrets;
 mod session;
 mod shell_folder;

@@ -368,7 +368,7 @@ const NO_READS: &[&str] = &[
     "find . -fls x",
     "find . -delete",
     "find . -name x -delete",
-    "find . -exec id \\;",
+    "find . -exec ./id \\;",
     "find . -exec touch {} +",
     "find . -execdir id {} \\;",
     "find . -ok id \\;",

@@ -1,0 +1,45 @@
+//! Lines that only read, which were asked about although everything that they read is known before they run.
+
+use crow_core::permission::{Decision, PermissionMode, PermissionPolicy};
+
+use crate::project::Project;
+
+fn asked<'a>(project: &Project, lines: &[&'a str]) -> Vec<&'a str> {
+    let policy = PermissionPolicy::new(PermissionMode::Ask).with_read_sandbox(true);
+    let is_asked =
+        |text: &&str| !matches!(project.decide(&policy, &project.line(text)), Decision::Allow(_));
+    lines.iter().copied().filter(is_asked).collect()
+}
+
+#[test]
+fn commands_that_read_what_find_found_need_no_question() {
+    let project = Project::new();
+    let lines = [
+        "find src -name '*.rs' | xargs wc -l",
+        "find src -name '*.rs' | xargs wc -l | tail -1",
+        "find . -name '*.rs' -not -path './target/*' | xargs grep -n 'fn main'",
+        "find . -name '*.rs' -exec wc -l {} +",
+        "find src -type f -name '*.rs' -exec grep -ln parse {} \\;",
+        "find src -type f -print0 | xargs -0 -n1 basename",
+        "find . -name Cargo.toml 2>/dev/null | xargs head -n 5",
+        "ls | xargs -n1 basename",
+        "seq 3 | xargs echo",
+    ];
+    let needless = asked(&project, &lines);
+    assert!(needless.is_empty(), "{needless:#?}");
+}
+
+#[test]
+fn commands_that_may_read_keys_among_what_find_found_are_asked_about() {
+    let project = Project::new();
+    let lines = [
+        "find . -type f | xargs cat",
+        "find . -name '*' -exec cat {} +",
+        "find . -name '.e*' | xargs cat",
+        "find / -name '*.rs' | xargs cat",
+        "find src -name '*.rs' | xargs -I{} sh -c 'cat {}'",
+        "find src -name '*.rs' | xargs rm",
+        "find src -name '*.rs' -exec sed -i s/a/b/ {} +",
+    ];
+    assert_eq!(asked(&project, &lines), lines);
+}
