@@ -1,4 +1,4 @@
-//! Who answers questions, and what answers to those about calls look like.
+//! The answerer for runs without a person, and the text form of permission questions and their answers.
 
 use std::fmt::Write as _;
 
@@ -11,14 +11,14 @@ use crow_core::{
 
 use crate::render::exact_line;
 
-/// Answers where nobody is there: policy decides, and says how the user can change it.
+/// Answerer for runs without a terminal: the policy decides, and the hint says how the user can permit the call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeadlessAnswerer;
 
 #[async_trait]
 impl Answerer for HeadlessAnswerer {
     async fn ask(&self, request: PermissionRequest) -> PermissionAnswer {
-        // Where the path leads is not told: that is a thing of a place which the model may not read.
+        // The hint omits the resolved path: it may lie in a place that the model may not read.
         let remedy = match (request.passes_in, &request.subject) {
             (Some(mode), _) => format!("the user can permit it with --permissions {mode}"),
             (None, Subject::Path(_)) => {
@@ -37,7 +37,8 @@ impl Answerer for HeadlessAnswerer {
     }
 }
 
-/// Reads an answer from what was typed, or none if it is not understood. A letter that stands for an offer takes it.
+/// Parses a typed line: `y`, `n`, `n` with feedback for the model, or the letter of an offer. Returns `None` for anything
+/// else.
 pub(super) fn parse_answer(line: &str, offers: &[GrantOffer]) -> Option<PermissionAnswer> {
     let line = line.trim();
     let (word, rest) = line.split_once([' ', ',', ':']).unwrap_or((line, ""));
@@ -54,7 +55,7 @@ pub(super) fn parse_answer(line: &str, offers: &[GrantOffer]) -> Option<Permissi
     }
 }
 
-/// Writes what can be answered.
+/// Writes the offers, a line each, and the prompt with the possible answers.
 pub(super) fn choices(offers: &[GrantOffer]) -> String {
     let mut text = String::new();
     let offers: Vec<_> = OFFER_KEYS.iter().zip(offers).collect();
@@ -71,7 +72,7 @@ pub(super) fn choices(offers: &[GrantOffer]) -> String {
     text
 }
 
-/// Says what can be answered, after an answer that is not understood.
+/// Returns the message for an unparsable answer: it lists the possible ones.
 pub(super) fn not_understood(offers: &[GrantOffer]) -> String {
     let keys: Vec<_> = OFFER_KEYS.iter().zip(offers).map(|(key, _)| key.to_string()).collect();
     let keys = if keys.is_empty() {
@@ -82,7 +83,7 @@ pub(super) fn not_understood(offers: &[GrantOffer]) -> String {
     format!("answer y for yes, {keys}n for no, or n and what the model should do instead")
 }
 
-/// The letters that stand for offers.
+/// Letters that accept the offers, in order; further offers cannot be chosen.
 const OFFER_KEYS: [char; 3] = ['a', 'b', 'c'];
 
 #[cfg(test)]
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_yes_an_offer_no_or_no_with_a_word_for_the_model() {
+    fn answers_are_yes_an_offer_no_or_no_with_feedback() {
         let no = |feedback: Option<&str>| {
             Some(PermissionAnswer::Deny { feedback: feedback.map(str::to_owned) })
         };
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_answer_that_is_not_understood_the_letters_that_are_offered_are_named() {
+    fn the_message_for_an_unparsable_answer_lists_the_offered_letters() {
         let rest = "n for no, or n and what the model should do instead";
         let table = [
             (vec![], format!("answer y for yes, {rest}")),

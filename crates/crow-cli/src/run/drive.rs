@@ -1,4 +1,8 @@
-//! Driving a started agent through one prompt, and showing it.
+//! The event loop of a headless or interactive run: sends one prompt to a started agent and shows the run to its end.
+//!
+//! A [`Driver`] owns all sources: events of the agent, signals, the keyboard and a tick. Two rules give the loop its shape.
+//! Events are taken only while the [`ScreenThread`] has room, so that its queue stays bounded with a slow reader. A question is
+//! asked only when the screen is idle, so that its prompt follows the events before it.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -23,14 +27,14 @@ use crate::{
     render::neutralise,
 };
 
-/// How often the waiting line is drawn anew.
+/// Interval at which the waiting line is redrawn.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// How long a run may say nothing before it says that it waits.
+/// Time without output from the model after which the run reports that it waits.
 const SILENCE: Duration = Duration::from_millis(800);
-/// How long the agent may take to end after its run.
+/// Time limit for the shutdown of the agents after the run.
 pub(crate) const SHUTDOWN: Duration = Duration::from_secs(3);
 
-/// Runs one prompt to its end and returns how the process exits.
+/// Runs one prompt to its end and returns the exit code of the process.
 pub(crate) async fn drive(
     launched: StartedAgent,
     prompt: String,
@@ -69,7 +73,7 @@ pub(crate) async fn drive(
     Ok(exit)
 }
 
-/// Looks up what the calls of a run cost.
+/// Looks up the prices of the models that the run used and sets them in the report.
 pub(crate) async fn learn_prices(report: &mut ReportBuilder, models: &dyn Models) {
     for model in report.models() {
         if let Some(price) = models.price(&model).await {
@@ -87,7 +91,7 @@ fn keyboard(audience: Audience) -> Result<Option<Keyboard>, CliError> {
     }
 }
 
-/// Says something to the person at the terminal that belongs to no event.
+/// Prints a message of the program itself to stderr.
 #[expect(clippy::print_stderr, reason = "the binary speaks to people")]
 pub(crate) fn say(text: &str) {
     eprintln!("crow-agent: {}", neutralise(text));
@@ -96,25 +100,25 @@ pub(crate) fn say(text: &str) {
 struct Driver {
     handle: AgentHandle,
     events: EventStream,
-    /// Where answers come from, if somebody is there.
+    /// The source of answers; `None` if no person is at the terminal.
     keyboard: Option<Keyboard>,
     typing: LineInputBuffer,
     questions: QuestionQueue,
     report: ReportBuilder,
     screen: ScreenThread,
     signals: Signals,
-    /// When it is said that the model is waited for, unless it says something before.
+    /// Time at which the run reports that it waits for the model, unless the model replies before.
     silence: Option<Instant>,
-    /// Whether tools are waited for, and the model afterwards.
+    /// True if the run waits for tools and has not yet reported that it waits for the model.
     awaits_tools: bool,
     interrupts: u32,
-    /// Whether the output cannot be written any more.
+    /// True if the output can no longer be written.
     failed: bool,
     ended: bool,
 }
 
 impl Driver {
-    /// Shows events until the run ends. Returns none if the user would not wait for that.
+    /// Shows events until the run ends. Returns `None` if a second signal arrives before that.
     async fn follow(&mut self, handle: &AgentHandle) -> Option<()> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -136,13 +140,13 @@ impl Driver {
                 },
                 pumped = self.screen.pump() => match pumped {
                     PumpEnd::Room => {}
-                    // A reader that went away ends the run: nobody would see its end.
+                    // A closed output ends the run: no one would see its result.
                     PumpEnd::Failed => {
                         self.failed = true;
                         handle.interrupt();
                     }
                 },
-                typed = answers(self.keyboard.as_ref()), if self.questions.is_open() => self.take_typed(typed),
+                input = answers(self.keyboard.as_ref()), if self.questions.is_open() => self.take_typed(input),
                 _ = ticks.tick() => {
                     self.screen.tick(Timestamp::now());
                     self.break_silence(handle);
@@ -152,8 +156,7 @@ impl Driver {
         Some(())
     }
 
-    /// Says what is waited for when nothing else has been said for a while: an address that nobody answers at looks like a
-    /// model that thinks.
+    /// Reports once, after [`SILENCE`], which model the run waits for: an unreachable address looks like a thinking model.
     fn break_silence(&mut self, handle: &AgentHandle) {
         if self.silence.is_some_and(|until| Instant::now() >= until) {
             self.silence = None;
@@ -161,20 +164,20 @@ impl Driver {
         }
     }
 
-    /// Keeps count of whether it was said what is waited for. While tools are waited for the model was not asked yet: its turn
-    /// comes with the next word of the agent.
+    /// Updates the deadline of the waiting message. A wait for tools suspends it, since the model has not been called yet;
+    /// the next event of the agent starts it anew.
     fn on_waiting(&mut self, event: &AgentEvent) {
         if matches!(event, AgentEvent::ToolsWait { .. }) {
             self.awaits_tools = self.silence.take().is_some();
         } else if std::mem::take(&mut self.awaits_tools) {
             self.silence = Some(Instant::now() + SILENCE);
         }
-        if is_a_word(event) {
+        if is_model_output(event) {
             self.silence = None;
         }
     }
 
-    /// Takes an event and those that wait behind it.
+    /// Handles an event and those queued behind it, while the screen has room.
     fn take(&mut self, first: Arc<Envelope>) {
         let mut next = Some(first);
         while let Some(event) = next {
@@ -188,7 +191,7 @@ impl Driver {
         }
     }
 
-    /// Shows the result. A second signal ends the wait for a reader that does not read.
+    /// Shows the result and returns the exit code. A second signal ends the wait for a reader that does not read.
     async fn finish(mut self) -> ExitCode {
         if self.interrupts > 0 {
             self.report.on_interrupt();
@@ -198,12 +201,12 @@ impl Driver {
         }
         let report = self.report.report();
         let exit = report.code();
-        let shown = self.screen.finish(report);
-        tokio::pin!(shown);
+        let writing = self.screen.finish(report);
+        tokio::pin!(writing);
         loop {
             tokio::select! {
                 biased;
-                written = &mut shown => return match written {
+                written = &mut writing => return match written {
                     Ok(()) => exit,
                     Err(error) => {
                         say(&format!("the output cannot be written: {error}"));
@@ -220,14 +223,14 @@ impl Driver {
         }
     }
 
-    /// Keeps count of the questions that are open.
+    /// Updates the question queue; ends the prompt line if the open question was closed.
     fn on_question(&mut self, event: &AgentEvent) {
         if self.keyboard.is_some() && self.questions.on_event(event) == Effect::Closed {
             self.screen.push_prompt("\n".to_owned());
         }
     }
 
-    /// Asks the next question when everything before it is on the screen.
+    /// Asks the next question if all previous output has been handed to the screen.
     fn ask_next(&mut self) {
         if self.screen.is_idle()
             && let Some(question) = self.questions.open_next()
@@ -238,40 +241,40 @@ impl Driver {
     }
 
     fn ask(&mut self, prompt: String) {
-        // What was typed before the question was not meant for it. A terminal that is gone has nothing to forget.
+        // Input typed before the question was not meant for it. The error of a closed terminal is ignored: it has no input.
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
         self.typing.replace(String::new());
         self.screen.push_prompt(prompt);
     }
 
     fn take_typed(&mut self, bytes: io::Result<Vec<u8>>) {
-        let answered = match bytes {
-            // The end of input is a no.
+        let delivery = match bytes {
+            // The end of input counts as a refusal.
             Ok(bytes) if bytes.is_empty() => self.questions.refuse(),
             Ok(bytes) => {
                 return self.typing.push(&bytes).into_iter().for_each(|typed| self.answer(typed));
             }
             Err(error) => self.questions.give_up(format!("the terminal cannot be read: {error}")),
         };
-        self.send(answered);
+        self.send(delivery);
     }
 
-    fn send(&self, answered: Option<AnswerDelivery>) {
-        if let Some(answered) = answered {
+    fn send(&self, delivery: Option<AnswerDelivery>) {
+        if let Some(delivery) = delivery {
             // The question may have been withdrawn by a cancel.
-            drop(answered.send(&self.handle));
+            drop(delivery.send(&self.handle));
         }
     }
 
     fn answer(&mut self, typed: TypedLine) {
-        let answered = match typed {
+        let delivery = match typed {
             TypedLine::Line(line) => self.questions.answer(&line),
             TypedLine::EndOfInput => self.questions.refuse(),
-            // The terminal itself stops the process.
+            // In line mode the terminal handles ctrl-z itself, and there is nothing to redraw.
             TypedLine::Suspend | TypedLine::Redraw => return,
         };
-        if answered.is_some() {
-            return self.send(answered);
+        if delivery.is_some() {
+            return self.send(delivery);
         }
         if let Some(question) = self.questions.open() {
             let prompt = question.choices();
@@ -281,13 +284,13 @@ impl Driver {
     }
 }
 
-/// Whether the run of the root is over.
+/// Returns true if the event ends the run of the root session.
 pub(crate) fn is_end(envelope: &Envelope) -> bool {
     matches!(envelope.event, AgentEvent::RunEnd { .. }) && envelope.is_root()
 }
 
-/// Whether an event shows that the model, or what stands for it, said something.
-fn is_a_word(event: &AgentEvent) -> bool {
+/// Returns true if an event shows that the model, or its provider with an error, has responded.
+fn is_model_output(event: &AgentEvent) -> bool {
     matches!(
         event,
         AgentEvent::TextDelta { .. }

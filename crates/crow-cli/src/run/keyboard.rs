@@ -1,4 +1,4 @@
-//! The terminal as what a person types at. No thread waits in a read that would swallow the next line.
+//! Asynchronous reads of terminal input. No thread blocks in a read: it would swallow the next line after a cancel.
 
 use std::{
     io,
@@ -8,17 +8,17 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// The most bytes that are read at once.
+/// Maximum number of bytes per read.
 const CHUNK: usize = 4096;
-/// A wait that only looks.
+/// Timeout of a poll that does not wait.
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// Reads what is typed, when something is there.
+/// Reader of the bytes typed at the terminal on standard input.
 #[derive(Debug)]
 pub(crate) struct Keyboard(AsyncFd<OwnedFd>);
 
 impl Keyboard {
-    /// Watches what is standard input now, which is a terminal.
+    /// Registers a duplicate of the current standard input, which must be a terminal.
     #[expect(
         deprecated,
         reason = "its successor needs `unsafe`; the descriptor here is owned and stays open"
@@ -28,11 +28,11 @@ impl Keyboard {
         AsyncFd::with_interest(terminal, Interest::READABLE).map(Self)
     }
 
-    /// Waits for something to be typed and returns it; nothing at the end of input. May be dropped at any time.
+    /// Waits for input and returns it; the bytes are empty at the end of input. Safe to drop at any time.
     pub(crate) async fn read(&self) -> io::Result<Vec<u8>> {
         loop {
             let mut guard = self.0.readable().await?;
-            // Somebody else may have read meanwhile, and the system tells of new input only.
+            // Another reader may have taken the input since, and readiness is reported for new input only.
             if !has_input(guard.get_inner())? {
                 guard.clear_ready();
                 continue;
@@ -50,7 +50,10 @@ impl Keyboard {
     }
 }
 
-/// Returns whether a read would not wait. A terminal that is gone is an error.
+/// Returns true if a read would not block.
+///
+/// # Errors
+/// Fails with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the terminal hung up.
 fn has_input(terminal: &OwnedFd) -> io::Result<bool> {
     let mut fds = [PollFd::new(terminal, PollFlags::IN)];
     match poll(&mut fds, Some(&NO_TIME)) {

@@ -26,23 +26,23 @@ use crate::{
     trust::Project,
 };
 
-/// What an agent is started from.
+/// Parameters of [`launch`].
 pub(crate) struct ProductLaunch<'a> {
     pub request: &'a AgentRequest,
     /// The directory in which the session works.
     pub cwd: PathBuf,
-    /// What the project there adds.
+    /// The trusted configuration that the project in `cwd` adds.
     pub project: Project,
     pub audience: Audience,
     pub environment: &'a Environment,
     pub store: Arc<dyn SessionStore>,
     pub models: Arc<dyn Models>,
-    /// The configured providers, where there are any.
+    /// The configured providers, if any.
     pub providers: Option<Arc<ProviderModels>>,
     pub rules: StoredRules,
-    /// Where the states of files are kept that calls changed.
+    /// Stores of the file states before and after calls.
     pub snapshots: Arc<SnapshotStores>,
-    /// The model to ask where nobody names one.
+    /// The model used if none is named; its presence selects the shipped configuration instead of the files.
     pub fallback: Option<ModelRef>,
 }
 
@@ -50,47 +50,50 @@ pub(crate) struct ProductLaunch<'a> {
 pub(crate) struct StartedAgent {
     pub host: ProductHost,
     pub handle: AgentHandle,
-    /// Who is there to be asked.
+    /// Recipient of the agent's questions.
     pub audience: Audience,
     pub warnings: Vec<String>,
 }
 
-/// Who is there to be asked.
+/// Recipient of the questions of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// Somebody at the terminal.
+    /// A person at the terminal.
     Person,
-    /// Nobody: policy decides.
+    /// No one: the policy decides alone.
     Nobody,
 }
 
-/// What a host is made from.
+/// Parameters of [`host`].
 pub(crate) struct HostLaunch<'a> {
     pub request: &'a AgentRequest,
-    /// The directory in which sessions work at first.
+    /// The initial working directory of sessions.
     pub cwd: PathBuf,
-    /// What the project there adds.
+    /// The trusted configuration that the project in `cwd` adds.
     pub project: Project,
     pub answerer: Arc<dyn Answerer>,
-    /// Who is asked before the first session, at the terminal.
+    /// Recipient of questions at the terminal before the first session.
     pub audience: Audience,
     pub environment: &'a Environment,
     pub store: Arc<dyn SessionStore>,
     pub models: Arc<dyn Models>,
-    /// The configured providers, where there are any.
+    /// The configured providers, if any.
     pub providers: Option<Arc<ProviderModels>>,
     pub rules: StoredRules,
-    /// Where the states of files are kept that calls changed.
+    /// Stores of the file states before and after calls.
     pub snapshots: Arc<SnapshotStores>,
-    /// The model to ask where nobody names one.
+    /// The model used if none is named; its presence selects the shipped configuration instead of the files.
     pub fallback: Option<ModelRef>,
 }
 
-/// Makes the product behind an adapter.
+/// Builds the host that creates and opens the sessions of the program.
+///
+/// # Errors
+/// Fails if the configuration cannot be read or a model reference does not parse.
 pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     let HostLaunch { request, environment, project, fallback, .. } = &launch;
     let (configured, configuration) = if fallback.is_some() {
-        // Whoever brings a model is on its own: what the user configured has no say.
+        // A caller that brings its own model gets the shipped configuration, not the user's.
         (ConfigurationSource::Shipped, Configuration::shipped())
     } else {
         (ConfigurationSource::InFiles, Configuration::load(environment, project)?)
@@ -135,7 +138,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     }))
 }
 
-/// Starts the agent: makes or opens the session, and spawns.
+/// Starts the agent of a run in a new or a resumed session.
 pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, CliError> {
     let ProductLaunch { request, cwd, audience, .. } = launch;
     let permissions = request.permissions.map(PermissionMode::from);
@@ -159,19 +162,20 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
         snapshots: launch.snapshots,
         fallback: launch.fallback,
     })?;
-    // Once per session: the warning about its model was given when it began, or when the model was changed.
+    // A resumed session does not repeat the warning about its model: it was shown at the start or at the change of the model.
     let mut warned_of = None;
     let handle = match resumed {
         Some(id) => {
             let header = store.header(&id).ok();
             warned_of = header.as_ref().map(SessionMetadata::model_ref);
-            // A session that only reads goes on so; no wider mode is taken over.
+            // A read-only session stays read-only; a wider mode is not inherited from the last run.
             let is_read_only = |mode: &PermissionMode| *mode == PermissionMode::ReadOnly;
-            let kept = header.and_then(|header| header.crow().permissions).filter(is_read_only);
+            let inherited =
+                header.and_then(|header| header.crow().permissions).filter(is_read_only);
             let setup = SessionSetup {
                 agent: request.agent.clone(),
                 model: request.model.clone(),
-                permissions: Some(permissions.or(kept).unwrap_or_default()),
+                permissions: Some(permissions.or(inherited).unwrap_or_default()),
                 ..SessionSetup::default()
             };
             host.open(&id, setup).await?
@@ -180,7 +184,7 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
             host.create(NewSession {
                 cwd,
                 id: request.session_id.as_ref().map(|id| SessionId::new(id.as_str())),
-                // What the command line says holds for all sessions of the host.
+                // Options of the command line are defaults of the host and apply to all its sessions.
                 setup: SessionSetup::default(),
             })
             .await?
@@ -198,11 +202,12 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
 }
 
 impl Audience {
-    /// Finds out who is there to be asked in a run that is shown in that form.
+    /// Returns [`Person`](Self::Person) if stdin and stderr are terminals and the output is text, else
+    /// [`Nobody`](Self::Nobody).
     pub(crate) fn of(output: OutputForm, environment: &Environment) -> Self {
-        let somebody = environment.stdin_is_terminal
+        let is_interactive = environment.stdin_is_terminal
             && environment.stderr_is_terminal
             && output == OutputForm::Text;
-        if somebody { Self::Person } else { Self::Nobody }
+        if is_interactive { Self::Person } else { Self::Nobody }
     }
 }

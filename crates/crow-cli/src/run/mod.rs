@@ -1,5 +1,4 @@
-//! One run from the command line: what is asked for, the agent that does it, and what is shown of it. The chat uses its
-//! parts.
+//! One run from the command line: the request, the agent that carries it out, and the output. The chat reuses the parts.
 
 mod answerer;
 mod drive;

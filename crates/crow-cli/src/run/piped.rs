@@ -1,4 +1,4 @@
-//! What comes on standard input: a prompt, or what a prompt is about.
+//! Text on standard input: the prompt itself, or material that the prompt refers to.
 
 use std::{
     io::{self, Read as _},
@@ -16,10 +16,10 @@ use rustix::{
 use super::drive::say;
 use crate::error::CliError;
 
-/// The most that is taken from standard input, in bytes.
+/// Maximum length of the text on standard input, in bytes.
 const LONGEST: u64 = 10 << 20;
 
-/// Reads a prompt.
+/// Reads the prompt from standard input. Fails if it is longer than [`LONGEST`] or not UTF-8.
 pub(super) fn read_prompt() -> Result<String, CliError> {
     let bytes = read("the prompt")?;
     String::from_utf8(bytes).map_err(|error| {
@@ -27,17 +27,17 @@ pub(super) fn read_prompt() -> Result<String, CliError> {
     })
 }
 
-/// Reads what is piped to the program beside a prompt. None if there is neither a pipe nor a file, or if nothing comes
-/// through the pipe for so long.
+/// Reads the text that is piped to the program in addition to a prompt argument. Returns `None` if standard input is neither
+/// a pipe nor a file, if no byte arrives within `first_byte`, or if the text is blank.
 pub(super) fn read_piped(first_byte: Duration) -> Result<Option<String>, CliError> {
     let stdin = io::stdin();
-    let kind = fstat(&stdin).map(|found| FileType::from_raw_mode(found.st_mode));
+    let kind = fstat(&stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));
     match kind {
         Ok(FileType::RegularFile) => {}
         Ok(FileType::Fifo | FileType::Socket) => {
-            let mut waited = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
-            let patience = Timespec::try_from(first_byte).ok();
-            let ready = retry_on_intr(|| poll(&mut waited, patience.as_ref()));
+            let mut polled = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
+            let timeout = Timespec::try_from(first_byte).ok();
+            let ready = retry_on_intr(|| poll(&mut polled, timeout.as_ref()));
             if ready.is_ok_and(|ready| ready == 0) {
                 say(
                     "nothing comes on standard input: it is not waited for (< /dev/null closes it)",
@@ -45,17 +45,17 @@ pub(super) fn read_piped(first_byte: Duration) -> Result<Option<String>, CliErro
                 return Ok(None);
             }
         }
-        // A device, or closed.
+        // Standard input is a device, or closed.
         Ok(_) | Err(_) => return Ok(None),
     }
     let text = String::from_utf8_lossy(&read("what is piped")?).into_owned();
     Ok((!text.trim().is_empty()).then_some(text))
 }
 
-/// Returns a prompt with what was piped behind it.
+/// Appends the piped text to the prompt, in `<stdin>` marks.
 pub(super) fn with_piped(prompt: String, piped: Option<&str>) -> String {
     match piped {
-        // An empty prompt stays one, and is refused.
+        // An empty prompt stays empty, so that it is refused later.
         Some(piped) if !prompt.trim().is_empty() => {
             format!("{}\n\n{}", prompt.trim_end(), marked("stdin", "the user", piped))
         }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_piped_stands_in_marks_behind_the_prompt() {
+    fn piped_text_follows_the_prompt_in_marks_that_it_cannot_close() {
         for (prompt, piped, expected) in [
             ("explain", Some("line\n"), "explain\n\n<stdin author=\"the user\">\nline\n</stdin>"),
             ("explain\n", None, "explain\n"),

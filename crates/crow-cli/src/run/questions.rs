@@ -1,4 +1,4 @@
-//! The questions that wait for the person at the terminal. One is asked at a time.
+//! The queue of questions for the person at the terminal. One is asked at a time.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crow_runtime::{AgentHandle, AnswerError};
 
 use super::{answerer, user_question};
 
-/// A question on its way to the person at the terminal.
+/// Question to the person at the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TerminalQuestion {
     pub(crate) id: RequestId,
@@ -21,13 +21,13 @@ pub(crate) struct TerminalQuestion {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum About {
-    /// Whether a call may run, and what a yes may hold for.
+    /// Permission for a call, with the grants that a yes can include.
     Call(Vec<GrantOffer>),
-    /// What an agent wants to know.
+    /// Question of an agent to the user.
     Wish(UserQuestion),
 }
 
-/// An answer on its way to whoever asked.
+/// Answer to the request with this id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AnswerDelivery {
     id: RequestId,
@@ -41,7 +41,7 @@ enum TerminalAnswer {
 }
 
 impl TerminalQuestion {
-    /// Returns the question that an event asks.
+    /// Returns the question in an event, if it has one.
     fn of(event: &AgentEvent) -> Option<Self> {
         if let AgentEvent::PermissionRequest { request_id, offers, .. } = event {
             return Some(Self { id: request_id.clone(), about: About::Call(offers.clone()) });
@@ -52,12 +52,12 @@ impl TerminalQuestion {
         None
     }
 
-    /// Returns whether an event asks this question.
+    /// Returns true if the event asks this question.
     pub(crate) fn is_asked_by(&self, event: &AgentEvent) -> bool {
         Self::of(event).is_some_and(|question| question.id == self.id)
     }
 
-    /// Writes what can be answered; its last line stands before the answer.
+    /// Returns the possible answers; the last line is the prompt before the answer.
     pub(crate) fn choices(&self) -> String {
         match &self.about {
             About::Call(offers) => answerer::choices(offers),
@@ -65,7 +65,7 @@ impl TerminalQuestion {
         }
     }
 
-    /// Says what can be answered, after an answer that is not understood.
+    /// Returns the message for an unparsable answer: it lists the possible ones.
     pub(crate) fn not_understood(&self) -> String {
         match &self.about {
             About::Call(offers) => answerer::not_understood(offers),
@@ -73,7 +73,7 @@ impl TerminalQuestion {
         }
     }
 
-    /// Returns whether a line can be nothing but an answer to it, however fast it was typed.
+    /// Returns true if the line is unmistakably an answer, even if it was typed ahead.
     pub(crate) fn is_plain_answer(&self, line: &str) -> bool {
         match &self.about {
             About::Call(_) => !line.trim().contains(|character: char| !character.is_alphabetic()),
@@ -90,7 +90,7 @@ impl TerminalQuestion {
         }
     }
 
-    /// Returns the line of somebody who wants none of it.
+    /// Returns the line that refuses the call or declines the question.
     pub(crate) fn refusal(&self) -> &'static str {
         match &self.about {
             About::Call(_) => "n",
@@ -107,7 +107,7 @@ impl TerminalQuestion {
 }
 
 impl AnswerDelivery {
-    /// Gives it to whoever asked.
+    /// Delivers the answer to the agent. Fails if the request is no longer open.
     pub(crate) fn send(self, handle: &AgentHandle) -> Result<(), AnswerError> {
         match self.answer {
             TerminalAnswer::Call(answer) => handle.answer(&self.id, answer),
@@ -116,24 +116,24 @@ impl AnswerDelivery {
     }
 }
 
-/// The questions that wait for an answer, and the one that the person is looking at.
+/// The waiting questions, and the one that is open on the screen.
 #[derive(Debug, Default)]
 pub(crate) struct QuestionQueue {
     waiting: VecDeque<TerminalQuestion>,
     open: Option<TerminalQuestion>,
 }
 
-/// What an event did to the question that the person is looking at.
+/// Effect of an event on the open question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It is as it was.
+    /// The question is unchanged.
     None,
-    /// It needs no answer any more.
+    /// The question was answered or withdrawn elsewhere.
     Closed,
 }
 
 impl QuestionQueue {
-    /// Keeps count of the questions that are open.
+    /// Adds the question of an event to the queue, or removes the one that the event closes.
     pub(crate) fn on_event(&mut self, event: &AgentEvent) -> Effect {
         self.waiting.extend(TerminalQuestion::of(event));
         if let AgentEvent::PermissionDecision { request_id, .. }
@@ -149,12 +149,12 @@ impl QuestionQueue {
         Effect::None
     }
 
-    /// Returns whether the person is looking at a question.
+    /// Returns true if a question is open.
     pub(crate) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Takes the next question to be asked, unless one is open.
+    /// Opens the next question. Returns `None` if one is open already or none waits.
     pub(crate) fn open_next(&mut self) -> Option<&TerminalQuestion> {
         if self.open.is_some() {
             return None;
@@ -163,23 +163,23 @@ impl QuestionQueue {
         self.open.as_ref()
     }
 
-    /// Returns the question that the person is looking at.
+    /// Returns the open question.
     pub(crate) fn open(&self) -> Option<&TerminalQuestion> {
         self.open.as_ref()
     }
 
-    /// Reads an answer to the open question, which is closed by it; none if it is not understood.
+    /// Parses an answer to the open question and closes it. Returns `None`, and leaves it open, if the line does not parse.
     pub(crate) fn answer(&mut self, line: &str) -> Option<AnswerDelivery> {
         let answer = self.open.as_ref()?.parse(line)?;
         self.open.take().map(|question| AnswerDelivery { id: question.id, answer })
     }
 
-    /// Closes the open question with the answer of somebody who wants none of it.
+    /// Closes the open question with a refusal.
     pub(crate) fn refuse(&mut self) -> Option<AnswerDelivery> {
         self.answer(self.open.as_ref()?.refusal())
     }
 
-    /// Closes the open question because nobody can answer it any more.
+    /// Closes the open question because no one can answer it any more; `hint` says why.
     pub(crate) fn give_up(&mut self, hint: String) -> Option<AnswerDelivery> {
         let question = self.open.take()?;
         Some(AnswerDelivery { answer: question.unanswered(hint), id: question.id })
@@ -192,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(id: &str) -> AgentEvent {
+    fn request(id: &str) -> AgentEvent {
         AgentEvent::PermissionRequest {
             request_id: RequestId::new(id),
             call_id: CallId::new("c"),
@@ -212,18 +212,18 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_asked_one_after_another_and_those_withdrawn_are_not() {
+    fn questions_are_asked_one_at_a_time_and_withdrawn_ones_are_skipped() {
         let mut questions = QuestionQueue::default();
         for id in ["1", "2", "3"] {
-            assert_eq!(questions.on_event(&asked(id)), Effect::None);
+            assert_eq!(questions.on_event(&request(id)), Effect::None);
         }
         assert_eq!(questions.open_next().unwrap().id, RequestId::new("1"));
         assert_eq!(questions.open_next(), None);
         assert_eq!(questions.on_event(&withdrawn("2")), Effect::None);
         assert_eq!(questions.answer("what?"), None);
-        let answered = questions.answer("y").unwrap();
-        assert_eq!(answered.id, RequestId::new("1"));
-        assert_eq!(answered.answer, TerminalAnswer::Call(PermissionAnswer::AllowOnce));
+        let delivery = questions.answer("y").unwrap();
+        assert_eq!(delivery.id, RequestId::new("1"));
+        assert_eq!(delivery.answer, TerminalAnswer::Call(PermissionAnswer::AllowOnce));
         assert_eq!(questions.open_next().unwrap().id, RequestId::new("3"));
         assert_eq!(questions.on_event(&withdrawn("3")), Effect::Closed);
         assert!(!questions.is_open());

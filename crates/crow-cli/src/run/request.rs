@@ -1,4 +1,4 @@
-//! What a run is asked for.
+//! Requests for runs and agents, built from the arguments of the command line.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -16,10 +16,11 @@ use crate::{
     undo::last_here,
 };
 
-/// How long a pipe on standard input is waited for beside a prompt: many that start programs leave one open and write nothing.
+/// Time to wait for the first byte of a pipe on standard input if there is a prompt argument: many parent processes leave
+/// a pipe open and never write to it.
 const FIRST_BYTE: Duration = Duration::from_secs(3);
 
-/// What a run is asked for.
+/// Request for a run: the prompt, the form of the output, and the agent.
 #[derive(Debug)]
 pub(crate) struct RunRequest {
     pub prompt: String,
@@ -28,14 +29,14 @@ pub(crate) struct RunRequest {
     pub agent: AgentRequest,
 }
 
-/// Which agent is to work, and in which session.
+/// Request for an agent: its settings, and the session in which it works.
 #[derive(Debug)]
 pub(crate) struct AgentRequest {
     pub agent: Option<String>,
     pub model: Option<String>,
     pub reviewer_model: Option<String>,
     pub permissions: Option<Permissions>,
-    /// Whether a new session begins with what the user chose last in its project.
+    /// Initial settings of a new session: the user's last choices in its project, or none.
     pub remembers: Remembers,
     pub sandbox: SandboxOptions,
     pub limits: AgentLimits,
@@ -44,17 +45,17 @@ pub(crate) struct AgentRequest {
     pub cwd: Option<PathBuf>,
 }
 
-/// Which session goes on.
+/// The session to resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Resume {
-    /// The last one of the current directory, or of the nearest folder above it in which one worked.
+    /// The last session of the current directory, or of its nearest ancestor that has sessions.
     Last,
-    /// The one whose id begins so.
+    /// The session whose id starts with this prefix.
     Named(String),
 }
 
 impl From<String> for Resume {
-    /// Takes what stands behind the option: nothing means the last session.
+    /// Converts the value of `--resume`; an empty one means the last session.
     fn from(id: String) -> Self {
         if id.is_empty() { Self::Last } else { Self::Named(id) }
     }
@@ -79,7 +80,7 @@ impl AgentRequest {
 }
 
 impl AgentRequest {
-    /// Finds the directory in which the session works: a new one where the user says, an old one where it began. Blocks.
+    /// Returns the working directory: that of the resumed session, or for a new one the directory of the request. Blocks.
     pub(crate) fn directory(
         &self,
         store: &dyn SessionStore,
@@ -91,7 +92,10 @@ impl AgentRequest {
         }
     }
 
-    /// Finds the session that goes on, if one does. Blocks.
+    /// Returns the id of the session to resume, if one is requested. Blocks.
+    ///
+    /// # Errors
+    /// Fails if no session matches.
     pub(crate) fn resumed(
         &self,
         store: &dyn SessionStore,
@@ -101,10 +105,10 @@ impl AgentRequest {
             None => Ok(None),
             Some(Resume::Named(prefix)) => Ok(Some(store.find(prefix)?)),
             Some(Resume::Last) => {
-                let nobody = |error: CliError| {
+                let with_hint = |error: CliError| {
                     error.hint("name one with --resume ID; `crow-agent sessions list` shows them")
                 };
-                last_here(store, environment).map(Some).map_err(nobody)
+                last_here(store, environment).map(Some).map_err(with_hint)
             }
         }
     }
@@ -114,7 +118,7 @@ impl From<AcpArgs> for AgentRequest {
     fn from(args: AcpArgs) -> Self {
         let AcpArgs { agent, max_steps, max_rounds, .. } = args;
         let limits = AgentLimits { max_steps, max_rounds };
-        // What is chosen in one thread of an editor holds for that thread: editors keep defaults of their own.
+        // Choices in one thread of an editor apply to that thread only: editors keep defaults of their own.
         Self { limits, ..Self::new(agent) }
     }
 }
@@ -132,10 +136,10 @@ impl From<ChatArgs> for AgentRequest {
 }
 
 impl RunRequest {
-    /// Takes the arguments of `run` and reads the prompt if it comes from standard input.
+    /// Builds the request from the arguments of `run`; reads the prompt if it comes from standard input.
     pub(crate) fn new(args: RunArgs, environment: &Environment) -> Result<Self, CliError> {
         let RunArgs { prompt, options, resume, session_id, cwd } = args;
-        // `run --resume "what to do"`: ids have no blanks.
+        // In `run --resume "what to do"` the value is the prompt: session ids contain no whitespace.
         let (prompt, resume) = match (prompt, resume) {
             (None, Some(text)) if text.contains(char::is_whitespace) => {
                 (Some(text), Some(Resume::Last))
@@ -146,7 +150,7 @@ impl RunRequest {
         Ok(Self { agent: AgentRequest { resume, session_id, cwd, ..request.agent }, ..request })
     }
 
-    /// Takes the arguments of `sessions resume`.
+    /// Builds the request from the arguments of `sessions resume`.
     pub(crate) fn resume(
         id: String,
         prompt: Option<String>,
@@ -171,7 +175,7 @@ impl RunRequest {
         let prompt = match prompt {
             Some(text) if text == "-" => read_prompt()?,
             Some(text) if environment.stdin_is_terminal => text,
-            // `cat log | crow-agent run "explain"`
+            // `cat log | crow-agent run "explain"`: the piped text is appended to the prompt.
             Some(text) => with_piped(text, read_piped(FIRST_BYTE)?.as_deref()),
             None if environment.stdin_is_terminal => {
                 return Err(CliError::usage("there is no prompt")
@@ -200,7 +204,7 @@ mod tests {
     use crate::args::{Cli, Command};
 
     #[test]
-    fn only_the_chat_begins_with_what_was_chosen_last() {
+    fn editors_and_scripts_start_without_the_last_choices() {
         let remembers = |args: &[&str]| match Cli::try_parse_from(args).unwrap().command {
             Some(Command::Acp(args)) => AgentRequest::from(args).remembers,
             Some(Command::Run(args)) => AgentRequest::new(args.options.agent).remembers,

@@ -1,4 +1,11 @@
-//! The thread that shows runs. Writing may block for as long as a reader does not read; nothing else waits for it.
+//! The thread that writes runs to the terminal or as JSON lines. A write may block as long as the reader does not read; only
+//! this thread waits for it.
+//!
+//! Commands pass through two bounded queues: `pending`, which [`ScreenThread`] fills on the side of the event loop, and the
+//! channel `orders` to the thread. [`ScreenThread::pump`] moves commands from the first to the second; the caller polls it in
+//! its `select!` and stops taking events while [`ScreenThread::has_room`] is false. Events are gathered into batches of up to
+//! [`BATCH`], which the thread flushes as one. After a write error the thread drains its channel without showing anything, so
+//! that no sender blocks, and reports the failure through a `watch` channel.
 
 use std::{
     collections::VecDeque,
@@ -21,29 +28,29 @@ use crate::{
     render::{LiveInput, RunActivity},
 };
 
-/// How many orders may wait for the thread.
+/// Capacity of the channel to the thread, in commands.
 const ORDERS: usize = 8;
-/// How many orders may be pending before events have to wait.
+/// Number of pending commands at which events have to wait.
 const MOST_PENDING: usize = 32;
-/// How many events one order may hold.
+/// Maximum number of events in one command.
 const BATCH: usize = 512;
-/// How long an event may wait for others that are shown with it. Nobody sees it, and the thread wakes less often.
+/// Time that an event waits for others to share its batch: too short to be visible, and the thread wakes up less often.
 const GATHER: Duration = Duration::from_millis(4);
 
-/// The output cannot be written any more.
+/// Error: the output can no longer be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScreenGone;
 
-/// Why [`ScreenThread::pump`] returns.
+/// Reason for which [`ScreenThread::pump`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PumpEnd {
-    /// There was no room for events, and now there is.
+    /// The queue of pending commands was full and has room again.
     Room,
-    /// The output cannot be written any more. Told once.
+    /// The output can no longer be written. Reported once.
     Failed,
 }
 
-/// What the thread is to do.
+/// Command to the thread.
 enum ScreenCommand {
     Events(Vec<Arc<Envelope>>),
     Tick(Timestamp),
@@ -51,36 +58,36 @@ enum ScreenCommand {
     Say(String),
     Aside(String),
     Input(LiveInput),
-    /// Shows a question once more.
+    /// Shows a question again.
     Again(Arc<Envelope>),
-    /// Shows how a run of a chat ended.
+    /// Shows the end of a run in a chat.
     Reply(Box<RunReport>, RunActivity),
     Report(Box<RunReport>),
-    /// Tells when everything before it is shown.
+    /// Signals that all previous commands have been carried out.
     Shown(oneshot::Sender<()>),
 }
 
-/// The thread that shows runs, and what it has not taken yet.
+/// Handle of the thread that shows runs, with the commands that it has not received yet.
 pub(crate) struct ScreenThread {
     orders: mpsc::Sender<ScreenCommand>,
     pending: VecDeque<ScreenCommand>,
-    /// When what is pending goes to the thread.
+    /// Time at which the pending commands go to the thread.
     due: Instant,
     failed: watch::Receiver<bool>,
-    /// Whether the failure was told.
+    /// True if the failure has been reported.
     told: bool,
     thread: JoinHandle<io::Result<()>>,
 }
 
 impl ScreenThread {
     pub(crate) fn start(sink: RunSink) -> Self {
-        let (orders, taken) = mpsc::channel(ORDERS);
+        let (orders, receiver) = mpsc::channel(ORDERS);
         let (failure, failed) = watch::channel(false);
-        let thread = tokio::task::spawn_blocking(move || show(sink, taken, &failure));
+        let thread = tokio::task::spawn_blocking(move || show(sink, receiver, &failure));
         Self { orders, pending: VecDeque::new(), due: Instant::now(), failed, told: false, thread }
     }
 
-    /// Adds an event to what is to be shown.
+    /// Queues an event; joins it to the batch at the end of the queue, if there is one.
     pub(crate) fn push(&mut self, event: Arc<Envelope>) {
         if self.pending.is_empty() {
             self.due = Instant::now() + GATHER;
@@ -104,22 +111,22 @@ impl ScreenThread {
         }
     }
 
-    /// Asks the person at the terminal to type an answer. The question itself is an event.
+    /// Queues the prompt for an answer. The question itself is an event.
     pub(crate) fn push_prompt(&mut self, prompt: String) {
         self.pending.push_back(ScreenCommand::Prompt(prompt));
     }
 
-    /// Says something that belongs to no event, in whole lines.
+    /// Queues a message that belongs to no event, in complete lines.
     pub(crate) fn push_say(&mut self, text: String) {
         self.pending.push_back(ScreenCommand::Say(text));
     }
 
-    /// Says something that is less important than the rest.
+    /// Queues a message that is shown dimly.
     pub(crate) fn push_aside(&mut self, text: String) {
         self.pending.push_back(ScreenCommand::Aside(text));
     }
 
-    /// Shows what the person at the terminal is typing.
+    /// Queues the current input line; replaces the one at the end of the queue.
     pub(crate) fn push_input(&mut self, input: LiveInput) {
         if matches!(self.pending.back(), Some(ScreenCommand::Input(_))) {
             self.pending.pop_back();
@@ -127,17 +134,17 @@ impl ScreenThread {
         self.pending.push_back(ScreenCommand::Input(input));
     }
 
-    /// Shows how a run ended. Others may follow.
+    /// Queues the report of a run, after which others may follow.
     pub(crate) fn push_report(&mut self, report: RunReport, calls: RunActivity) {
         self.pending.push_back(ScreenCommand::Reply(Box::new(report), calls));
     }
 
-    /// Shows a question once more.
+    /// Queues a question that is shown again.
     pub(crate) fn push_again(&mut self, question: Arc<Envelope>) {
         self.pending.push_back(ScreenCommand::Again(question));
     }
 
-    /// Waits until everything that was pushed is shown, or cannot be.
+    /// Waits until everything pushed so far is shown. Fails if the output can no longer be written.
     pub(crate) async fn shown(&mut self) -> Result<(), ScreenGone> {
         let (done, mut shown) = oneshot::channel();
         self.pending.push_back(ScreenCommand::Shown(done));
@@ -153,26 +160,26 @@ impl ScreenThread {
         }
     }
 
-    /// Returns whether more can be pushed: what is pending is bounded.
+    /// Returns true if more events may be pushed: the queue is bounded.
     pub(crate) fn has_room(&self) -> bool {
         let is_full = self.pending.len() >= MOST_PENDING;
         !is_full
             && !matches!(self.pending.back(), Some(ScreenCommand::Events(events)) if events.len() >= BATCH)
     }
 
-    /// Returns whether everything that was pushed is on its way.
+    /// Returns true if everything pushed so far has been handed to the thread.
     pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Draws the waiting line anew, unless there is something better to do.
+    /// Redraws the waiting line, unless the thread is busy.
     pub(crate) fn tick(&self, now: Timestamp) {
-        // A full queue means that the screen is busy.
+        // A full channel means that the thread is busy: the tick is dropped.
         drop(self.orders.try_send(ScreenCommand::Tick(now)));
     }
 
-    /// Hands pending orders to the thread until there is room again, where there was none, or the output cannot be written
-    /// any more. May be dropped at any time.
+    /// Hands pending commands to the thread. Returns when a full queue has room again or the output can no longer be written,
+    /// otherwise never. Safe to drop at any time: a command leaves the queue only when its slot in the channel is reserved.
     pub(crate) async fn pump(&mut self) -> PumpEnd {
         let had_room = self.has_room();
         if had_room && !self.pending.is_empty() {
@@ -193,14 +200,14 @@ impl ScreenThread {
                 },
                 else => std::future::pending().await,
             }
-            // Whoever waits to push more is woken: else its next tick would set the pace.
+            // Wakes a caller that waits for room: otherwise its next tick would set the pace.
             if !had_room && self.has_room() {
                 return PumpEnd::Room;
             }
         }
     }
 
-    /// Shows the result and waits until everything is shown.
+    /// Shows the result, waits until everything is shown, and ends the thread.
     pub(crate) async fn finish(self, report: RunReport) -> io::Result<()> {
         let Self { orders, pending, thread, .. } = self;
         for order in pending.into_iter().chain([ScreenCommand::Report(Box::new(report))]) {
@@ -208,13 +215,13 @@ impl ScreenThread {
                 break;
             }
         }
-        // A thread that shows nothing any more waits for the end of the orders.
+        // The thread ends with the channel, even after a write error.
         drop(orders);
         thread.await.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 }
 
-/// Does what it is told. After an error it takes orders and shows nothing.
+/// Body of the thread: carries out commands until the channel closes. After a write error it discards them.
 fn show(
     mut sink: RunSink,
     mut orders: mpsc::Receiver<ScreenCommand>,
@@ -238,7 +245,7 @@ fn show(
             ScreenCommand::Reply(report, calls) => sink.finish_reply(&report, calls),
             ScreenCommand::Report(report) => sink.finish(&report),
             ScreenCommand::Shown(done) => {
-                // Nobody may wait for it any more.
+                // The receiver may be gone.
                 let _ = done.send(());
                 Ok(())
             }
@@ -261,18 +268,18 @@ mod tests {
     use super::*;
     use crate::render::sample::Story;
 
-    /// A screen whose thread takes nothing.
+    /// Returns a screen whose thread receives nothing, with the other ends of its channels.
     fn idle_screen() -> (ScreenThread, mpsc::Receiver<ScreenCommand>, watch::Sender<bool>) {
-        let (orders, taken) = mpsc::channel(ORDERS);
+        let (orders, receiver) = mpsc::channel(ORDERS);
         let (failure, failed) = watch::channel(false);
         let thread = tokio::task::spawn_blocking(|| Ok(()));
         let (pending, due) = (VecDeque::new(), Instant::now());
-        (ScreenThread { orders, pending, due, failed, told: false, thread }, taken, failure)
+        (ScreenThread { orders, pending, due, failed, told: false, thread }, receiver, failure)
     }
 
     #[tokio::test]
-    async fn a_full_batch_that_is_handed_on_makes_room_at_once() {
-        let (mut screen, mut taken, _failure) = idle_screen();
+    async fn handing_over_a_full_batch_makes_room_at_once() {
+        let (mut screen, mut receiver, _failure) = idle_screen();
         let event = Arc::new(Story::session().events.remove(0));
         (0..BATCH).for_each(|_| screen.push(Arc::clone(&event)));
         assert!(!screen.has_room());
@@ -280,13 +287,13 @@ mod tests {
         assert_eq!(pumped, Ok(PumpEnd::Room), "nobody woke who waited for room");
         assert!(screen.has_room());
         assert!(
-            matches!(taken.try_recv(), Ok(ScreenCommand::Events(events)) if events.len() == BATCH)
+            matches!(receiver.try_recv(), Ok(ScreenCommand::Events(events)) if events.len() == BATCH)
         );
     }
 
     #[tokio::test]
-    async fn output_that_cannot_be_written_is_told_once() {
-        let (mut screen, _taken, failure) = idle_screen();
+    async fn a_write_failure_is_reported_once() {
+        let (mut screen, _receiver, failure) = idle_screen();
         failure.send_replace(true);
         assert_eq!(screen.pump().await, PumpEnd::Failed);
         let again = std::pin::pin!(screen.pump());

@@ -1,21 +1,21 @@
-//! The signals that a run or a chat listens to.
+//! The signals that a run or a chat handles.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::CliError;
 
-/// What a signal asks for.
+/// Meaning of a signal for a run or a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// Stop what you are doing: ctrl-c.
+    /// Stop the current work: ctrl-c.
     Interrupt,
-    /// End: the terminal is gone, or somebody wants the process to end.
+    /// End the process: SIGTERM, or SIGHUP because the terminal is gone.
     End,
-    /// The process goes on after it was stopped.
+    /// The process was continued after a stop.
     Continue,
 }
 
-/// The signals that end a run, but a hang-up that whoever started the program wants to be ignored (`nohup`).
+/// Listeners for the signals that end a run. SIGHUP is excluded if the parent process set it to be ignored (`nohup`).
 pub(crate) struct Signals(Vec<(Wish, Signal)>);
 
 impl Signals {
@@ -23,11 +23,11 @@ impl Signals {
         let kinds =
             [(Wish::Interrupt, SignalKind::interrupt()), (Wish::End, SignalKind::terminate())];
         let hangup = (!is_ignored(SignalKind::hangup())).then_some(SignalKind::hangup());
-        let wanted = kinds.into_iter().chain(hangup.map(|kind| (Wish::End, kind)));
-        wanted.map(|(wish, kind)| listen(wish, kind)).collect::<Result<_, _>>().map(Self)
+        let selected = kinds.into_iter().chain(hangup.map(|kind| (Wish::End, kind)));
+        selected.map(|(wish, kind)| listen(wish, kind)).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Listens as well to what comes after a stop: others may have changed the terminal meanwhile.
+    /// Adds SIGCONT: other programs may have changed the terminal while the process was stopped.
     pub(crate) fn with_continue(mut self) -> Result<Self, CliError> {
         let kind = SignalKind::from_raw(rustix::process::Signal::CONT.as_raw());
         self.0.push(listen(Wish::Continue, kind)?);
@@ -55,7 +55,8 @@ fn listen(wish: Wish, kind: SignalKind) -> Result<(Wish, Signal), CliError> {
     Ok((wish, signal))
 }
 
-/// Returns whether a signal that nobody listens to is ignored: not where the system does not say.
+/// Returns true if the signal disposition is "ignore". Must be called before a listener for it exists. Returns false if
+/// `/proc/self/status` is not available.
 fn is_ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

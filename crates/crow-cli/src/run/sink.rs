@@ -1,4 +1,4 @@
-//! Where a run is shown: the console, or JSON lines.
+//! The output of a run: the console, or JSON lines.
 
 use std::io::{self, Stderr, Stdout};
 
@@ -14,10 +14,10 @@ use crate::{
     },
 };
 
-/// How a run is shown.
+/// Output of a run, and whether its waits need messages.
 pub(crate) struct Show {
     pub(crate) sink: RunSink,
-    /// Whether nothing shows that the model is waited for, so that it must be said.
+    /// True if no waiting line is visible, so that a wait for the model must be reported as a message.
     pub(crate) waits_silently: bool,
 }
 
@@ -27,7 +27,7 @@ impl Show {
         Self { sink: RunSink::new(form, environment), waits_silently }
     }
 
-    /// Says whether the JSON lines hold deltas.
+    /// Sets whether JSON lines include deltas.
     pub(crate) fn with_deltas(self, deltas: Deltas) -> Self {
         let sink = match self.sink {
             RunSink::Json(writer) => RunSink::Json(writer.with_deltas(deltas)),
@@ -37,7 +37,7 @@ impl Show {
     }
 }
 
-/// Where a run is shown.
+/// Renderer of a run.
 pub(crate) enum RunSink {
     Console(Box<ConsoleRenderer<Stdout, Stderr>>),
     Json(JsonWriter<Stdout>),
@@ -62,7 +62,7 @@ impl RunSink {
         }
     }
 
-    /// Writes what is pending. Called when no event waits.
+    /// Writes the buffered output. Called when no event is queued.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Console(renderer) => renderer.flush(),
@@ -80,7 +80,7 @@ impl RunSink {
         }
     }
 
-    /// Says something that belongs to no event. Programs do not hear it.
+    /// Shows a message that belongs to no event. JSON output omits it.
     pub(crate) fn say(&mut self, text: &str) -> io::Result<()> {
         match self {
             Self::Console(renderer) => renderer.say(text),
@@ -88,7 +88,7 @@ impl RunSink {
         }
     }
 
-    /// Says something that is less important than the rest. Programs do not hear it.
+    /// Shows a message dimly. JSON output omits it.
     pub(crate) fn say_aside(&mut self, text: &str) -> io::Result<()> {
         match self {
             Self::Console(renderer) => renderer.say_aside(text),
@@ -96,7 +96,7 @@ impl RunSink {
         }
     }
 
-    /// Takes what the person at the terminal is typing.
+    /// Shows the current input line. JSON output omits it.
     pub(crate) fn set_input(&mut self, input: LiveInput) -> io::Result<()> {
         match self {
             Self::Console(renderer) => {
@@ -107,7 +107,7 @@ impl RunSink {
         }
     }
 
-    /// Shows a question once more. Programs heard it.
+    /// Shows a question again. JSON output, which has it already, omits it.
     pub(crate) fn ask_again(&mut self, question: &Envelope) -> io::Result<()> {
         match self {
             Self::Console(renderer) => renderer.ask_again(question),
@@ -115,7 +115,7 @@ impl RunSink {
         }
     }
 
-    /// Shows how a run of a chat ended.
+    /// Shows the end of a run in a chat.
     pub(crate) fn finish_reply(
         &mut self,
         report: &RunReport,
@@ -135,7 +135,7 @@ impl RunSink {
     }
 }
 
-/// Decides how the screen looks, by what the process was given.
+/// Chooses the style from the terminals, `TERM`, `NO_COLOR` and the locale of the process.
 pub fn console_style(environment: &Environment) -> ConsoleStyle {
     let term = environment.var("TERM");
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]

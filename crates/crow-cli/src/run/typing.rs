@@ -1,19 +1,23 @@
-//! From the bytes that a terminal sends to lines, while something else is on the screen.
+//! A line editor for a terminal in which events are shown at the same time: turns the bytes of the terminal into lines.
+//!
+//! [`LineInputBuffer`] is a state machine over single bytes, so that its result does not depend on how reads cut the input.
+//! State beside the text: an incomplete UTF-8 character (`partial`), the position in an escape sequence ([`Sequence`]) and
+//! whether a bracketed paste is open. In a paste, line ends and tabs are text and other control characters are dropped.
 
-/// The longest text that is collected, in bytes. What is typed beyond it is lost.
+/// Length of the text, in bytes, from which further characters are dropped.
 const LONGEST: usize = 1024 * 1024;
-/// The longest escape sequence that is recognised.
+/// Maximum number of bytes of an escape sequence after `ESC [`; a longer one is abandoned.
 const LONGEST_SEQUENCE: usize = 32;
 
 const PASTE_BEGINS: &[u8] = b"200~";
 const PASTE_ENDS: &[u8] = b"201~";
 
-/// What the keys came to.
+/// Result of a key that ends or interrupts the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TypedLine {
-    /// A line, which may hold line ends that were pasted.
+    /// A complete line; contains line ends that were pasted or typed with a backslash or Alt.
     Line(String),
-    /// Ctrl-d where nothing is typed.
+    /// Ctrl-d on an empty line.
     EndOfInput,
     /// Ctrl-z.
     Suspend,
@@ -21,17 +25,17 @@ pub(crate) enum TypedLine {
     Redraw,
 }
 
-/// The line that is being typed. Keys that move a cursor do nothing: there is room for one line only.
+/// The line that is being typed. Keys that move the cursor do nothing: editing happens at the end only.
 #[derive(Debug, Default)]
 pub(crate) struct LineInputBuffer {
     text: String,
-    /// The beginning of a character whose other bytes are still to come.
+    /// Bytes of an incomplete UTF-8 character.
     partial: Vec<u8>,
     sequence: Sequence,
     pasting: bool,
 }
 
-/// Where in an escape sequence the next byte stands.
+/// Position in an escape sequence.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Sequence {
     #[default]
@@ -40,40 +44,42 @@ enum Sequence {
     Begun,
     /// After ESC O: one byte ends it.
     Single,
-    /// After ESC [, with what came since.
+    /// After `ESC [`, with the bytes since.
     Control(Vec<u8>),
 }
 
 impl LineInputBuffer {
-    /// Takes bytes in. They may end in the middle of a character, a sequence or a paste.
+    /// Processes bytes and returns the lines and keys that they complete. The bytes may end in the middle of a character, an
+    /// escape sequence or a paste.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<TypedLine> {
         bytes.iter().filter_map(|byte| self.push_byte(*byte)).collect()
     }
 
-    /// Returns what is typed so far.
+    /// Returns the text of the unfinished line.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Goes on with another text and returns the one before.
+    /// Replaces the text and returns the previous one.
     pub(crate) fn replace(&mut self, text: String) -> String {
         self.partial.clear();
         std::mem::replace(&mut self.text, text)
     }
 
-    /// Puts a text before what is typed, in lines of its own.
+    /// Inserts a text before the current one, on lines of its own.
     pub(crate) fn put_before(&mut self, text: &str) {
         let between = if self.text.is_empty() { "" } else { "\n" };
         self.text.insert_str(0, between);
         self.text.insert_str(0, text);
     }
 
-    /// Adds a text behind what is typed.
+    /// Appends a text.
     pub(crate) fn append(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
-    /// Takes the bytes that begin something: the paste that goes on, and half of a character.
+    /// Takes the unfinished state as bytes, for another editor to continue with: the start of an open paste, and an
+    /// incomplete character.
     pub(crate) fn take_unfinished(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         if std::mem::take(&mut self.pasting) {
@@ -91,7 +97,7 @@ impl LineInputBuffer {
                 b'[' => self.sequence = Sequence::Control(Vec::new()),
                 b'O' => self.sequence = Sequence::Single,
                 0x1b => self.sequence = Sequence::Begun,
-                // Alt and Enter make a new line, other keys with Alt do nothing.
+                // Alt-Enter inserts a line end; other keys with Alt do nothing.
                 b'\r' | b'\n' => self.add('\n'),
                 _ => {}
             },
@@ -130,7 +136,7 @@ impl LineInputBuffer {
             0x7f | 0x08 => {
                 self.text.pop();
             }
-            // ctrl-u, ctrl-w, ctrl-d, ctrl-z, ctrl-l
+            // Ctrl-u, ctrl-w, ctrl-d, ctrl-z, ctrl-l, in this order.
             0x15 => self.text.clear(),
             0x17 => self.drop_word(),
             0x04 if self.text.is_empty() => return Some(TypedLine::EndOfInput),
@@ -143,7 +149,7 @@ impl LineInputBuffer {
         None
     }
 
-    /// A backslash at the end continues on a further line.
+    /// Ends the line, unless it ends with a backslash, which continues it on a further line.
     fn enter(&mut self) -> Option<TypedLine> {
         if self.text.ends_with('\\') {
             self.text.pop();
@@ -178,9 +184,9 @@ impl LineInputBuffer {
     }
 
     fn drop_word(&mut self) {
-        let kept = self.text.trim_end();
-        let kept = kept.trim_end_matches(|character: char| !character.is_whitespace()).len();
-        self.text.truncate(kept);
+        let end = self.text.trim_end();
+        let end = end.trim_end_matches(|character: char| !character.is_whitespace()).len();
+        self.text.truncate(end);
     }
 }
 
@@ -214,18 +220,18 @@ mod tests {
             (b"a\xffb", vec![], "a\u{fffd}b"),
             (b"a\xe6\xbcb", vec![], "ab"),
         ];
-        for (bytes, expected, left) in table {
+        for (bytes, expected, rest) in table {
             let mut whole = LineInputBuffer::default();
             assert_eq!(whole.push(bytes), expected, "{bytes:?}");
-            assert_eq!(whole.text(), left, "{bytes:?}");
+            assert_eq!(whole.text(), rest, "{bytes:?}");
             let mut split = LineInputBuffer::default();
             let one_by_one: Vec<_> = bytes.chunks(1).flat_map(|byte| split.push(byte)).collect();
-            assert_eq!((one_by_one, split.text()), (expected, left), "{bytes:?}");
+            assert_eq!((one_by_one, split.text()), (expected, rest), "{bytes:?}");
         }
     }
 
     #[test]
-    fn a_half_character_and_an_open_paste_can_go_on_elsewhere() {
+    fn an_incomplete_character_and_an_open_paste_are_handed_over() {
         let table: [(&[u8], &[u8]); 3] = [
             (b"a\xe6\xbc", b"\xe6\xbc"),
             (b"\x1b[200~one\r", b"\x1b[200~"),
@@ -239,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_bounded() {
+    fn the_length_of_the_input_is_bounded() {
         let mut typing = LineInputBuffer::default();
         typing.push(&vec![b'x'; LONGEST + 10]);
         assert_eq!(typing.text().len(), LONGEST);
     }
 
     #[test]
-    fn an_endless_sequence_ends() {
+    fn an_endless_escape_sequence_is_abandoned() {
         let mut typing = LineInputBuffer::default();
         typing.push(b"\x1b[");
         typing.push(&[b'1'; 100]);

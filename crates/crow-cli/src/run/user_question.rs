@@ -1,11 +1,11 @@
-//! Answering what an agent asks: numbers that stand for choices, or words.
+//! Answers to questions of an agent: numbers or labels of choices, or free text.
 
 use crow_core::capability::{QuestionAnswer, UserQuestion};
 
-/// What is typed by somebody who does not want to answer.
+/// Line that declines to answer.
 pub(super) const NONE: &str = "-";
 
-/// Reads an answer from what was typed, or none if it is not understood.
+/// Parses a typed line. Returns `None` for a number without a choice, and for an answer that the question does not accept.
 pub(super) fn parse_answer(line: &str, question: &UserQuestion) -> Option<QuestionAnswer> {
     let line = line.trim();
     if line == NONE {
@@ -19,22 +19,22 @@ pub(super) fn parse_answer(line: &str, question: &UserQuestion) -> Option<Questi
     question.takes(&answer).then_some(answer)
 }
 
-/// Writes what stands before the answer.
+/// Returns the prompt before the answer.
 pub(super) fn prompt(question: &UserQuestion) -> String {
-    format!("  {}: ", can_be_answered(question))
+    format!("  {}: ", accepted_forms(question))
 }
 
-/// Says what can be answered, after an answer that is not understood.
+/// Returns the message for an unparsable answer: it lists the possible ones.
 pub(super) fn not_understood(question: &UserQuestion) -> String {
-    format!("answer with {}", can_be_answered(question))
+    format!("answer with {}", accepted_forms(question))
 }
 
-/// Whether a line can be nothing but an answer, however fast it was typed: numbers where there is something to choose.
+/// Returns true if the line is unmistakably an answer, even if it was typed ahead: it selects choices.
 pub(super) fn is_plain(line: &str, question: &UserQuestion) -> bool {
     matches!(labels(line.trim(), question), QuestionInput::Labels(_))
 }
 
-fn can_be_answered(question: &UserQuestion) -> String {
+fn accepted_forms(question: &UserQuestion) -> String {
     let count = question.choices.len();
     let numbers = match (count, question.multiple) {
         (0, _) => return format!("words, or {NONE} for no answer"),
@@ -46,7 +46,7 @@ fn can_be_answered(question: &UserQuestion) -> String {
     format!("{numbers}{words}, or {NONE} for no answer")
 }
 
-/// What a line is about.
+/// Classification of a typed line.
 enum QuestionInput {
     Labels(Vec<String>),
     Words,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_answered_is_said() {
+    fn the_prompt_lists_the_possible_answers() {
         assert_eq!(prompt(&question(&[], false)), "  words, or - for no answer: ");
         assert_eq!(prompt(&question(&["a"], true)), "  1, words, or - for no answer: ");
         assert_eq!(prompt(&question(&["a", "b"], false)), "  1 to 2, words, or - for no answer: ");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_chooses_is_plain() {
+    fn only_a_selection_of_choices_is_plain() {
         let question = question(&["a", "b"], false);
         let table =
             [("1", true), ("b", true), ("7", false), ("run the tests", false), ("-", false)];
