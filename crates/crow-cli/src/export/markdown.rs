@@ -1,4 +1,8 @@
-//! A session as Markdown.
+//! Converts a session to Markdown.
+//!
+//! The document is one pass over the events of the root session and its descendants, in order. Text of models, tools
+//! and users passes through `neutralise`, outputs are fenced so that they cannot end their block, and names are reduced
+//! to one line.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -16,13 +20,13 @@ use crate::{
     session_record::SessionRecord,
 };
 
-/// How many lines of an output are shown.
+/// Maximum number of lines of an output.
 const OUTPUT_LINES: usize = 60;
-/// How many bytes of it.
+/// Maximum number of bytes of an output.
 const OUTPUT_BYTES: usize = 8 * 1024;
 
-/// Writes a session as Markdown: what was said, what was called and what came of it, by the agents below it as well, in
-/// order, and what it used. What the models thought is left out.
+/// Returns a session as Markdown: messages, calls with their results, and usage, including those of subagents and
+/// reviewers. The reasoning of the models is left out.
 pub(crate) fn to_markdown(record: &SessionRecord, prices: &[(ModelRef, Price)]) -> String {
     let cwd = record.metadata.crow().cwd;
     let mut document = MarkdownDocument { text: String::new(), cwd, review: ReviewSection::Unseen };
@@ -42,7 +46,7 @@ struct MarkdownDocument {
     review: ReviewSection,
 }
 
-/// Whether the words of the last review stand in the document.
+/// State of the last review: written means that its text is in the document already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReviewSection {
     Unseen,
@@ -72,8 +76,8 @@ impl MarkdownDocument {
             }
             AgentEvent::Reply { blocks, .. } => self.reply(envelope, blocks),
             AgentEvent::CallStart { tool, title, .. } => {
-                let (who, tool) = (who(envelope), in_a_line(tool));
-                self.part(&format!("### {who}{tool}: {}", in_a_line(title)));
+                let (prefix, tool) = (who(envelope), in_a_line(tool));
+                self.part(&format!("### {prefix}{tool}: {}", in_a_line(title)));
             }
             AgentEvent::CallEnd { tool, result, denial, .. } => {
                 if denial.is_some() {
@@ -88,9 +92,9 @@ impl MarkdownDocument {
                 self.note(&format!("{reviewer} {}", verdict_words(*verdict)));
             }
             AgentEvent::Checks { checks, passed, .. } => {
-                let said = if *passed { "passed" } else { "failed" };
+                let word = if *passed { "passed" } else { "failed" };
                 let names: Vec<_> = checks.iter().map(|check| check.name.as_str()).collect();
-                self.note(&format!("checks {said}: {}", names.join(", ")));
+                self.note(&format!("checks {word}: {}", names.join(", ")));
             }
             AgentEvent::TaskComplete { summary, verified } => {
                 let word = if *verified { "verified" } else { "not verified" };
@@ -131,7 +135,7 @@ impl MarkdownDocument {
             | AgentEvent::PermissionRequest { .. }
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::PermissionDecision { .. }
-            // The call says what was asked, and its result what was answered.
+            // The call shows the question, and its result the answer.
             | AgentEvent::QuestionAsked { .. }
             | AgentEvent::QuestionAnswered { .. }
             | AgentEvent::QuestionWithdrawn { .. }
@@ -151,20 +155,20 @@ impl MarkdownDocument {
         let agent = in_a_line(&envelope.agent);
         let review = std::mem::replace(&mut self.review, ReviewSection::Unseen);
         if source == InputSource::Reviewer && review == ReviewSection::Written {
-            // Its words stand where it said them.
+            // The text of the review was written with the reply of the reviewer.
             return self.note(&format!("the review goes to {agent}"));
         }
         let is_below = !envelope.is_root();
-        let who = match source {
+        let heading = match source {
             InputSource::Prompt | InputSource::Steering => "User",
             InputSource::ControlFlow => "Control flow",
             InputSource::Reviewer => "Reviewer",
         };
-        let who = if is_below { format!("To {agent}") } else { who.to_owned() };
-        self.part(&format!("## {who}"));
+        let heading = if is_below { format!("To {agent}") } else { heading.to_owned() };
+        self.part(&format!("## {heading}"));
         for block in content {
             match block {
-                // What other agents are told is long: the work of the one before is in it.
+                // Inputs of other agents are long: they contain the work of the previous one.
                 Block::Text { text } if is_below => {
                     self.fenced("text", &bounded(&neutralise(text)));
                 }
@@ -189,7 +193,7 @@ impl MarkdownDocument {
         }
     }
 
-    /// Writes what a call printed, and what it changed.
+    /// Writes the output of a call, or its error, and its patch.
     fn result(&mut self, result: &ToolResult) {
         let error = result.error.as_deref().unwrap_or_default();
         let output = if result.output.trim().is_empty() { error } else { &result.output };
@@ -204,8 +208,8 @@ impl MarkdownDocument {
     fn patch(&mut self, patch: &Patch) {
         for file in &patch.files {
             let FileDiff { path, additions, deletions, hunks, .. } = file;
-            let shown = path.strip_prefix(&self.cwd).unwrap_or(Path::new(path)).display();
-            self.part(&format!("{} (+{additions} -{deletions})", code(&shown.to_string())));
+            let name = path.strip_prefix(&self.cwd).unwrap_or(Path::new(path)).display();
+            self.part(&format!("{} (+{additions} -{deletions})", code(&name.to_string())));
             if !hunks.trim().is_empty() {
                 self.fenced("diff", &bounded(&neutralise(hunks)));
             }
@@ -225,7 +229,7 @@ impl MarkdownDocument {
         self.part(&format!("> {}", in_a_line(text)));
     }
 
-    /// Puts a text between fences that it cannot end.
+    /// Writes a code block whose fence is longer than any run of backticks in the text.
     fn fenced(&mut self, language: &str, text: &str) {
         let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
         let fence = "`".repeat(longest.max(2) + 1);
@@ -238,7 +242,7 @@ impl MarkdownDocument {
     }
 }
 
-/// Names the agent before what it does, if it is not the one that the user talks to.
+/// Returns the prefix that names the agent of an event; empty for the root session.
 fn who(envelope: &Envelope) -> String {
     if envelope.is_root() { String::new() } else { format!("{}: ", in_a_line(&envelope.agent)) }
 }
@@ -248,7 +252,7 @@ fn in_a_line(text: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Writes a name as code that its own backticks cannot end.
+/// Formats a name as inline code; double backticks delimit a name that contains one.
 fn code(name: &str) -> String {
     let name = in_a_line(name);
     if name.contains('`') { format!("`` {name} ``") } else { format!("`{name}`") }
@@ -262,18 +266,19 @@ fn verdict_words(verdict: Verdict) -> &'static str {
     }
 }
 
+/// Cuts a text to [`OUTPUT_LINES`] and [`OUTPUT_BYTES`] at the end of a line, with the number of lines left out.
 fn bounded(text: &str) -> String {
     let text = text.trim_end();
-    let (mut kept, lines) = (String::new(), text.lines().count());
+    let (mut result, lines) = (String::new(), text.lines().count());
     for (number, line) in text.lines().enumerate() {
-        if number == OUTPUT_LINES || kept.len() + line.len() > OUTPUT_BYTES {
-            let _ = write!(kept, "… and {} more lines", lines - number);
-            return kept;
+        if number == OUTPUT_LINES || result.len() + line.len() > OUTPUT_BYTES {
+            let _ = write!(result, "… and {} more lines", lines - number);
+            return result;
         }
-        kept.push_str(line);
-        kept.push('\n');
+        result.push_str(line);
+        result.push('\n');
     }
-    kept
+    result
 }
 
 #[cfg(test)]
@@ -292,16 +297,16 @@ mod tests {
     }
 
     #[test]
-    fn a_long_output_is_cut_and_says_so() {
+    fn a_long_output_is_cut_with_the_number_of_lines_left_out() {
         let long = "line\n".repeat(OUTPUT_LINES + 7);
-        let kept = bounded(&long);
-        assert_eq!(kept.lines().count(), OUTPUT_LINES + 1);
-        assert!(kept.ends_with("… and 7 more lines"), "{kept}");
+        let cut = bounded(&long);
+        assert_eq!(cut.lines().count(), OUTPUT_LINES + 1);
+        assert!(cut.ends_with("… and 7 more lines"), "{cut}");
         assert!(bounded(&"x".repeat(OUTPUT_BYTES + 1)).len() < 100);
     }
 
     #[test]
-    fn a_name_stays_in_its_line() {
+    fn a_name_cannot_leave_its_line_or_its_code_span() {
         let mut document = document();
         document.note("a\n# b\u{1b}[2J");
         assert!(!document.text.contains('\u{1b}') && document.text.starts_with("> a # b"));

@@ -1,4 +1,4 @@
-//! A session as a document for people.
+//! Export of a session as a Markdown document.
 
 mod markdown;
 mod write;

@@ -1,4 +1,4 @@
-//! What went wrong and what the user can do about it.
+//! Error reports for runs that ended badly, with hints on what the user can do.
 
 use crow_core::{
     model::{ProviderError, ProviderErrorKind},
@@ -8,7 +8,7 @@ use crow_core::{
 use super::{ErrorReport, ExitCode, run_so_far::RefusedCall};
 use crate::permit_hint::permit_hint;
 
-/// Describes a provider's error.
+/// Builds the report of a provider error.
 pub(super) fn provider(error: &ProviderError) -> ErrorReport {
     ErrorReport {
         code: kind_word(error.kind).to_owned(),
@@ -17,7 +17,7 @@ pub(super) fn provider(error: &ProviderError) -> ErrorReport {
     }
 }
 
-/// Describes a turn that a limit ended.
+/// Builds the report of a turn that a limit ended.
 pub(super) fn limit(end: &TurnEnd) -> ErrorReport {
     let error = ErrorReport::new(ExitCode::Limit, end.to_string());
     match limit_hint(end) {
@@ -26,7 +26,7 @@ pub(super) fn limit(end: &TurnEnd) -> ErrorReport {
     }
 }
 
-/// Describes a run in whose last step policy refused a call.
+/// Builds the report of a run in whose last step the policy refused a call; the hint says how to permit it.
 pub(super) fn refused(call: &RefusedCall) -> ErrorReport {
     let message = format!("policy refused a call of the last step: {}", call.title);
     let error = ErrorReport::new(ExitCode::Refused, message);
@@ -36,7 +36,7 @@ pub(super) fn refused(call: &RefusedCall) -> ErrorReport {
     }
 }
 
-/// Describes an interrupted run.
+/// Builds the report of an interrupted run; the hint says how to resume its session.
 pub(super) fn interrupted(session_id: Option<&str>) -> ErrorReport {
     let error = ErrorReport::new(ExitCode::Interrupted, "the run was interrupted");
     match session_id {
@@ -71,7 +71,7 @@ fn provider_hint(kind: ProviderErrorKind) -> Option<&'static str> {
         ProviderErrorKind::Decode => {
             Some("check that base_url and the provider's type fit together")
         }
-        // What it says is what can be done.
+        // The provider's message says all there is to say.
         ProviderErrorKind::InvalidRequest
         | ProviderErrorKind::Refusal
         | ProviderErrorKind::Disabled => None,

@@ -1,4 +1,4 @@
-//! Accumulates a report from the events of a run.
+//! Builds the report of a run from its events.
 
 use std::collections::HashMap;
 
@@ -14,27 +14,27 @@ use super::{
     run_so_far::{RunSoFar, model_of},
 };
 
-/// Accumulates a report from the events of a run, those of its children included.
+/// Builds the report of a run from the events of all its sessions.
 ///
-/// A new run of the root session starts a new report. Other agents count only in what they used, changed and were
-/// refused: how the run ended and what the answer is are the root session's to say.
+/// A new run of the root session starts a new report. Other agents contribute usage, changed files, refusals and
+/// failures; outcome and answer come from the root session alone.
 #[derive(Debug, Default)]
 pub struct ReportBuilder {
     session: Option<SessionId>,
     model: Option<String>,
     prices: HashMap<ModelRef, Price>,
     run: RunSoFar,
-    /// What the caller says, which goes before what the events say.
+    /// Code and error set by the caller; they take precedence over the events.
     verdict: Option<(ExitCode, ErrorReport)>,
 }
 
 impl ReportBuilder {
-    /// Makes a builder that knows nothing yet.
+    /// Creates a builder without events.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in an event.
+    /// Adds an event to the report.
     pub fn on_event(&mut self, envelope: &Envelope) {
         if self.session.is_none() {
             self.session = Some(envelope.root_id.clone());
@@ -45,32 +45,32 @@ impl ReportBuilder {
         self.run.on_event(envelope);
     }
 
-    /// The process was told to stop.
+    /// Records that a signal interrupted the process.
     pub fn on_interrupt(&mut self) {
         self.verdict = Some((ExitCode::Interrupted, advice::interrupted(self.session_id())));
     }
 
-    /// The run failed in a way that no event tells.
+    /// Records a failure that no event reports.
     pub fn on_failure(&mut self, code: ExitCode, error: ErrorReport) {
         self.verdict = Some((code, error));
     }
 
-    /// Returns the models that were called, whose prices are to be looked up.
+    /// Returns the models that were called; the caller looks up their prices.
     pub fn models(&self) -> Vec<ModelRef> {
         self.run.usage().into_keys().flatten().cloned().collect()
     }
 
-    /// Learns what a model costs.
+    /// Sets the price of a model.
     pub fn set_price(&mut self, model: ModelRef, price: Price) {
         self.prices.insert(model, price);
     }
 
-    /// Reports what is known.
+    /// Returns the report of the events so far.
     pub fn report(&self) -> RunReport {
         let (code, error) = self.code_and_error();
         let (outcome, summary, verified) = self.outcome(code);
-        let said = self.run.text();
-        let text = if said.is_empty() { summary.as_deref().unwrap_or_default() } else { said };
+        let reply = self.run.text();
+        let text = if reply.is_empty() { summary.as_deref().unwrap_or_default() } else { reply };
         RunReport {
             schema_version: FORMAT_VERSION,
             session_id: self.session.as_ref().map(ToString::to_string),
@@ -157,16 +157,16 @@ impl ReportBuilder {
     }
 }
 
-/// Sums up what the models of all runs were asked for, in the events of a session and of those below it.
+/// Sums the usage of all runs in the events of a session and its descendants.
 pub(crate) fn usage_of(events: &[Envelope], prices: &[(ModelRef, Price)]) -> UsageReport {
     let mut all = RunSoFar::default();
     for envelope in events {
         all.on_event(envelope);
     }
-    usage(&all, |model| prices.iter().find(|(known, _)| known == model).map(|(_, price)| *price))
+    usage(&all, |model| prices.iter().find(|(priced, _)| priced == model).map(|(_, price)| *price))
 }
 
-/// Returns the models that replied.
+/// Returns the models that replied in the events.
 pub(crate) fn models_of(events: &[Envelope]) -> Vec<ModelRef> {
     let mut builder = ReportBuilder::new();
     for envelope in events {
@@ -175,6 +175,7 @@ pub(crate) fn models_of(events: &[Envelope]) -> Vec<ModelRef> {
     builder.models()
 }
 
+/// Sums tokens and cost over all models. The cost is `None` if no model was used or the price of one is unknown.
 fn usage(run: &RunSoFar, price_of: impl Fn(&ModelRef) -> Option<Price>) -> UsageReport {
     let mut tokens = TokenUsage::default();
     let mut cost = None;

@@ -1,4 +1,7 @@
-//! What the process says when it exits.
+//! The exit code of a headless run.
+//!
+//! The outcome of the run decides the class (interrupted, limit, failed, ended); the provider error and refused calls
+//! refine failed and ended runs. Scripts depend on the numbers: they are part of the versioned JSON contract.
 
 use crow_core::{
     event::{FailureKind, RunOutcome},
@@ -9,38 +12,38 @@ use crow_core::{
 /// The exit code of a headless run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitCode {
-    /// It is done.
+    /// The run ended normally.
     Done,
-    /// It failed in another way than those below.
+    /// The run failed for a reason other than those below.
     Failed,
     /// The command line, the configuration or the model's name is wrong, or the session is in use.
     Usage,
-    /// There are no credentials, or they were rejected.
+    /// Credentials are missing or were rejected.
     Credentials,
     /// The provider is unavailable, or the account's quota is used up.
     Provider,
-    /// A limit, the budget or the loop guard ended it.
+    /// A limit, the budget or the loop guard ended the run.
     Limit,
     /// The last step with calls had one refused by policy, and no completion was accepted after it.
     Refused,
-    /// It was interrupted or terminated.
+    /// The run was interrupted or terminated.
     Interrupted,
 }
 
-/// What is known of a run when it is over.
+/// Facts of a finished run that decide its exit code.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunFacts<'a> {
-    /// How it ended; none if it never said so.
+    /// Outcome of the run; `None` if it broke off without one.
     pub outcome: Option<&'a RunOutcome>,
-    /// How the last turn of the root session ended.
+    /// End of the last turn of the root session.
     pub last_turn: Option<&'a TurnEnd>,
-    /// The provider's error that the run did not get over.
+    /// Kind of the provider error after which no model call succeeded.
     pub provider_error: Option<ProviderErrorKind>,
-    /// Whether the last step with calls had one refused by policy, with no completion accepted after it.
+    /// True if policy refused a call in the last step with calls and no completion was accepted after it.
     pub refused: bool,
 }
 
-/// Why a run is over.
+/// Class of the reason for which a run is over.
 enum ExitCause {
     Interrupted,
     Limit,
@@ -49,7 +52,7 @@ enum ExitCause {
 }
 
 impl ExitCode {
-    /// Decides the code: the first that applies of interrupted, usage, credentials, provider, limit, refused, failed, done.
+    /// Returns the first code that applies of interrupted, usage, credentials, provider, limit, refused, failed, done.
     pub fn of(facts: &RunFacts<'_>) -> Self {
         let refused = facts.refused && !matches!(facts.outcome, Some(RunOutcome::Completed { .. }));
         match cause(facts) {
@@ -58,14 +61,14 @@ impl ExitCode {
             ExitCause::Ended if refused => Self::Refused,
             ExitCause::Ended => Self::Done,
             ExitCause::Failed => {
-                let own = if is_request(facts) { Self::Usage } else { Self::Failed };
-                let code = facts.provider_error.map_or(own, provider_code);
+                let default_code = if is_request(facts) { Self::Usage } else { Self::Failed };
+                let code = facts.provider_error.map_or(default_code, provider_code);
                 if refused && code == Self::Failed { Self::Refused } else { code }
             }
         }
     }
 
-    /// Returns the number.
+    /// Returns the number with which the process exits.
     pub fn number(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -79,7 +82,7 @@ impl ExitCode {
         }
     }
 
-    /// Returns the code of a number; numbers that mean nothing are failures.
+    /// Returns the code with this number; unknown numbers map to [`Failed`](Self::Failed).
     pub(crate) fn from_number(number: u8) -> Self {
         match number {
             0 => Self::Done,
@@ -93,7 +96,7 @@ impl ExitCode {
         }
     }
 
-    /// Returns the word for it in an error report.
+    /// Returns the name of the code in an error report.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -114,7 +117,7 @@ impl From<ExitCode> for std::process::ExitCode {
     }
 }
 
-/// Returns whether the user has to change the request or the settings, as the run itself says.
+/// Returns true if the run failed because the request or the settings are wrong.
 fn is_request(facts: &RunFacts<'_>) -> bool {
     matches!(facts.outcome, Some(RunOutcome::Failed { kind: FailureKind::Request, .. }))
 }
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_code_that_applies_is_given() {
+    fn the_first_code_that_applies_is_returned() {
         use ProviderErrorKind as Kind;
         let budget = || stopped(TurnEnd::Budget { limit: LimitKind::Money });
         let table = [

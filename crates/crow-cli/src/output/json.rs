@@ -1,4 +1,4 @@
-//! The JSON lines.
+//! Writes events and the result of a run as JSON lines.
 
 use std::{
     collections::VecDeque,
@@ -18,51 +18,52 @@ use super::{
 };
 use crow_text::is_unseen;
 
-/// Bytes after which what is pending is written even if nobody asks for it.
+/// Number of buffered bytes at which the writer flushes by itself.
 const MOST_PENDING: usize = 64 * 1024;
-/// How many replies can be told at the same time, those of subagents included, before a delta of one repeats its origin.
+/// Number of replies, those of subagents included, that can stream at the same time before a delta repeats its origin.
 const MOST_REPLIES: usize = 32;
 
 /// Writes events and the result as JSON lines.
 ///
-/// Invariant: each event is one line, and the result is the last line: writing it consumes the writer. Characters that
-/// a terminal would obey are escaped, which changes nothing for a parser.
+/// Each event is one line, and the result is the last one. Characters that would control a terminal are escaped, which
+/// makes no difference to a parser.
 ///
-/// The first delta of a reply is told with its origin (session, agent, role …) like every event; those after it only with the
-/// id of the reply, since the origin would be twenty times the text.
+/// The first delta of a reply is written with its origin (session, agent, role …) like every event. Later ones have
+/// only the id of the reply, since the origin would be twenty times as long as the text.
 #[derive(Debug)]
 pub struct JsonWriter<W> {
     sink: W,
     pending: Vec<u8>,
     deltas: Deltas,
-    /// The replies whose origin was told, the oldest first.
+    /// The replies whose origin was written, the oldest first; at most [`MOST_REPLIES`].
     replies: VecDeque<ReplyId>,
 }
 
-/// Whether the pieces in which text and reasoning arrive are written. The whole text follows in any case.
+/// Selects whether the deltas of text and reasoning are written. The complete text follows in either case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Deltas {
-    /// They are.
+    /// Deltas are written.
     #[default]
     Written,
-    /// They are left out.
+    /// Deltas are left out.
     LeftOut,
 }
 
 impl<W: Write> JsonWriter<W> {
-    /// Makes a writer.
+    /// Creates a writer to `sink` that includes deltas.
     pub fn new(sink: W) -> Self {
         Self { sink, pending: Vec::new(), deltas: Deltas::default(), replies: VecDeque::new() }
     }
 
-    /// Says whether deltas are written.
+    /// Sets whether deltas are written.
     #[must_use]
     pub fn with_deltas(mut self, deltas: Deltas) -> Self {
         self.deltas = deltas;
         self
     }
 
-    /// Writes an event. One that cannot be told in JSON (a path that is not UTF-8) becomes a notice that says so.
+    /// Writes an event. One that cannot be represented in JSON (a path that is not UTF-8) is replaced by a notice that
+    /// says so.
     pub fn event(&mut self, envelope: &Envelope) -> io::Result<()> {
         match DeltaLine::of(&envelope.event) {
             Some(_) if self.deltas == Deltas::LeftOut => {}
@@ -76,13 +77,13 @@ impl<W: Write> JsonWriter<W> {
         if self.pending.len() >= MOST_PENDING { self.flush() } else { Ok(()) }
     }
 
-    /// Writes the result, and everything that is pending.
+    /// Writes the result and flushes the buffer.
     pub fn result(&mut self, report: &RunReport) -> io::Result<()> {
         self.line(&ResultLine { v: Version, kind: ResultType::Result, report })?;
         self.flush()
     }
 
-    /// Writes what is pending. The caller calls it when no event waits.
+    /// Writes the buffered lines to the sink. The caller calls it when no event is queued.
     pub fn flush(&mut self) -> io::Result<()> {
         let written = self.sink.write_all(&self.pending);
         self.pending.clear();
@@ -90,7 +91,7 @@ impl<W: Write> JsonWriter<W> {
         self.sink.flush()
     }
 
-    /// Returns whether a delta of a reply was told with its origin; from now on it was.
+    /// Returns true if the origin of the reply has been written, and marks it as written.
     fn is_origin_told(&mut self, reply: &ReplyId) -> bool {
         if self.replies.contains(reply) {
             return true;
@@ -112,7 +113,7 @@ impl<W: Write> JsonWriter<W> {
     }
 }
 
-/// Writes one line that holds nothing that a terminal would obey.
+/// Returns one JSON line without characters that control a terminal.
 pub(crate) fn json_line(line: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     line.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Visible))?;
@@ -120,7 +121,7 @@ pub(crate) fn json_line(line: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Tells that an event is left out.
+/// Returns the notice that replaces an event.
 fn left_out(envelope: &Envelope, error: &serde_json::Error) -> Envelope {
     let text = format!("an event is left out, for it cannot be written as JSON: {error}");
     let (level, audience) = (NoticeLevel::Warning, NoticeAudience::User);
@@ -128,7 +129,7 @@ fn left_out(envelope: &Envelope, error: &serde_json::Error) -> Envelope {
     Envelope { event, ..envelope.clone() }
 }
 
-/// Escapes characters that control a terminal or cannot be seen.
+/// JSON formatter that escapes characters that control a terminal or are invisible.
 #[derive(Debug)]
 struct Visible;
 

@@ -1,4 +1,4 @@
-//! One line of the JSON output.
+//! The types of lines of the JSON output. Their documentation is the description in the JSON Schema.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 use super::RunReport;
 
-/// The version of the format, as a number that cannot be another.
+/// The version of the format; serializes as [`FORMAT_VERSION`], and its schema permits only that number.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Version;
 
@@ -72,7 +72,7 @@ pub(super) enum DeltaType {
 }
 
 impl<'a> DeltaLine<'a> {
-    /// Returns the line of an event that is a delta.
+    /// Returns the line of a delta event; `None` for other events.
     pub(super) fn of(event: &'a AgentEvent) -> Option<Self> {
         let (kind, (reply_id, offset, delta)) =
             if let AgentEvent::TextDelta { reply_id, offset, delta } = event {

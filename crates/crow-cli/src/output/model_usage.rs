@@ -1,4 +1,4 @@
-//! The tokens of each model.
+//! Sums of tokens for each model.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use crow_core::{
     usage::TokenUsage,
 };
 
-/// Sums the tokens of each model. Which model a reply was of, and its tokens, come in two events, in either order: the last
-/// reply of each session is kept apart until the next one begins.
+/// Sums of tokens for each model. The model of a reply and its tokens arrive in two events, in either order: the last
+/// reply of each session is kept in `last` until the next one begins, and then added to `sums`.
 #[derive(Debug, Default)]
 pub(super) struct ModelUsageSums {
-    /// In the order of the names, so that sums do not differ from run to run.
+    /// Ordered by name, so that floating-point sums of costs do not differ from run to run.
     sums: BTreeMap<Option<ModelRef>, TokenUsage>,
     last: BTreeMap<SessionId, ModelCallUsage>,
 }
@@ -25,17 +25,17 @@ struct ModelCallUsage {
 }
 
 impl ModelUsageSums {
-    /// Learns which model a reply is of.
+    /// Sets the model of a reply.
     pub(super) fn set_model(&mut self, session: &SessionId, reply: &ReplyId, model: ModelRef) {
         self.call(session, reply).model = Some(model);
     }
 
-    /// Learns of tokens for a reply: those of each attempt.
+    /// Adds tokens of one attempt at a reply.
     pub(super) fn add(&mut self, session: &SessionId, reply: &ReplyId, usage: TokenUsage) {
         self.call(session, reply).usage += usage;
     }
 
-    /// Returns the tokens of each model; without a model those of replies that never came.
+    /// Returns the tokens for each model; those of replies that never arrived are under `None`.
     pub(super) fn all(&self) -> BTreeMap<Option<&ModelRef>, TokenUsage> {
         let sums = self.sums.iter().map(|(model, usage)| (model.as_ref(), *usage));
         let last = self.last.values().map(|call| (call.model.as_ref(), call.usage));

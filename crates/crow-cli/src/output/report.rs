@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The report of a run. The documentation of the types is the description in the JSON Schema.
 
 use crow_core::{event::FORMAT_VERSION, permission::DenialSource, usage::TokenUsage};
 use schemars::JsonSchema;
@@ -116,12 +116,12 @@ pub struct ErrorReport {
 }
 
 impl ErrorReport {
-    /// Describes an error of the class of `code`.
+    /// Creates an error with the name of `code` and without a hint.
     pub fn new(code: ExitCode, message: impl Into<String>) -> Self {
         Self { code: code.as_str().to_owned(), message: message.into(), hint: None }
     }
 
-    /// Adds what can be done about it.
+    /// Sets the hint on what the user can do.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -130,7 +130,7 @@ impl ErrorReport {
 }
 
 impl RunReport {
-    /// Reports a run that never began: a usage error, a bad configuration, a session in use.
+    /// Creates the report of a run that never began: a usage error, a bad configuration, a session in use.
     pub fn not_started(code: ExitCode, error: ErrorReport) -> Self {
         Self {
             schema_version: FORMAT_VERSION,
@@ -151,7 +151,7 @@ impl RunReport {
             error: Some(error),
         }
     }
-    /// Returns the exit code.
+    /// Returns the exit code as a type.
     pub fn code(&self) -> ExitCode {
         ExitCode::from_number(self.exit_code)
     }

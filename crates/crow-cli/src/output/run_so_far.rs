@@ -1,4 +1,8 @@
-//! What the events of a run say so far.
+//! The fold over the events of a run: the state from which the report and the usage sums are computed.
+//!
+//! Events of all sessions are folded. Those of the root session alone decide text, outcome, last turn and last step;
+//! usage, files, refusals and failures are collected from all. The text is that of the last reply of the root: streamed
+//! deltas until the reply is complete, then its blocks.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -23,18 +27,18 @@ use super::{
 };
 use crate::open_reply::{ConsoleOpenReply, text_of};
 
-/// How many calls that failed are kept.
+/// Maximum number of failed calls in the report.
 const KEPT_FAILURES: usize = 20;
 
-/// What the events of a run say so far.
+/// State of the fold over the events of a run.
 #[derive(Debug, Default)]
 pub(super) struct RunSoFar {
     pub(super) outcome: Option<RunOutcome>,
-    /// How the last turn of the root session ended.
+    /// End of the last turn of the root session.
     pub(super) last_turn: Option<TurnEnd>,
-    /// The provider's error after which no agent got a reply.
+    /// The last provider error; cleared by the next reply of any agent.
     pub(super) provider_error: Option<ProviderError>,
-    /// The last error of the root session that was not a provider's.
+    /// The last error of the root session that was not a provider error.
     error: Option<String>,
     pub(super) turns: u32,
     pub(super) steps: u32,
@@ -49,29 +53,29 @@ pub(super) struct RunSoFar {
     known_files: HashSet<PathBuf>,
     titles: HashMap<(SessionId, CallId), String>,
     last_step: Option<LastStep>,
-    /// Whether the reply that the text is of came to its end.
+    /// True if the reply of `text` is complete.
     is_whole: bool,
 }
 
-/// A call that policy refused.
+/// Call that the policy refused.
 #[derive(Debug)]
 pub(super) struct RefusedCall {
-    /// What it would have done.
+    /// Title of the call.
     pub(super) title: String,
-    /// Why it was refused.
+    /// Reason of the refusal.
     pub(super) reason: String,
 }
 
-/// The last step with calls of the root session, unless a completion was accepted since.
+/// The last step of the root session that had calls. Discarded when a completion is accepted.
 #[derive(Debug)]
 struct LastStep {
     reply_id: ReplyId,
-    /// A call that policy refused.
+    /// The last of its calls that the policy refused.
     refused: Option<RefusedCall>,
 }
 
 impl RunSoFar {
-    /// Takes in an event.
+    /// Adds an event.
     pub(super) fn on_event(&mut self, envelope: &Envelope) {
         self.start.get_or_insert(envelope.time);
         self.end = Some(envelope.time);
@@ -160,15 +164,15 @@ impl RunSoFar {
         }
     }
 
-    /// Returns the text of the last reply of the root session.
+    /// Returns the text of the last reply of the root session; empty if the reply broke off and the run failed.
     pub(super) fn text(&self) -> &str {
-        // What came of a reply that broke off is no answer.
+        // The text of a reply that broke off is not an answer.
         let is_answer =
             self.is_whole || !matches!(self.outcome, None | Some(RunOutcome::Failed { .. }));
         if is_answer { &self.text } else { "" }
     }
 
-    /// Returns what each model used; without a model what replies used that never came.
+    /// Returns the tokens for each model; those of replies that never arrived are under `None`.
     pub(super) fn usage(&self) -> BTreeMap<Option<&ModelRef>, TokenUsage> {
         self.usage.all()
     }
@@ -178,18 +182,18 @@ impl RunSoFar {
         self.files.iter().map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
-    /// Returns the time from the first event to the last.
+    /// Returns the time from the first event to the last, in milliseconds.
     pub(super) fn duration_ms(&self) -> u64 {
         let Some((start, end)) = self.start.zip(self.end) else { return 0 };
         u64::try_from(end.as_millisecond() - start.as_millisecond()).unwrap_or(0)
     }
 
-    /// Returns which call of the last step policy refused.
+    /// Returns the call of the last step that the policy refused, if any.
     pub(super) fn refused(&self) -> Option<&RefusedCall> {
         self.last_step.as_ref()?.refused.as_ref()
     }
 
-    /// Returns the end of the turn that the outcome stands for.
+    /// Returns the end of the turn that decided the outcome; `None` for completed, cancelled and failed runs.
     pub(super) fn end(&self) -> Option<&TurnEnd> {
         match &self.outcome {
             Some(RunOutcome::Stopped { reason }) => Some(reason),
@@ -201,7 +205,7 @@ impl RunSoFar {
         }
     }
 
-    /// Describes a failure that was not a provider's.
+    /// Builds the report of a failure without a provider error.
     pub(super) fn failure(&self, code: ExitCode) -> ErrorReport {
         let message = match (&self.outcome, self.end()) {
             (Some(RunOutcome::Failed { error, .. }), _) | (_, Some(TurnEnd::Error { error })) => {
@@ -209,8 +213,8 @@ impl RunSoFar {
             }
             (_, Some(end)) => end.to_string(),
             (_, None) => {
-                let unsaid = || "the run broke off without a result".to_owned();
-                self.error.clone().unwrap_or_else(unsaid)
+                let unknown = || "the run broke off without a result".to_owned();
+                self.error.clone().unwrap_or_else(unknown)
             }
         };
         ErrorReport::new(code, message)
@@ -271,7 +275,7 @@ impl RunSoFar {
         }
     }
 
-    /// Takes the end of a call: how it went, or why it was refused.
+    /// Records the end of a call: its changed files, and its result or refusal.
     fn on_call_end(
         &mut self,
         envelope: &Envelope,
@@ -288,7 +292,8 @@ impl RunSoFar {
         }
     }
 
-    /// Keeps which calls failed. One that does the same later takes the place of the one before.
+    /// Updates the failed calls. A later call with the same tool and title replaces the earlier failure; a successful
+    /// command line also removes the failures of the commands in it, see [`joined_commands`].
     fn on_result(
         &mut self,
         envelope: &Envelope,
@@ -342,7 +347,7 @@ impl RunSoFar {
     }
 }
 
-/// Names the model that a reply came from.
+/// Returns the model of a reply.
 pub(super) fn model_of(origin: &Origin) -> ModelRef {
     ModelRef { provider: origin.provider.clone(), model: origin.model.clone() }
 }

@@ -1,4 +1,4 @@
-//! The contract of the JSON output as a JSON Schema.
+//! The JSON Schema of the JSON output.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Reports and lines of made-up runs.
+//! Tests of reports and JSON lines with sample runs.
 
 use crow_core::{
     event::{AgentEvent, Envelope, Failure, RunOutcome},
@@ -75,7 +75,7 @@ fn a_reviewed_run_is_reported() {
 }
 
 #[test]
-fn the_error_is_told_if_and_only_if_the_exit_code_is_not_0() {
+fn the_error_is_set_if_and_only_if_the_exit_code_is_not_0() {
     let ends = [
         completed(),
         RunOutcome::NeedsInput,
@@ -145,7 +145,7 @@ fn provider_error(kind: ProviderErrorKind) -> AgentEvent {
 }
 
 #[test]
-fn an_error_that_a_reply_follows_is_got_over() {
+fn a_provider_error_followed_by_a_reply_does_not_decide_the_code() {
     let mut story = Story::run();
     story.in_child("explorer", |story| {
         story.tell(provider_error(ProviderErrorKind::Auth));
@@ -157,7 +157,7 @@ fn an_error_that_a_reply_follows_is_got_over() {
 }
 
 #[test]
-fn an_error_told_again_in_other_words_keeps_its_kind() {
+fn a_later_error_without_a_kind_keeps_that_of_the_provider() {
     let mut story = Story::run();
     story.tell(provider_error(ProviderErrorKind::Auth));
     story.tell(AgentEvent::Error { error: "the turn failed".into(), provider: None });
@@ -183,7 +183,7 @@ fn files_stand_in_the_order_of_their_first_change_without_duplicates() {
 }
 
 #[test]
-fn the_cost_is_told_if_every_price_is_known() {
+fn the_cost_is_set_if_every_price_is_known() {
     let mut builder = build(&sample::good_run());
     assert_eq!(builder.report().usage.cost_usd, None);
     let model = ModelRef { provider: "anthropic".into(), model: "claude-sonnet-4-5".into() };
@@ -208,7 +208,7 @@ fn a_new_run_starts_a_new_report() {
 }
 
 #[test]
-fn what_the_caller_says_goes_before_what_the_events_say() {
+fn a_verdict_of_the_caller_overrides_the_events() {
     let mut builder = build(&sample::good_run());
     builder.on_failure(ExitCode::Failed, ErrorReport::new(ExitCode::Failed, "the pipe is closed"));
     let failed = builder.report();
@@ -239,9 +239,9 @@ fn a_line_is_the_envelope_and_can_be_read_as_one() {
                 AgentEvent::TextDelta { .. } | AgentEvent::ThinkingDelta { .. }
             );
             if is_delta && value.get("session_id").is_none() {
-                let whole = serde_json::to_value(&envelope.event).unwrap();
+                let full = serde_json::to_value(&envelope.event).unwrap();
                 for (key, value) in value.as_object().unwrap() {
-                    assert!(key == "v" || whole[key] == *value, "{line}");
+                    assert!(key == "v" || full[key] == *value, "{line}");
                 }
                 continue;
             }
@@ -251,7 +251,7 @@ fn a_line_is_the_envelope_and_can_be_read_as_one() {
 }
 
 #[test]
-fn only_the_first_delta_of_a_reply_tells_its_origin() {
+fn only_the_first_delta_of_a_reply_has_its_origin() {
     let mut story = Story::run();
     let before = story.events.len();
     for number in 0..3 {
@@ -259,17 +259,17 @@ fn only_the_first_delta_of_a_reply_tells_its_origin() {
     }
     let deltas = parsed(&story.events, &report(&Story::run())).split_off(before);
     assert_eq!(deltas[0]["session_id"], sample::ROOT);
-    for (number, lean) in deltas.iter().enumerate().take(3).skip(1) {
+    for (number, later) in deltas.iter().enumerate().take(3).skip(1) {
         let reply_id = &deltas[0]["reply_id"];
-        let lines = json!({
+        let expected = json!({
             "v": 1, "type": "text_delta", "reply_id": reply_id, "offset": number * 5, "delta": "word "
         });
-        assert_eq!(*lean, lines);
+        assert_eq!(*later, expected);
     }
 }
 
 #[test]
-fn deltas_can_be_left_out_and_the_whole_text_is_told() {
+fn deltas_can_be_left_out_and_the_complete_text_is_written() {
     let story = sample::good_run();
     let mut sink = Vec::new();
     let mut writer = JsonWriter::new(&mut sink).with_deltas(Deltas::LeftOut);
@@ -285,14 +285,14 @@ fn deltas_can_be_left_out_and_the_whole_text_is_told() {
 }
 
 #[test]
-fn a_report_survives_its_line() {
+fn a_report_round_trips_through_its_line() {
     let report = report(&sample::bad_run());
     let line = lines(&[], &report).pop().unwrap();
     assert_eq!(serde_json::from_str::<RunReport>(&line).unwrap(), report);
 }
 
 #[test]
-fn what_a_terminal_would_obey_is_escaped_without_a_change_for_parsers() {
+fn control_characters_are_escaped_without_a_change_for_parsers() {
     let text = "a\u{9b}2J\u{1b}[0m\u{202e}b\u{7f}\u{e0041}é\u{200d}漢\r\n\"";
     let mut story = Story::run();
     story.text_delta(0, text);
@@ -303,7 +303,7 @@ fn what_a_terminal_would_obey_is_escaped_without_a_change_for_parsers() {
 }
 
 #[test]
-fn the_size_grows_with_what_is_said_and_no_faster() {
+fn the_output_size_is_linear_in_the_number_of_deltas() {
     let size = |deltas: usize| {
         let mut story = Story::run();
         (0..deltas).for_each(|number| {
@@ -313,13 +313,13 @@ fn the_size_grows_with_what_is_said_and_no_faster() {
     };
     let (once, twice) = (size(1000), size(2000));
     assert!(twice < once * 21 / 10, "{once} {twice}");
-    let of_one = (twice - once) / 1000;
-    assert!(of_one <= 130, "{of_one} bytes for a delta of 5");
+    let per_delta = (twice - once) / 1000;
+    assert!(per_delta <= 130, "{per_delta} bytes for a delta of 5");
 }
 
 #[cfg(unix)]
 #[test]
-fn an_event_that_json_cannot_tell_becomes_a_notice() {
+fn an_event_that_json_cannot_represent_becomes_a_notice() {
     use std::os::unix::ffi::OsStrExt as _;
     let mut story = Story::run();
     let path = std::ffi::OsStr::from_bytes(b"caf\xe9").into();
@@ -337,7 +337,7 @@ fn an_event_that_json_cannot_tell_becomes_a_notice() {
 }
 
 #[test]
-fn every_line_is_valid_by_the_schema() {
+fn every_line_conforms_to_the_schema() {
     let schema = schema();
     let mut hostile = sample::reviewed_run();
     hostile.in_child("reviewer", |story| {
@@ -359,7 +359,7 @@ fn every_line_is_valid_by_the_schema() {
     assert!(faults(&schema, &schema, &line).is_empty());
 }
 
-/// Breaks a line.
+/// Function that makes a line invalid.
 type Break = fn(&mut Value);
 
 #[test]
@@ -383,7 +383,7 @@ fn lines_that_break_the_contract_are_not_valid() {
     }
 }
 
-/// Returns what of `value` is against `schema`: as much of JSON Schema as ours uses, and a panic on more.
+/// Returns the violations of `schema` in `value`. Supports the keywords that our schema uses and panics on others.
 pub(crate) fn faults(root: &Value, schema: &Value, value: &Value) -> Vec<String> {
     let Some(rules) = schema.as_object() else { return Vec::new() };
     let unknown = value.as_object().into_iter().flatten().filter(|(key, _)| {

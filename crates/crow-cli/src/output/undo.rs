@@ -1,4 +1,5 @@
-//! What `undo`, `redo`, `restore`, `diff` and `sessions show --changes` print as JSON.
+//! The JSON output of `undo`, `redo`, `restore`, `diff` and `sessions show --changes`. The documentation of the types
+//! is the description in the JSON Schema.
 
 use std::{
     borrow::Cow,
@@ -299,7 +300,7 @@ impl From<UndoAction> for Action {
     }
 }
 
-/// JSON is text, names of files need not be.
+/// Returns a path as text: JSON is UTF-8, file names need not be.
 fn text(path: &Path) -> String {
     path_text(path).into_owned()
 }
@@ -386,14 +387,14 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_valid_by_the_schema_and_harmless() {
+    fn every_line_conforms_to_the_schema_without_control_characters() {
         let schema = schema();
         for line in lines() {
             let text = String::from_utf8(line).unwrap();
             assert!(!text.trim_end().chars().any(char::is_control), "{text}");
             let line: Value = serde_json::from_str(&text).unwrap();
-            let found = faults(&schema, &schema, &line);
-            assert!(found.is_empty(), "{found:#?}");
+            let violations = faults(&schema, &schema, &line);
+            assert!(violations.is_empty(), "{violations:#?}");
         }
     }
 

@@ -37,8 +37,8 @@ impl Answerer for HeadlessAnswerer {
     }
 }
 
-/// Parses a typed line: `y`, `n`, `n` with feedback for the model, or the letter of an offer. Returns `None` for anything
-/// else.
+/// Parses a typed line: `y`, `n`, `n` with feedback for the model, or the letter of an offer. Returns `None` for
+/// anything else.
 pub(super) fn parse_answer(line: &str, offers: &[GrantOffer]) -> Option<PermissionAnswer> {
     let line = line.trim();
     let (word, rest) = line.split_once([' ', ',', ':']).unwrap_or((line, ""));

@@ -1,8 +1,8 @@
 //! The event loop of a headless or interactive run: sends one prompt to a started agent and shows the run to its end.
 //!
-//! A [`Driver`] owns all sources: events of the agent, signals, the keyboard and a tick. Two rules give the loop its shape.
-//! Events are taken only while the [`ScreenThread`] has room, so that its queue stays bounded with a slow reader. A question is
-//! asked only when the screen is idle, so that its prompt follows the events before it.
+//! A [`Driver`] owns all sources: events of the agent, signals, the keyboard and a tick. Two rules give the loop its
+//! shape. Events are taken only while the [`ScreenThread`] has room, so that its queue stays bounded with a slow
+//! reader. A question is asked only when the screen is idle, so that its prompt follows the events before it.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -156,7 +156,8 @@ impl Driver {
         Some(())
     }
 
-    /// Reports once, after [`SILENCE`], which model the run waits for: an unreachable address looks like a thinking model.
+    /// Reports once, after [`SILENCE`], which model the run waits for: an unreachable address looks like a thinking
+    /// model.
     fn break_silence(&mut self, handle: &AgentHandle) {
         if self.silence.is_some_and(|until| Instant::now() >= until) {
             self.silence = None;
@@ -164,8 +165,8 @@ impl Driver {
         }
     }
 
-    /// Updates the deadline of the waiting message. A wait for tools suspends it, since the model has not been called yet;
-    /// the next event of the agent starts it anew.
+    /// Updates the deadline of the waiting message. A wait for tools suspends it, since the model has not been called
+    /// yet; the next event of the agent starts it anew.
     fn on_waiting(&mut self, event: &AgentEvent) {
         if matches!(event, AgentEvent::ToolsWait { .. }) {
             self.awaits_tools = self.silence.take().is_some();
@@ -241,7 +242,8 @@ impl Driver {
     }
 
     fn ask(&mut self, prompt: String) {
-        // Input typed before the question was not meant for it. The error of a closed terminal is ignored: it has no input.
+        // Input typed before the question was not meant for it. The error of a closed terminal is ignored: it has no
+        // input.
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
         self.typing.replace(String::new());
         self.screen.push_prompt(prompt);

@@ -162,7 +162,8 @@ pub(crate) async fn launch(launch: ProductLaunch<'_>) -> Result<StartedAgent, Cl
         snapshots: launch.snapshots,
         fallback: launch.fallback,
     })?;
-    // A resumed session does not repeat the warning about its model: it was shown at the start or at the change of the model.
+    // A resumed session does not repeat the warning about its model: it was shown at the start or at the change of the
+    // model.
     let mut warned_of = None;
     let handle = match resumed {
         Some(id) => {

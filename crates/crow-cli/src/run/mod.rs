@@ -1,4 +1,5 @@
-//! One run from the command line: the request, the agent that carries it out, and the output. The chat reuses the parts.
+//! One run from the command line: the request, the agent that carries it out, and the output. The chat reuses the
+//! parts.
 
 mod answerer;
 mod drive;

@@ -27,8 +27,8 @@ pub(super) fn read_prompt() -> Result<String, CliError> {
     })
 }
 
-/// Reads the text that is piped to the program in addition to a prompt argument. Returns `None` if standard input is neither
-/// a pipe nor a file, if no byte arrives within `first_byte`, or if the text is blank.
+/// Reads the text that is piped to the program in addition to a prompt argument. Returns `None` if standard input is
+/// neither a pipe nor a file, if no byte arrives within `first_byte`, or if the text is blank.
 pub(super) fn read_piped(first_byte: Duration) -> Result<Option<String>, CliError> {
     let stdin = io::stdin();
     let kind = fstat(&stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));

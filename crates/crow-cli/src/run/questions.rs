@@ -168,7 +168,8 @@ impl QuestionQueue {
         self.open.as_ref()
     }
 
-    /// Parses an answer to the open question and closes it. Returns `None`, and leaves it open, if the line does not parse.
+    /// Parses an answer to the open question and closes it. Returns `None`, and leaves it open, if the line does not
+    /// parse.
     pub(crate) fn answer(&mut self, line: &str) -> Option<AnswerDelivery> {
         let answer = self.open.as_ref()?.parse(line)?;
         self.open.take().map(|question| AnswerDelivery { id: question.id, answer })

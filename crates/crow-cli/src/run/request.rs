@@ -16,8 +16,8 @@ use crate::{
     undo::last_here,
 };
 
-/// Time to wait for the first byte of a pipe on standard input if there is a prompt argument: many parent processes leave
-/// a pipe open and never write to it.
+/// Time to wait for the first byte of a pipe on standard input if there is a prompt argument: many parent processes
+/// leave a pipe open and never write to it.
 const FIRST_BYTE: Duration = Duration::from_secs(3);
 
 /// Request for a run: the prompt, the form of the output, and the agent.
@@ -80,7 +80,8 @@ impl AgentRequest {
 }
 
 impl AgentRequest {
-    /// Returns the working directory: that of the resumed session, or for a new one the directory of the request. Blocks.
+    /// Returns the working directory: that of the resumed session, or for a new one the directory of the request.
+    /// Blocks.
     pub(crate) fn directory(
         &self,
         store: &dyn SessionStore,

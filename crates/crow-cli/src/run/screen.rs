@@ -1,11 +1,11 @@
-//! The thread that writes runs to the terminal or as JSON lines. A write may block as long as the reader does not read; only
-//! this thread waits for it.
+//! The thread that writes runs to the terminal or as JSON lines. A write may block as long as the reader does not read;
+//! only this thread waits for it.
 //!
-//! Commands pass through two bounded queues: `pending`, which [`ScreenThread`] fills on the side of the event loop, and the
-//! channel `orders` to the thread. [`ScreenThread::pump`] moves commands from the first to the second; the caller polls it in
-//! its `select!` and stops taking events while [`ScreenThread::has_room`] is false. Events are gathered into batches of up to
-//! [`BATCH`], which the thread flushes as one. After a write error the thread drains its channel without showing anything, so
-//! that no sender blocks, and reports the failure through a `watch` channel.
+//! Commands pass through two bounded queues: `pending`, which [`ScreenThread`] fills on the side of the event loop, and
+//! the channel `orders` to the thread. [`ScreenThread::pump`] moves commands from the first to the second; the caller
+//! polls it in its `select!` and stops taking events while [`ScreenThread::has_room`] is false. Events are gathered
+//! into batches of up to [`BATCH`], which the thread flushes as one. After a write error the thread drains its channel
+//! without showing anything, so that no sender blocks, and reports the failure through a `watch` channel.
 
 use std::{
     collections::VecDeque,
@@ -178,8 +178,9 @@ impl ScreenThread {
         drop(self.orders.try_send(ScreenCommand::Tick(now)));
     }
 
-    /// Hands pending commands to the thread. Returns when a full queue has room again or the output can no longer be written,
-    /// otherwise never. Safe to drop at any time: a command leaves the queue only when its slot in the channel is reserved.
+    /// Hands pending commands to the thread. Returns when a full queue has room again or the output can no longer be
+    /// written, otherwise never. Safe to drop at any time: a command leaves the queue only when its slot in the channel
+    /// is reserved.
     pub(crate) async fn pump(&mut self) -> PumpEnd {
         let had_room = self.has_room();
         if had_room && !self.pending.is_empty() {

@@ -1,8 +1,9 @@
 //! A line editor for a terminal in which events are shown at the same time: turns the bytes of the terminal into lines.
 //!
-//! [`LineInputBuffer`] is a state machine over single bytes, so that its result does not depend on how reads cut the input.
-//! State beside the text: an incomplete UTF-8 character (`partial`), the position in an escape sequence ([`Sequence`]) and
-//! whether a bracketed paste is open. In a paste, line ends and tabs are text and other control characters are dropped.
+//! [`LineInputBuffer`] is a state machine over single bytes, so that its result does not depend on how reads cut the
+//! input. State beside the text: an incomplete UTF-8 character (`partial`), the position in an escape sequence
+//! ([`Sequence`]) and whether a bracketed paste is open. In a paste, line ends and tabs are text and other control
+//! characters are dropped.
 
 /// Length of the text, in bytes, from which further characters are dropped.
 const LONGEST: usize = 1024 * 1024;
@@ -49,8 +50,8 @@ enum Sequence {
 }
 
 impl LineInputBuffer {
-    /// Processes bytes and returns the lines and keys that they complete. The bytes may end in the middle of a character, an
-    /// escape sequence or a paste.
+    /// Processes bytes and returns the lines and keys that they complete. The bytes may end in the middle of a
+    /// character, an escape sequence or a paste.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<TypedLine> {
         bytes.iter().filter_map(|byte| self.push_byte(*byte)).collect()
     }

@@ -5,7 +5,8 @@ use crow_core::capability::{QuestionAnswer, UserQuestion};
 /// Line that declines to answer.
 pub(super) const NONE: &str = "-";
 
-/// Parses a typed line. Returns `None` for a number without a choice, and for an answer that the question does not accept.
+/// Parses a typed line. Returns `None` for a number without a choice, and for an answer that the question does not
+/// accept.
 pub(super) fn parse_answer(line: &str, question: &UserQuestion) -> Option<QuestionAnswer> {
     let line = line.trim();
     if line == NONE {
