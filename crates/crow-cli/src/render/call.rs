@@ -1,4 +1,4 @@
-//! Tool calls, a line each.
+//! Lines for tool calls and for permission questions.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use super::{
 };
 use crate::permit_hint::permit_hint;
 
-/// A longer command does not fit on the screen, and the user is told so.
+/// Length of a command, in bytes, above which a question also states its size, since it may not fit on the screen.
 const LONG: usize = 2000;
 
-/// The least columns of a title.
+/// Minimum columns of a title.
 const LEAST_TITLE: usize = 8;
 
-/// Writes the answered call: mark, title, size of the change, duration; below it why it failed or was refused.
+/// Renders a finished call: mark, title, size of the change, duration; below it the reason of a failure or refusal.
 ///
-/// `who` stands before the title and names the agent, if it is another than the primary.
+/// `who` is the prefix of the title that names the agent; empty for the primary.
 pub(super) fn call_lines(
     style: &ConsoleStyle,
     who: &str,
@@ -40,6 +40,7 @@ pub(super) fn call_lines(
         None => tail.push(words::duration(Duration::from_millis(result.metadata.duration_ms))),
     }
     tail.retain(|part| !part.is_empty());
+    // The tail keeps its full width; the title gets the rest of the line.
     let tail = tail.iter().flat_map(|part| ["  ", part.as_str()]).collect::<String>();
     let fixed = width(mark) + width(who) + width(&tail) + 2;
     let room = style.width.saturating_sub(fixed).max(LEAST_TITLE);
@@ -57,14 +58,14 @@ pub(super) fn call_lines(
     lines
 }
 
-/// Writes the question whether a call may run.
+/// Renders the question whether a call may run.
 pub(super) fn question(style: &ConsoleStyle, who: &str, title: &str, reason: &str) -> String {
     let mark = style.glyphs.pick("?", "?");
     let text = format!("{who}{}: {}", exact_line(title), one_line(reason));
     hanging(style, Paint::Yellow, (&format!("{mark} "), "  "), &text)
 }
 
-/// Shows a command to its last line where the title leaves some of it out: who allows it must have seen it.
+/// Renders the complete command if the title abbreviates it: a user who allows it must have seen all of it.
 pub(super) fn whole_command(style: &ConsoleStyle, title: &str, subject: &Subject) -> String {
     let command = match subject {
         Subject::Command(command) if command.text.trim() != title => &command.text,
@@ -139,15 +140,15 @@ fn failure(style: &ConsoleStyle, result: &ToolResult) -> String {
             let first = |text: &str| {
                 let mut lines = text.lines().map(one_line).filter(|line| !line.is_empty());
                 let line = lines.next()?;
-                // What a colon announces belongs to the sentence.
+                // A line that ends with a colon is joined with the next one.
                 match lines.next().filter(|_| line.ends_with(':')) {
                     Some(next) => Some(format!("{line} {next}")),
                     None => Some(line),
                 }
             };
-            // Logs of older versions have errors that end with the colon.
-            let is_whole = |error: &String| !error.ends_with(':');
-            let error = result.error.as_deref().and_then(first).filter(is_whole);
+            // Logs of older versions contain errors that end with the colon: the output has the rest.
+            let is_complete = |error: &String| !error.ends_with(':');
+            let error = result.error.as_deref().and_then(first).filter(is_complete);
             let error = error.or_else(|| first(&result.output)).or_else(|| result.error.clone());
             error.map_or_else(String::new, |error| wrapped(style, Paint::Red, "  ", &error))
         }
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_says_what_how_long_and_how_it_ended() {
+    fn a_call_line_has_mark_title_and_duration() {
         let mut result = ToolResult::success("");
         result.metadata.duration_ms = 1234;
         let style = ConsoleStyle::plain(80);
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_by_whom_and_names_the_flag_once() {
+    fn a_refusal_names_its_source_and_the_flag_once() {
         let style = ConsoleStyle::plain(120);
         let result = ToolResult::failure("refused");
         let denial = |source, reason: &str| Denial { source, reason: reason.into() };

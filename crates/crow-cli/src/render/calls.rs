@@ -1,4 +1,4 @@
-//! What the renderer does with calls.
+//! Handlers of the renderer for events about calls and questions.
 
 use std::io::{self, Write};
 
@@ -57,6 +57,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         denial: Option<&Denial>,
     ) -> io::Result<()> {
         let call = self.calls.close(envelope, call_id);
+        // A refused call in a log has no title: the arguments in the reply of the model describe it.
         let (title, previewed) = match &call {
             Some(call) if !call.title.is_empty() => (call.title.as_str(), call.previewed),
             Some(call) if denial.is_some() && !call.asked.is_empty() => {
@@ -69,8 +70,9 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         if denial.is_none() {
             lines.push_str(&printed(&self.style, tool, result));
         }
-        let shown = previewed || is_summed_up(tool, result);
-        if let (Some(patch), false) = (&result.metadata.diff, shown) {
+        // The diff is omitted if the question showed it, or if a summary replaces it.
+        let is_covered = previewed || is_summed_up(tool, result);
+        if let (Some(patch), false) = (&result.metadata.diff, is_covered) {
             lines.push_str(&diff(&self.style, patch));
         }
         lines.push_str(&changed(&self.style, tool, result));
@@ -78,7 +80,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.lines(&lines)
     }
 
-    /// Shows a question where somebody may be there to answer it, with the change that it is about.
+    /// Shows a permission question with the previewed change, and counts it as open.
     pub(super) fn on_question(
         &mut self,
         envelope: &Envelope,
@@ -89,13 +91,13 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.show_question(envelope, call_id, about)
     }
 
-    /// Shows how a question was closed.
+    /// Shows the end of a question, and no longer counts it as open.
     pub(super) fn on_question_closed(&mut self, envelope: &Envelope) -> io::Result<()> {
         self.questions = self.questions.saturating_sub(1);
         self.lines(&phrase::event(&self.style, envelope))
     }
 
-    /// Shows what an agent asks.
+    /// Shows a question of an agent, and counts it as open.
     pub(super) fn on_user_question(
         &mut self,
         envelope: &Envelope,

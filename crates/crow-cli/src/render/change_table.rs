@@ -1,4 +1,4 @@
-//! What the calls of a session changed, and what was undone in between.
+//! The table of calls that changed files, with the undos between them (`sessions show --changes`).
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -16,21 +16,21 @@ use super::{
 const GAP: &str = "  ";
 const HEADING: [&str; COLUMNS] = ["TURN", "CALL", "TOOL", "FILES", "+/-", "TITLE"];
 const COLUMNS: usize = 6;
-/// The least columns of a title, without which the tool is left out, then the lines, then the files.
+/// Minimum columns of the title. If it gets fewer, the columns in [`LEFT_OUT`] are dropped one after another.
 const LEAST_TITLE: usize = 16;
-/// The columns that are left out where there is no room, the least important first.
+/// Indices of the columns that can be dropped, the least important first: tool, lines, files.
 const LEFT_OUT: [usize; 3] = [2, 4, 3];
-/// The most columns of a call's id.
+/// Maximum columns of a call id.
 const LONGEST_ID: usize = 40;
 
-/// A line of the list.
+/// Entry of the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ChangeLine<'a> {
     Call(&'a ChangedCall),
     Undo(&'a UndoRecord),
 }
 
-/// Puts calls and undos into the order in which they happened.
+/// Merges calls and undo records by time.
 pub(crate) fn in_order<'a>(
     calls: &'a [ChangedCall],
     records: &'a [UndoRecord],
@@ -39,11 +39,11 @@ pub(crate) fn in_order<'a>(
     let records = records.iter().map(|record| (record.time, ChangeLine::Undo(record)));
     let mut all: Vec<_> = calls.chain(records).collect();
     all.sort_by_key(|(time, _)| *time);
-    all.into_iter().map(|(_, happened)| happened).collect()
+    all.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// Writes the list with a heading, the ids as short as they can be told apart. `lost` says how many changes of a call
-/// cannot be undone.
+/// Renders the table with a heading. Ids are shortened to the length at which they differ. `lost` maps the `seq` of a
+/// call to the number of its changes that cannot be undone.
 pub(crate) fn change_table(
     style: &ConsoleStyle,
     all: &[ChangeLine<'_>],
@@ -53,7 +53,7 @@ pub(crate) fn change_table(
     let id_width = shortest(&ids).min(LONGEST_ID);
     let rows: Vec<_> = all
         .iter()
-        .map(|happened| match happened {
+        .map(|entry| match entry {
             ChangeLine::Call(call) => {
                 ChangeTableRow::Call(cells(call, id_width), marks(call, lost))
             }
@@ -87,8 +87,8 @@ enum ChangeTableRow {
     Undo(String),
 }
 
-fn id<'a>(happened: &ChangeLine<'a>) -> Option<&'a str> {
-    match happened {
+fn id<'a>(entry: &ChangeLine<'a>) -> Option<&'a str> {
+    match entry {
         ChangeLine::Call(call) => Some(call.call_id.as_str()),
         ChangeLine::Undo(_) => None,
     }
@@ -117,19 +117,19 @@ fn marks(call: &ChangedCall, lost: &BTreeMap<u64, usize>) -> String {
         (call.shared && !call.cut_off, "shared: others may have made some of it".to_owned()),
         (lost > 0, format!("{lost} cannot be undone")),
     ];
-    let said: Vec<_> =
+    let texts: Vec<_> =
         marks.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect();
-    said.join(", ")
+    texts.join(", ")
 }
 
 fn undone(record: &UndoRecord, id_width: usize) -> String {
-    let what = match record.action {
+    let verb = match record.action {
         UndoAction::Undo => "undone",
         UndoAction::Redo => "done again",
         UndoAction::Restore => "a path was restored",
     };
     let ids: Vec<_> = record.calls.iter().map(|call| short(&call.call_id, id_width)).collect();
-    let mut text = what.to_owned();
+    let mut text = verb.to_owned();
     // Writing to a string cannot fail.
     match ids.len() {
         0 => {}
@@ -142,6 +142,7 @@ fn undone(record: &UndoRecord, id_width: usize) -> String {
     text
 }
 
+/// Returns the column widths: natural, minus dropped columns (width 0), with the title cut to the remaining room.
 fn fit(style: &ConsoleStyle, rows: &[ChangeTableRow]) -> [usize; COLUMNS] {
     let mut widths = HEADING.map(str::len);
     for row in rows {

@@ -1,4 +1,4 @@
-//! What a call changed, in a few lines.
+//! Summary of the file changes of a call.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -6,19 +6,20 @@ use crow_core::tool::{NotRestorable, ToolResult};
 
 use super::{ConsoleStyle, one_line, paint::Paint, words, wrap::wrapped};
 
-/// The tool that can change anything: its changes are summed up, and not shown line by line.
+/// Name of the shell tool. It can change any number of files, so its changes are summarised instead of shown as a diff.
 pub(crate) const SHELL: &str = "bash";
-/// Up to how many changed files are named.
+/// Maximum number of files that are named.
 const NAMED: usize = 3;
 
-/// Returns whether the change is summed up. Else the lines of its diff say all there is to say.
+/// Returns true if the change is summarised: it comes from the shell, or the diff lacks some of the changed files.
 pub(super) fn is_summed_up(tool: &str, result: &ToolResult) -> bool {
     let Some(counts) = &result.metadata.changes else { return false };
-    let shown = result.metadata.diff.as_ref().map_or(0, |patch| patch.files.len() as u64);
-    counts.paths() > 0 && (tool == SHELL || counts.paths() > shown)
+    let in_diff = result.metadata.diff.as_ref().map_or(0, |patch| patch.files.len() as u64);
+    counts.paths() > 0 && (tool == SHELL || counts.paths() > in_diff)
 }
 
-/// Writes how much a call changed, and below it what stands in the way of undoing it.
+/// Renders the summary of the changes, and below it the limits of an undo: changes that cannot be restored or may be
+/// foreign.
 pub(super) fn changed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> String {
     let mut lines = String::new();
     if is_summed_up(tool, result) {
@@ -42,9 +43,9 @@ fn summary(result: &ToolResult) -> String {
     if counts.additions + counts.deletions > 0 {
         let _ = write!(text, ", +{} -{}", counts.additions, counts.deletions);
     }
-    for (count, what) in [(counts.created, "new"), (counts.deleted, "deleted")] {
+    for (count, kind) in [(counts.created, "new"), (counts.deleted, "deleted")] {
         if count > 0 {
-            let _ = write!(text, ", {count} {what}");
+            let _ = write!(text, ", {count} {kind}");
         }
     }
     let files = &result.metadata.files_modified;
@@ -67,7 +68,7 @@ fn cannot_be_undone(lost: &[NotRestorable]) -> String {
     format!("{} cannot be undone: {}", lost.len(), names.join(", "))
 }
 
-/// The last part of a path: the call says where it worked.
+/// Returns the last component of a path; the title of the call shows the directory.
 fn name(path: &Path) -> String {
     let last = path.file_name().unwrap_or(path.as_os_str());
     one_line(&last.to_string_lossy())
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_followed_by_what_it_changed_with_the_names_of_a_few_files() {
+    fn the_summary_of_a_command_names_up_to_three_files() {
         let table = [
             (vec!["/p/a.md"], counts(0, 1, 0), "  1 file changed, +5 -2: a.md\n"),
             (
@@ -118,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_whose_diff_says_it_all_is_not_summed_up() {
+    fn an_edit_is_summarised_only_if_its_diff_is_incomplete() {
         assert_eq!(shown("edit_file", &result(&["/p/a.md"], counts(0, 1, 0))), "");
-        let beyond = shown("my_tool", &result(&["/p/a.md"], counts(0, 9, 0)));
-        assert_eq!(beyond, "  9 files changed, +5 -2\n");
+        let summary = shown("my_tool", &result(&["/p/a.md"], counts(0, 9, 0)));
+        assert_eq!(summary, "  9 files changed, +5 -2\n");
     }
 
     #[test]
-    fn what_cannot_be_undone_is_named_with_the_reason() {
+    fn irreversible_changes_are_named_with_the_reason() {
         let lost = |path: &str| NotRestorable { path: path.into(), reason: "too large".into() };
         let mut result = result(&["/p/a"], counts(0, 1, 0));
         result.metadata.not_restorable = vec![lost("/p/big.bin")];

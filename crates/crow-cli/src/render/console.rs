@@ -1,4 +1,12 @@
-//! The renderer.
+//! The renderer: a state machine over events that writes lines for people.
+//!
+//! Three parts of the state matter:
+//! - Received text: `reply` knows which bytes of the open reply have been rendered, so that repeated deltas and the
+//! final blocks add only the rest.
+//! - Open block: `block` is a streamed text or reasoning without its last line end. All other output closes it first;
+//! the method `lines` does so.
+//! - Candidate for the answer: with [`AnswerPlace::AtEnd`], `held` collects the text of the reply. A call, another
+//! reply or a reaction of the user or a reviewer proves that it is not the answer, and releases it to stderr.
 
 use std::io::{self, Write};
 
@@ -26,33 +34,33 @@ use crate::{
     output::RunReport,
 };
 
-/// The tool whose call says that the work is done: text beside it is the answer.
+/// Name of the tool that reports completion. Text in the same reply is the answer.
 const COMPLETION: &str = "task_complete";
-/// What is waited for while no call runs.
+/// Text of the waiting line while no call runs.
 const THINKING: &str = "thinking";
-/// What is waited for after a cancel.
+/// Text of the waiting line after a cancel.
 const STOPPING: &str = "stopping";
-/// Milliseconds without a delta after which a streamed text counts as waited for.
+/// Milliseconds without a delta after which the waiting line appears during a streamed text.
 const STALL_MS: i64 = 1000;
 
-/// Shows events to people.
+/// Renderer of events for people.
 ///
-/// Text of the root session's agent comes as it is streamed; what other agents say is shown when it is complete, with
-/// their name. Stdout gets the agent's text and nothing else, see [`AnswerPlace`]; all the rest goes to stderr. A failed
-/// write is returned at once and what was pending is lost: the caller stops rendering.
+/// Text of the root session's agent is shown as it streams; that of other agents is shown when it is complete, with
+/// their name. Stdout gets the agent's text and nothing else, see [`AnswerPlace`]; the rest goes to stderr. A write
+/// error is returned at once and the buffered output is lost: the caller stops rendering.
 #[derive(Debug)]
 pub struct ConsoleRenderer<O, E> {
     pub(super) style: ConsoleStyle,
     pub(super) screen: OutputScreen<O, E>,
     reply: ConsoleOpenReply,
     block: ConsoleOpenBlock,
-    /// Text of the open reply that is the answer unless something follows it.
+    /// Text of the open reply that is the answer, unless a call or another reply follows it.
     held: String,
     pub(super) calls: OpenCalls,
     waiting: Option<WaitIndicator>,
-    /// What the person at the terminal is typing.
+    /// Current input of the person at the terminal.
     pub(super) input: LiveInput,
-    /// The time as of the last tick.
+    /// Time of the last tick.
     pub(super) now: Option<Timestamp>,
     stopping: bool,
     pub(super) questions: u32,
@@ -60,7 +68,7 @@ pub struct ConsoleRenderer<O, E> {
     error: String,
 }
 
-/// The block of the open reply that is on the screen without its end.
+/// The block of the open reply that is partly on the screen.
 #[derive(Debug)]
 enum ConsoleOpenBlock {
     None,
@@ -69,7 +77,7 @@ enum ConsoleOpenBlock {
 }
 
 impl<O: Write, E: Write> ConsoleRenderer<O, E> {
-    /// Makes a renderer that writes the answer to `out` and everything else to `err`.
+    /// Creates a renderer that writes the answer to `out` and everything else to `err`.
     pub fn new(style: ConsoleStyle, out: O, err: E) -> Self {
         Self {
             style,
@@ -88,7 +96,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         }
     }
 
-    /// Shows an event. Nothing is written before [`flush`](Self::flush), save for large amounts.
+    /// Renders an event. Output is buffered until [`flush`](Self::flush), unless it is large.
     pub fn render(&mut self, envelope: &Envelope) -> io::Result<()> {
         match &envelope.event {
             AgentEvent::RunStart { .. } => self.on_run_start(envelope),
@@ -138,7 +146,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             }
             AgentEvent::Plan { items } => self.on_plan(envelope, items),
             AgentEvent::Error { error, .. } => self.on_error(envelope, error),
-            // Somebody answers: what was said before is not the last word, and stands before the answer to it.
+            // A reaction follows: the previous text is not the answer, and is released before the reaction.
             AgentEvent::RoundStart
             | AgentEvent::UserInput { .. }
             | AgentEvent::Handoff { .. }
@@ -170,17 +178,18 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         }
     }
 
-    /// Writes what is pending. The caller calls it when no event waits.
+    /// Writes the buffered output. The caller calls it when no event is queued.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.style.live && !self.input.is_empty() { self.draw() } else { self.screen.flush() }
     }
 
-    /// Shows how the run ended: the answer if it is not on the screen yet, what went wrong, and the last line.
+    /// Shows the end of the run: the answer if it is not on the screen yet, the error, and the last line.
     pub fn finish(&mut self, report: &RunReport) -> io::Result<()> {
         self.end_with(report, &end::end_line(&self.style, report))
     }
 
     pub(super) fn end_with(&mut self, report: &RunReport, last: &str) -> io::Result<()> {
+        // 1) The answer, from the report, unless it was streamed.
         self.close_block()?;
         self.held.clear();
         let answered = match self.style.answer {
@@ -192,6 +201,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             self.screen.write(ScreenStream::Out, &neutralise(&report.text))?;
             self.screen.end_line()?;
         }
+        // 2) Summary, error and last line.
         self.lines(&end::summary(&self.style, report))?;
         if let Some(error) = &report.error {
             self.lines(&end::error_lines(&self.style, error, &self.error))?;
@@ -214,7 +224,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         Ok(())
     }
 
-    /// What is waited for now is the end.
+    /// Switches the waiting line to [`STOPPING`].
     fn on_cancelling(&mut self, envelope: &Envelope) {
         if envelope.is_root() && self.waiting.is_some() {
             self.waiting = Some(WaitIndicator::new(envelope.time, STOPPING));
@@ -253,6 +263,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             return Ok(());
         }
         self.wait_anew(envelope);
+        // With stdout piped the text waits: only the end of the run decides whether it is the answer.
         if self.style.answer == AnswerPlace::AtEnd {
             self.held.push_str(fresh);
             return Ok(());
@@ -304,17 +315,17 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         error: &ProviderError,
         attempt_and_wait: (u32, u64),
     ) -> io::Result<()> {
-        let mut over = "";
+        let mut suffix = "";
         if envelope.is_root() {
             if self.style.answer == AnswerPlace::Streamed && !self.reply.text.is_empty() {
-                over = "; the text above is void";
+                suffix = "; the text above is void";
             }
             self.held.clear();
             self.reply.reset();
             self.wait_anew(envelope);
         }
         let who = phrase::who(&self.style, envelope);
-        self.lines(&phrase::retry(&self.style, &who, error, attempt_and_wait, over))
+        self.lines(&phrase::retry(&self.style, &who, error, attempt_and_wait, suffix))
     }
 
     fn on_reply(
@@ -344,7 +355,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.lines(&checklist(&self.style, items))
     }
 
-    /// Text before a call is not the answer, unless the call says that the work is done.
+    /// Releases the text before a call, which is not the answer unless the call reports completion.
     pub(super) fn before_call(&mut self, envelope: &Envelope, tool: &str) -> io::Result<()> {
         if !envelope.is_root() {
             return Ok(());
@@ -353,6 +364,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         if tool == COMPLETION { Ok(()) } else { self.release_held() }
     }
 
+    /// Switches to another reply, which proves that held text of the previous one was not the answer.
     fn turn_to(&mut self, reply_id: &ReplyId) -> io::Result<()> {
         if !self.reply.turn_to(reply_id) {
             return Ok(());
@@ -361,14 +373,14 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.release_held()
     }
 
-    /// Shows what comes in answer to the words of the agent.
+    /// Shows an event that reacts to the text of the agent.
     fn on_reaction(&mut self, envelope: &Envelope) -> io::Result<()> {
         self.close_block()?;
         self.release_held()?;
         self.lines(&phrase::event(&self.style, envelope))
     }
 
-    /// Shows text that turned out not to be the answer.
+    /// Writes held text, which is not the answer, to stderr.
     fn release_held(&mut self) -> io::Result<()> {
         if self.held.trim().is_empty() {
             self.held.clear();
@@ -379,6 +391,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.screen.end_line()
     }
 
+    /// Writes complete lines to stderr, after closing the open block.
     pub(super) fn lines(&mut self, lines: &str) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
@@ -387,6 +400,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.screen.lines(lines)
     }
 
+    /// Ends the open block: writes what the neutraliser and the wrapper still buffer, and ends the line.
     fn close_block(&mut self) -> io::Result<()> {
         match std::mem::replace(&mut self.block, ConsoleOpenBlock::None) {
             ConsoleOpenBlock::None => Ok(()),
@@ -406,6 +420,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         }
     }
 
+    /// Restarts the time of the waiting line.
     pub(super) fn wait_anew(&mut self, envelope: &Envelope) {
         if let Some(waiting) = &mut self.waiting
             && envelope.is_root()
@@ -414,7 +429,8 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         }
     }
 
-    /// Returns what is waited for: an answer of the user is not announced, a running call goes before the model.
+    /// Returns the subject of the waiting line. A running call has priority over the model; while a question is open
+    /// there is none.
     pub(super) fn awaited(&self, now: Timestamp) -> Option<WaitIndicator> {
         if self.stopping {
             return self.waiting.clone();

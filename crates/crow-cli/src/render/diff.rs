@@ -1,17 +1,21 @@
-//! Changes of files, line by line.
+//! Renders diffs with line numbers, signs and highlighted words.
+//!
+//! Three passes: [`rows_of`] parses the hunks into rows with line numbers, [`mark_words`] pairs deleted with added
+//! lines and finds the words that differ, [`write_row`] writes the rows. [`CodeRow`] breaks a line that is wider than
+//! the screen and cuts one that is longer than [`LONGEST_LINE`].
 
 use crow_core::tool::{FileDiff, Patch};
 use similar::{ChangeTag, TextDiff};
 
 use super::{ConsoleStyle, neutralise, one_line, paint::Paint, words, wrap::char_width};
 
-/// Columns of the line numbers.
+/// Columns of the line number.
 const NUMBER_WIDTH: usize = 5;
-/// Columns of one line of a file, over all lines of the screen that it takes.
+/// Maximum columns of one line of a file, summed over the screen lines that it takes.
 const LONGEST_LINE: usize = 320;
-/// Bytes of a line up to which its words are compared.
+/// Maximum length, in bytes, of lines whose words are compared.
 const LONGEST_COMPARED: usize = 1000;
-/// The least likeness of two lines whose words are compared.
+/// Minimum similarity of two lines whose differing words are marked.
 const LEAST_LIKENESS: f32 = 0.4;
 /// Columns of a tab.
 const TAB: usize = 4;
@@ -23,26 +27,26 @@ enum DiffLineKind {
     Added,
 }
 
-/// A row of the picture.
+/// Row of the rendered diff.
 enum DiffRow {
-    /// Lines of the file that did not change are left out here.
+    /// Omitted unchanged lines.
     Gap,
     Line(TextDiffLine),
 }
 
-/// A line of the file.
+/// Line of the file.
 struct TextDiffLine {
     kind: DiffLineKind,
     number: u64,
     text: String,
-    /// The pieces of `text`, and whether each is a changed word. Empty: no words were compared.
+    /// The pieces of `text`, each with true if it is a changed word. Empty if no words were compared.
     pieces: Vec<(bool, String)>,
 }
 
-/// Writes a change, at most `style.diff_lines` lines of it.
+/// Renders a patch, at most `style.diff_lines` rows of it.
 pub(super) fn diff(style: &ConsoleStyle, patch: &Patch) -> String {
     let mut out = String::new();
-    let mut left = style.diff_lines;
+    let mut budget = style.diff_lines;
     let mut hidden = 0;
     for file in &patch.files {
         if patch.files.len() > 1 {
@@ -50,12 +54,12 @@ pub(super) fn diff(style: &ConsoleStyle, patch: &Patch) -> String {
             Paint::Bold.write(style, &format!("  {name}"), &mut out);
             out.push('\n');
         }
-        let (mut rows, beyond) = rows_of(&file.hunks, left);
+        let (mut rows, beyond) = rows_of(&file.hunks, budget);
         mark_words(&mut rows);
         for row in &rows {
             write_row(style, row, &mut out);
         }
-        left = left.saturating_sub(rows.len());
+        budget = budget.saturating_sub(rows.len());
         hidden += beyond;
     }
     write_rest(style, hidden, &patch.files, &mut out);
@@ -75,7 +79,7 @@ fn write_rest(style: &ConsoleStyle, hidden: u64, files: &[FileDiff], out: &mut S
     }
 }
 
-/// Reads at most `most` rows from hunks; returns also how many lines are beyond.
+/// Parses at most `most` rows from hunks; also returns the number of further lines.
 fn rows_of(hunks: &str, most: usize) -> (Vec<DiffRow>, u64) {
     let mut rows = Vec::new();
     let (mut old, mut new, mut beyond) = (1, 1, 0);
@@ -107,7 +111,7 @@ fn rows_of(hunks: &str, most: usize) -> (Vec<DiffRow>, u64) {
     (rows, beyond)
 }
 
-/// Reads `@@ -12,3 +14,5 @@`.
+/// Parses `@@ -12,3 +14,5 @@` into the first line numbers, here (12, 14).
 fn hunk_start(line: &str) -> Option<(u64, u64)> {
     let (ranges, _) = line.strip_prefix("@@ -")?.split_once(" @@")?;
     let (old, new) = ranges.split_once(" +")?;
@@ -115,7 +119,7 @@ fn hunk_start(line: &str) -> Option<(u64, u64)> {
     Some((start(old)?, start(new)?))
 }
 
-/// Marks the changed words of added lines that follow deleted ones, the first against the first and so on.
+/// Marks the changed words where added lines follow deleted ones: the first is compared with the first and so on.
 fn mark_words(rows: &mut [DiffRow]) {
     let mut start = 0;
     while start < rows.len() {
@@ -128,6 +132,7 @@ fn mark_words(rows: &mut [DiffRow]) {
     }
 }
 
+/// Returns the number of consecutive rows of this kind from `start`.
 fn run_of(rows: &[DiffRow], start: usize, kind: DiffLineKind) -> usize {
     let same = |row: &&DiffRow| matches!(row, DiffRow::Line(line) if line.kind == kind);
     rows.iter().skip(start).take_while(same).count()
@@ -160,7 +165,7 @@ fn mark_pair(rows: &mut [DiffRow], old: usize, new: usize) {
     (old.pieces, new.pieces) = (old_pieces, new_pieces);
 }
 
-/// Splits a line into names, runs of white space, and single other characters.
+/// Splits a line into identifiers, runs of whitespace, and single other characters.
 fn split_words(line: &str) -> Vec<&str> {
     let class = |character: char| match character {
         _ if character.is_alphanumeric() || character == '_' => 0,
@@ -208,16 +213,16 @@ fn write_line(style: &ConsoleStyle, line: &TextDiffLine, out: &mut String) {
     row.finish();
 }
 
-/// One line of a file being written, over as many lines of the screen as it needs.
+/// Writer of one line of a file, over as many screen lines as it needs.
 struct CodeRow<'a> {
     style: &'a ConsoleStyle,
     out: &'a mut String,
-    /// The look of what is not written yet, and that text.
+    /// Paint of the buffered text, and the text.
     paint: Paint,
     text: String,
     room: usize,
     column: usize,
-    /// Columns of the whole line so far, and characters beyond the longest line.
+    /// Columns of the line of the file so far, and number of characters cut off.
     total: usize,
     beyond: u64,
 }
@@ -323,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_a_file_cannot_reach_the_terminal() {
+    fn control_characters_of_a_file_are_made_visible() {
         let text = diff(&ConsoleStyle::plain(40), &patch("+\u{1b}[2Jx\u{202e}\n"));
         assert_eq!(text, "    1 + ␛[2Jx\\u{202e}\n");
     }
@@ -340,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_names_spaces_and_single_signs() {
+    fn words_are_identifiers_spaces_and_single_characters() {
         assert_eq!(
             split_words("let x_1  = f(ä);"),
             ["let", " ", "x_1", "  ", "=", " ", "f", "(", "ä", ")", ";"]

@@ -1,4 +1,4 @@
-//! How a run ended.
+//! The end of a run: answer summary, error, and the last line with outcome and usage.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::{
 };
 use crate::output::{ErrorReport, ExitCode, ReportOutcome, RunReport, UsageReport};
 
-/// How many calls that were refused or failed are named in the last line, and how much of their titles.
+/// Maximum number of refused or failed calls that the last line names, and columns of their titles.
 const NAMED: usize = 2;
 const NAMED_TITLE: usize = 30;
 
-/// Writes the last line: outcome, steps, duration, tokens, price.
+/// Renders the last line: outcome, steps, duration, tokens, cost.
 pub(super) fn end_line(style: &ConsoleStyle, report: &RunReport) -> String {
     let (mark, paint) = match report.code() {
         ExitCode::Done => (style.glyphs.pick("✓", "ok:"), Paint::Green),
@@ -34,17 +34,17 @@ pub(super) fn end_line(style: &ConsoleStyle, report: &RunReport) -> String {
     hanging(style, paint, (&format!("{mark} "), "  "), &parts.join(separator))
 }
 
-/// Whether a run did anything but talk.
+/// Activity of a run: executed calls or text only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RunActivity {
-    /// No call was made, or each was refused.
+    /// No call was made, or all were refused.
     #[default]
     None,
-    /// At least one was.
+    /// At least one call was executed.
     Some,
 }
 
-/// Writes the last line of a run in a chat: of words alone no more than what they cost.
+/// Renders the last line of a run in a chat: for a successful run without calls only the usage.
 pub(super) fn reply_line(style: &ConsoleStyle, report: &RunReport, calls: RunActivity) -> String {
     if report.code() != ExitCode::Done || report.verified || calls == RunActivity::Some {
         return end_line(style, report);
@@ -56,13 +56,14 @@ pub(super) fn reply_line(style: &ConsoleStyle, report: &RunReport, calls: RunAct
     hanging(style, Paint::Dim, ("  ", "  "), &usage.join(style.glyphs.pick(" · ", ", ")))
 }
 
-/// Writes what went wrong and what can be done, without repeating an error that is on the screen.
+/// Renders the error and the hint. Omits the error if `shown`, the last one on the screen, contains it or is part of
+/// it.
 pub(super) fn error_lines(style: &ConsoleStyle, error: &ErrorReport, shown: &str) -> String {
     let mut lines = String::new();
     let message = neutralise(&error.message);
-    let known =
+    let is_shown =
         !shown.is_empty() && (shown.contains(&error.message) || error.message.contains(shown));
-    if !known {
+    if !is_shown {
         lines.push_str(&hanging(style, Paint::Red, ("error: ", "  "), message.trim_end()));
     }
     if let Some(hint) = &error.hint {
@@ -71,7 +72,7 @@ pub(super) fn error_lines(style: &ConsoleStyle, error: &ErrorReport, shown: &str
     lines
 }
 
-/// Writes what the agent said about the finished work, where it is not the answer itself.
+/// Renders the summary of the finished task, unless it equals the answer.
 pub(super) fn summary(style: &ConsoleStyle, report: &RunReport) -> String {
     let summary = report.summary.as_deref().unwrap_or_default().trim();
     if summary.is_empty() || summary == report.text.trim() {
@@ -80,7 +81,7 @@ pub(super) fn summary(style: &ConsoleStyle, report: &RunReport) -> String {
     wrapped(style, Paint::Plain, style.glyphs.pick("│ ", "| "), &neutralise(summary))
 }
 
-/// Says what was refused or failed in work that nothing bears out.
+/// Returns the refused and failed calls of a run that ended normally but without verification.
 fn open_ends(style: &ConsoleStyle, report: &RunReport) -> String {
     if report.verified || report.code() != ExitCode::Done {
         return String::new();
@@ -90,7 +91,7 @@ fn open_ends(style: &ConsoleStyle, report: &RunReport) -> String {
     let all: Vec<_> = refused.chain(failed).collect();
     let title = |title: &str| shorten_end(&one_line(title), NAMED_TITLE, style.glyphs);
     let mut named: Vec<String> =
-        all.iter().take(NAMED).map(|(what, call)| format!("{} {what}", title(call))).collect();
+        all.iter().take(NAMED).map(|(verb, call)| format!("{} {verb}", title(call))).collect();
     match all.len().saturating_sub(NAMED) {
         0 => {}
         more => named.push(format!("{more} more")),
@@ -112,12 +113,12 @@ fn outcome(report: &RunReport) -> &'static str {
     }
 }
 
-/// Writes what a session used, with all of its runs: `700 in · 140 out · $0.0042`. Nothing where nothing is known.
+/// Returns the usage of a session over all its runs: `700 in · 140 out · $0.0042`. Empty if none is known.
 pub(crate) fn used(style: &ConsoleStyle, used: &UsageReport) -> String {
     usage(used).join(style.glyphs.pick(" · ", ", "))
 }
 
-/// Writes the same for a column: `840 $0.0042`.
+/// Returns the usage for a table column: `840 $0.0042`.
 pub(crate) fn used_in_short(used: &UsageReport) -> String {
     let tokens = Some(used.tokens.total()).filter(|tokens| *tokens > 0).map(words::tokens);
     let cost = used.cost_usd.filter(|cost| *cost > 0.0).map(words::dollars);

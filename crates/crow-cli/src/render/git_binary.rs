@@ -1,4 +1,8 @@
-//! Contents in git's binary patches: whole, packed, in lines of letters.
+//! Writes file contents as binary patches of git.
+//!
+//! Such a patch holds two `literal` sections, the new content and the old one, so that it applies in both directions. A
+//! section is the deflated content in lines of up to 52 bytes. Each line is a letter for its length and the bytes in
+//! base 85, five letters for every four bytes, the last group padded with zeros.
 
 use std::{fmt::Write as _, io::Write as _};
 
@@ -7,15 +11,15 @@ use sha1::{Digest as _, Sha1};
 
 use crow_core::tool::FileContents;
 
-/// The letters that stand for the digits of a number to the base 85.
+/// Digits of base 85, as git defines them.
 const DIGITS: &[u8; 85] =
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
-/// The most bytes of a line.
+/// Maximum number of bytes per line.
 const LINE: usize = 52;
-/// What stands for a file that is not there.
+/// Object name of a file that does not exist.
 const NOTHING: &str = "0000000000000000000000000000000000000000";
 
-/// Writes the line that names both contents, and both of them, so that the patch can be applied in both directions.
+/// Writes the `index` line with both object names, and both contents.
 pub(super) fn write(contents: &FileContents, is_created: bool, is_deleted: bool, out: &mut String) {
     let FileContents { before, after } = contents;
     let name = |bytes: &[u8], is_absent: bool| {
@@ -28,7 +32,7 @@ pub(super) fn write(contents: &FileContents, is_created: bool, is_deleted: bool,
     literal(before, out);
 }
 
-/// Returns the name that git gives to a content.
+/// Returns the object name of a content: the SHA-1 hash of a git blob.
 fn object_name(bytes: &[u8]) -> String {
     let mut hash = Sha1::new();
     hash.update(format!("blob {}\0", bytes.len()));
@@ -45,11 +49,11 @@ fn literal(bytes: &[u8], out: &mut String) {
     for line in packed(bytes).chunks(LINE) {
         out.push(length_letter(line.len()));
         for group in line.chunks(4) {
-            let mut four = [0; 4];
-            for (to, from) in four.iter_mut().zip(group) {
+            let mut word = [0; 4];
+            for (to, from) in word.iter_mut().zip(group) {
                 *to = *from;
             }
-            out.extend(base_85(u32::from_be_bytes(four)));
+            out.extend(base_85(u32::from_be_bytes(word)));
         }
         out.push('\n');
     }
@@ -58,12 +62,12 @@ fn literal(bytes: &[u8], out: &mut String) {
 
 fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-    let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
-    // Nothing but memory is written to.
-    written.unwrap_or_default()
+    let result = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    // Writing to memory cannot fail.
+    result.unwrap_or_default()
 }
 
-/// Returns the letter for the length of a line: `A` is 1, `a` is 27.
+/// Returns the letter for the length of a line: `A` to `Z` are 1 to 26, `a` to `z` are 27 to 52.
 fn length_letter(length: usize) -> char {
     let length = u8::try_from(length).unwrap_or(0);
     char::from(if length <= 26 { b'A' + length.saturating_sub(1) } else { b'a' + length - 27 })
@@ -84,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_are_named_and_written_as_git_does_it() {
+    fn object_names_and_encoding_match_those_of_git() {
         // `git hash-object` of "hello\n".
         assert_eq!(object_name(b"hello\n"), "ce013625030ba8dba906f756967f9e9ca394464a");
         assert_eq!([1, 26, 27, 52].map(length_letter), ['A', 'Z', 'a', 'z']);

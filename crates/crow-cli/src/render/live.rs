@@ -1,4 +1,7 @@
-//! The last line of a terminal: what is waited for, and what the person is typing.
+//! The status line at the bottom of a terminal: the subject of the wait, and the input of the person.
+//!
+//! If the screen is in the middle of a line of streamed text, the input is shown on the line below instead, see
+//! `OutputScreen::set_below`.
 
 use std::io::{self, Write};
 
@@ -13,18 +16,18 @@ use super::{
 };
 use crate::output::RunReport;
 
-/// What the person at the terminal is typing while events are shown.
+/// Input of the person at the terminal while events are shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LiveInput {
-    /// What stands before it if it answers a question.
+    /// Prompt before the text, if it answers a question.
     pub prompt: Option<String>,
-    /// What is typed so far.
+    /// Text typed so far.
     pub text: String,
 }
 
-/// The least columns for what is typed.
+/// Minimum columns of the input.
 const LEAST_INPUT: usize = 12;
-/// What stands before words to the agent.
+/// Prompt before a message to the agent.
 const WORDS: &str = "> ";
 
 impl LiveInput {
@@ -32,7 +35,8 @@ impl LiveInput {
         self.prompt.is_none() && self.text.is_empty()
     }
 
-    /// Writes the line; `waiting` is what is waited for. It never fills the last column.
+    /// Renders the line. `waiting` is the waiting text before the input, painted, of `waiting_width` columns. The line
+    /// never fills the last column.
     fn line(&self, style: &ConsoleStyle, waiting: &str, waiting_width: usize) -> String {
         let room = style.width.saturating_sub(1);
         let text = neutralise(&self.text.replace('\n', " "));
@@ -43,7 +47,7 @@ impl LiveInput {
                 (prompt, columns)
             }
             None if waiting.is_empty() => (WORDS.to_owned(), WORDS.len()),
-            // On a narrow screen what is typed goes before what is waited for.
+            // On a narrow screen the input has priority over the waiting text.
             None if waiting_width + WORDS.len() + 2 + width(&text).min(LEAST_INPUT) > room => {
                 (WORDS.to_owned(), WORDS.len())
             }
@@ -54,7 +58,7 @@ impl LiveInput {
 }
 
 impl<O: Write, E: Write> ConsoleRenderer<O, E> {
-    /// Shows how long something has been waited for, on a terminal. The caller calls it a few times a second.
+    /// Redraws the waiting line on a terminal. The caller calls it a few times a second.
     pub fn tick(&mut self, now: Timestamp) -> io::Result<()> {
         if !self.style.live {
             return Ok(());
@@ -63,7 +67,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.draw()
     }
 
-    /// Takes what the person at the terminal is typing, and shows it.
+    /// Sets the input of the person at the terminal, and shows it.
     pub fn set_input(&mut self, input: LiveInput) -> io::Result<()> {
         self.input = input;
         if !self.style.live {
@@ -72,26 +76,27 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         self.draw()
     }
 
-    /// Shows a question once more, with all that it is about.
+    /// Shows a question again, with its change or choices.
     pub fn ask_again(&mut self, question: &Envelope) -> io::Result<()> {
         if let AgentEvent::PermissionRequest { call_id, title, subject, reason, .. } =
             &question.event
         {
             self.show_question(question, call_id, (title, subject, reason))?;
         }
-        if let AgentEvent::QuestionAsked { question: asked, .. } = &question.event {
-            self.show_user_question(question, asked)?;
+        if let AgentEvent::QuestionAsked { question: user_question, .. } = &question.event {
+            self.show_user_question(question, user_question)?;
         }
         self.flush()
     }
 
-    /// Shows how a run of a chat ended, see [`finish`](Self::finish). Words alone are not a task that is done.
+    /// Shows the end of a run in a chat, see [`finish`](Self::finish). A successful run without calls gets no outcome,
+    /// only its usage.
     pub fn finish_reply(&mut self, report: &RunReport, calls: RunActivity) -> io::Result<()> {
         let last = end::reply_line(&self.style, report, calls);
         self.end_with(report, &last)
     }
 
-    /// Learns how wide the terminal is now.
+    /// Sets the width of the terminal; `None` keeps the previous one.
     pub fn set_width(&mut self, columns: Option<usize>) {
         if let Some(columns) = columns {
             self.style.width = columns.max(style::LEAST_WIDTH);
@@ -99,24 +104,24 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         }
     }
 
-    /// Says something that belongs to no event, in whole lines. The text may be of others.
+    /// Shows a message that belongs to no event, in complete lines. The text may be foreign: it is neutralised.
     pub fn say(&mut self, text: &str) -> io::Result<()> {
         let lines: String =
-            neutralise(text).lines().map(|line| self.said(line, Paint::Plain)).collect();
+            neutralise(text).lines().map(|line| self.wrapped_line(line, Paint::Plain)).collect();
         self.lines(&lines)?;
         self.flush()
     }
 
-    /// Says something as [`say`](Self::say) does, dimly.
+    /// Shows a message like [`say`](Self::say), dimly.
     pub fn say_aside(&mut self, text: &str) -> io::Result<()> {
         let lines: String =
-            neutralise(text).lines().map(|line| self.said(line, Paint::Dim)).collect();
+            neutralise(text).lines().map(|line| self.wrapped_line(line, Paint::Dim)).collect();
         self.lines(&lines)?;
         self.flush()
     }
 
-    /// Breaks a line between words; what follows the break stands a little to the right.
-    fn said(&self, line: &str, paint: Paint) -> String {
+    /// Wraps a line between words; continuation lines are indented by two more columns.
+    fn wrapped_line(&self, line: &str, paint: Paint) -> String {
         let words = line.trim_start();
         if words.is_empty() {
             return "\n".to_owned();
@@ -126,6 +131,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         hanging(&self.style, paint, (&first, &rest), words.trim_end())
     }
 
+    /// Draws the status line: below an open line of text only the input, otherwise the waiting text and the input.
     pub(super) fn draw(&mut self) -> io::Result<()> {
         if self.screen.is_mid_line() {
             let words = if self.input.is_empty() {
@@ -140,7 +146,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         let mut line = String::new();
         let mut columns = 0;
         if let Some((waiting, now)) = waiting {
-            // Beside words that are being typed there is no room for what a call prints.
+            // Next to the input there is no room for the output of a call.
             let typing = ConsoleStyle { width: self.style.width.min(40), ..self.style };
             let style = if self.input.is_empty() { &self.style } else { &typing };
             let plain = waiting.line(style, now);
@@ -169,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn words_stand_behind_what_is_waited_for_and_their_end_is_seen() {
+    fn the_input_follows_the_waiting_text_and_its_end_is_visible() {
         assert_eq!(line(80, None, "⠋ thinking  0 s", "and tests"), "⠋ thinking  0 s  > and tests");
         assert_eq!(line(80, None, "", "one\ntwo"), "> one two");
         assert_eq!(line(80, Some("  allow? "), "⠋ ls", "n not"), "  allow? n not");

@@ -1,7 +1,8 @@
-//! Shows events to people, as lines of text on a terminal or in a file.
+//! The output for people: renders events as lines of text on a terminal or in a file.
 //!
-//! Nothing here knows a provider, a tool or a file: what is shown stands in the events and in the report of the run.
-//! Text of others (models, tools, files, errors) reaches the screen only through [`neutralise`].
+//! The renderer reads only the events and the report of the run, never a provider, a tool or a file. Foreign text (of
+//! models, tools, files, errors) reaches the screen only through [`neutralise`] or its relatives in `crow_text`, which
+//! make control characters visible. Comments in this module call text *harmless* once that has been done.
 
 mod call;
 mod calls;

@@ -1,4 +1,4 @@
-//! The calls that have no answer yet.
+//! The calls that have no result yet.
 
 use std::collections::HashMap;
 
@@ -11,38 +11,38 @@ use crow_core::{
 
 use super::waiting::WaitIndicator;
 
-/// A call without an answer.
+/// Call without a result.
 #[derive(Debug, Default)]
 pub(super) struct ConsoleOpenCall {
     pub(super) title: String,
-    /// What the model asked for, in its own words. A log has no title of a call that was refused.
+    /// Description of the call from the model's arguments: a log has no title for a refused call.
     pub(super) asked: String,
-    /// What it would change.
+    /// Change that the call would make.
     pub(super) preview: Option<Patch>,
-    /// Whether the change is on the screen already.
+    /// True if the change is on the screen already.
     pub(super) previewed: bool,
-    /// Set when it runs.
+    /// Waiting line of the call; set while it runs.
     pub(super) running: Option<WaitIndicator>,
 }
 
-/// The calls that have no answer yet. Ids come from models and are told apart by session.
+/// The calls that have no result yet. The key includes the session, since call ids come from models and are not unique.
 #[derive(Debug, Default)]
 pub(super) struct OpenCalls(HashMap<(SessionId, CallId), ConsoleOpenCall>);
 
 impl OpenCalls {
-    /// Returns the call, which may be new.
+    /// Returns the call; adds it if it is new.
     pub(super) fn open(&mut self, envelope: &Envelope, call_id: &CallId) -> &mut ConsoleOpenCall {
         self.0.entry(key(envelope, call_id)).or_default()
     }
 
-    /// Takes down what a reply asks for.
+    /// Records the calls in a reply.
     pub(super) fn ask(&mut self, envelope: &Envelope, blocks: &[ReplyBlock]) {
         for call in calls_of(blocks) {
-            self.open(envelope, &call.id).asked = asked(call);
+            self.open(envelope, &call.id).asked = describe(call);
         }
     }
 
-    /// Takes the call out.
+    /// Removes and returns the call.
     pub(super) fn close(
         &mut self,
         envelope: &Envelope,
@@ -51,7 +51,7 @@ impl OpenCalls {
         self.0.remove(&key(envelope, call_id))
     }
 
-    /// Returns the call if it runs.
+    /// Returns the waiting line of the call, if it runs.
     pub(super) fn running(
         &mut self,
         envelope: &Envelope,
@@ -60,7 +60,7 @@ impl OpenCalls {
         self.0.get_mut(&key(envelope, call_id))?.running.as_mut()
     }
 
-    /// Returns the call that runs longest, and says how many others run.
+    /// Returns the waiting line of the call that has run longest, with the number of other running calls.
     pub(super) fn longest_running(&self) -> Option<WaitIndicator> {
         let running = || self.0.values().filter_map(|call| call.running.as_ref());
         let mut first = running().min_by_key(|running| running.since)?.clone();
@@ -71,7 +71,7 @@ impl OpenCalls {
         Some(first)
     }
 
-    /// Forgets all calls.
+    /// Removes all calls.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
@@ -81,15 +81,15 @@ fn key(envelope: &Envelope, call_id: &CallId) -> (SessionId, CallId) {
     (envelope.session_id.clone(), call_id.clone())
 }
 
-/// Names the command of a call, or the tool and what it is about.
-fn asked(call: &ToolCall) -> String {
+/// Describes a call: its command, or the tool with its path, pattern, URL or query.
+fn describe(call: &ToolCall) -> String {
     let CallArguments::Json(arguments) = &call.arguments else { return call.name.clone() };
     let text = |key: &str| arguments.get(key).and_then(|value| value.as_str());
     if let Some(command) = text("command") {
         return command.to_owned();
     }
     match ["path", "pattern", "url", "query"].into_iter().find_map(text) {
-        Some(about) => format!("{} {about}", call.name),
+        Some(target) => format!("{} {target}", call.name),
         None => call.name.clone(),
     }
 }

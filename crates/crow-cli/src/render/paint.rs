@@ -1,8 +1,8 @@
-//! Colours.
+//! Colours and text attributes.
 
 use super::ConsoleStyle;
 
-/// How a piece of text looks. The only place that writes escape sequences besides the line that tells what is waited for.
+/// Look of a piece of text. Besides the status line of the screen, only this type writes escape sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Paint {
     Plain,
@@ -12,9 +12,9 @@ pub(super) enum Paint {
     Green,
     Yellow,
     Cyan,
-    /// A changed word in a deleted line.
+    /// Changed word in a deleted line.
     RedWord,
-    /// A changed word in an added line.
+    /// Changed word in an added line.
     GreenWord,
 }
 
@@ -33,12 +33,12 @@ impl Paint {
         }
     }
 
-    /// Returns what stands before the text.
+    /// Returns the escape sequence before the text; empty without colours.
     pub(super) fn open(self, style: &ConsoleStyle) -> &'static str {
         if style.colour { self.sgr() } else { "" }
     }
 
-    /// Returns what stands after the text.
+    /// Returns the escape sequence after the text; empty without colours and for [`Plain`](Self::Plain).
     pub(super) fn close(self, style: &ConsoleStyle) -> &'static str {
         if style.colour && self != Self::Plain { "\u{1b}[0m" } else { "" }
     }

@@ -1,4 +1,7 @@
-//! A change of files as a unified diff, which `git apply` and `patch` read.
+//! Formats a patch as a unified diff that `git apply` and `patch` read.
+//!
+//! For each file: an optional `#` line with its note, the `diff --git` header, mode lines, and then hunks, a binary
+//! patch or `Binary files … differ`. Many details follow from how git parses patches; the comments name the reason.
 
 use std::{
     collections::BTreeSet,
@@ -11,20 +14,20 @@ use crow_core::tool::{FileChange, FileDiff, Patch};
 use super::{ConsoleStyle, git_binary, neutralise, paint::Paint, words::count};
 use crate::quoted_path::{escaped, quoted};
 
-/// Where a diff goes.
+/// Recipient of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// Somebody reads it: harmless and, as the style wants, in colour.
+    /// A person: control characters are neutralised, and lines are in colour if the style says so.
     Reader,
-    /// A file or a program: as the files are.
+    /// A file or a program: the content is unchanged.
     Program,
 }
 
-/// Writes a patch with paths relative to `root`, as git does.
+/// Formats a patch in the format of git, with paths relative to `root`.
 ///
-/// What lines cannot say stands in lines that begin with `#`: git knows of modes only whether a file can be run. For a
-/// program, files that are no text, or too long to be compared, are binary patches of git; one whose content is not known is
-/// left out and named. For a reader they are named.
+/// Notes that the format cannot express are lines that begin with `#`: of modes git stores only the executable bit. For
+/// a program, files that are not text or too long to be compared are written as binary patches; one with unknown
+/// content is left out and named. For a reader such files are only named.
 pub(crate) fn unified(
     style: &ConsoleStyle,
     root: &Path,
@@ -41,11 +44,11 @@ pub(crate) fn unified(
     }
 }
 
-/// How many files that git ignores are named.
+/// Maximum number of ignored files that are named.
 const NAMED: usize = 3;
 
-/// Writes a patch without files that git ignores. They are counted, and the first ones named, in a line that programs that
-/// read patches pass over.
+/// Formats a patch without the files that git ignores. They are counted, and the first ones named, in a comment line
+/// that `git apply` and `patch` skip.
 pub(crate) fn unified_without(
     ignored: &BTreeSet<PathBuf>,
     style: &ConsoleStyle,
@@ -57,7 +60,7 @@ pub(crate) fn unified_without(
     let mut text = String::new();
     if !ignored.is_empty() {
         let names: Vec<String> =
-            ignored.iter().take(NAMED).map(|path| quoted("", &seen_from(root, path))).collect();
+            ignored.iter().take(NAMED).map(|path| quoted("", &relative_to(root, path))).collect();
         let more = match ignored.len().saturating_sub(NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -73,7 +76,7 @@ pub(crate) fn unified_without(
 }
 
 fn write_file(root: &Path, file: &FileDiff, destination: Destination, out: &mut String) {
-    let path = seen_from(root, &file.path);
+    let path = relative_to(root, &file.path);
     let (old, new) = (quoted("a/", &path), quoted("b/", &path));
     // Writing to a string cannot fail.
     let _ = match file.note.as_str() {
@@ -84,13 +87,13 @@ fn write_file(root: &Path, file: &FileDiff, destination: Destination, out: &mut 
     let is_hidden = file.truncated && file.hunks.is_empty();
     let contents = file.contents.as_ref().filter(|_| destination == Destination::Program);
     if is_hidden && contents.is_none() && destination == Destination::Program {
-        // One file that cannot be applied would keep all others from it.
+        // A file that cannot be applied would make git reject the whole patch.
         let _ = writeln!(out, "# {}: left out, its content is not known", quoted("", &path));
         return;
     }
     if file.change == FileChange::Modified && modes.is_none() && file.hunks.is_empty() && !is_hidden
     {
-        // A header that nothing follows is garbage to git.
+        // Git rejects a header without a change behind it.
         return;
     }
     let _ = writeln!(out, "diff --git {old} {new}");
@@ -98,7 +101,7 @@ fn write_file(root: &Path, file: &FileDiff, destination: Destination, out: &mut 
         (FileChange::Created, _) => writeln!(out, "new file mode {}", mode(&file.note)),
         (FileChange::Deleted, _) => match mode(&file.note) {
             PLAIN => writeln!(out, "deleted file mode {PLAIN}"),
-            // Without the second line `git apply -R` up to 2.47 brings back a plain file, also of git's own diffs.
+            // Without the second line `git apply -R` up to 2.47 restores a plain file, even from git's own diffs.
             mode => writeln!(out, "deleted file mode {mode}\nnew mode {mode}"),
         },
         (FileChange::Modified, Some((from, to))) => {
@@ -111,7 +114,7 @@ fn write_file(root: &Path, file: &FileDiff, destination: Destination, out: &mut 
             (file.change == FileChange::Created, file.change == FileChange::Deleted);
         return git_binary::write(contents, is_created, is_deleted, out);
     }
-    // Names with blanks end in a tab, so that no reader takes what follows for a time.
+    // Names with blanks end in a tab, so that no reader takes their last part for a timestamp.
     let has_blank = path.as_os_str().as_encoded_bytes().contains(&b' ');
     let end = if has_blank && !is_hidden { "\t" } else { "" };
     let side = |name: String, without: FileChange| {
@@ -129,45 +132,46 @@ fn write_file(root: &Path, file: &FileDiff, destination: Destination, out: &mut 
     }
 }
 
-/// Names a path as seen from the folder. One outside of it begins with `..`, which no program follows.
-fn seen_from(root: &Path, path: &Path) -> PathBuf {
+/// Returns a path relative to `root`. One outside of it begins with `..`, which patch programs refuse to follow.
+fn relative_to(root: &Path, path: &Path) -> PathBuf {
     let both = root.components().zip(path.components());
     let shared = both.take_while(|(one, other)| one == other).count();
     let up = root.components().skip(shared).map(|_| Component::ParentDir);
     up.chain(path.components().skip(shared)).collect()
 }
 
-/// The mode of a file that cannot be run.
+/// Mode of a file that is not executable.
 const PLAIN: &str = "100644";
-/// To git a link is a file that holds the name of its target.
+/// Mode of a symlink. Git stores it as a file that contains the name of the target.
 const LINK: &str = "120000";
 
-/// Tells whether the file is a link, or was one.
+/// Returns true if the file is or was a symlink, according to its note.
 fn is_link(note: &str) -> bool {
     note.starts_with("link to ") || note.starts_with("was a link to ")
 }
 
-/// Reads what a note says of the mode of a file that is new or no more.
+/// Returns the git mode of a created or deleted file, parsed from its note.
 fn mode(note: &str) -> &'static str {
     if is_link(note) {
         return LINK;
     }
-    let said = note.split(", ").find_map(|part| part.strip_prefix("mode "));
-    said.and_then(git_mode).unwrap_or(PLAIN)
+    let octal = note.split(", ").find_map(|part| part.strip_prefix("mode "));
+    octal.and_then(git_mode).unwrap_or(PLAIN)
 }
 
-/// Reads what a note says of how the mode changed, if git can tell the one from the other. Of links both are said even
-/// though they are the same: without them `patch` takes links for files, and git would say it after a sum of the content.
+/// Returns the old and new git mode of a modified file, parsed from its note; `None` if git does not distinguish them.
+/// For symlinks both are written although they are equal: without them `patch` treats links as files. (Git itself would
+/// write the mode at the end of the `index` line, after the hashes of the content.)
 fn modes(file: &FileDiff) -> Option<(&'static str, &'static str)> {
     if is_link(&file.note) {
         return (!file.hunks.is_empty()).then_some((LINK, LINK));
     }
-    let said = file.note.split(", ").find_map(|part| part.strip_prefix("mode "))?;
-    let (old, new) = said.split_once(" -> ")?;
+    let change = file.note.split(", ").find_map(|part| part.strip_prefix("mode "))?;
+    let (old, new) = change.split_once(" -> ")?;
     Some((git_mode(old)?, git_mode(new)?)).filter(|(old, new)| old != new)
 }
 
-/// Git knows only whether a file can be run.
+/// Maps an octal mode to that of git, which stores only the executable bit.
 fn git_mode(octal: &str) -> Option<&'static str> {
     let bits = u32::from_str_radix(octal, 8).ok()?;
     Some(if bits & 0o100 == 0 { PLAIN } else { "100755" })
@@ -245,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn git_is_told_of_modes_that_it_knows() {
+    fn only_changes_of_the_executable_bit_become_git_modes() {
         let table = [
             ("mode 644 -> 755", Some(("100644", "100755"))),
             ("binary, 3 -> 5 bytes, mode 755 -> 644", Some(("100755", "100644"))),

@@ -1,4 +1,4 @@
-//! Single events as lines for people.
+//! Lines for single events, independent of the state of the renderer.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use super::{
     wrap::{hanging, shorten_middle, wrapped},
 };
 
-/// What is said of a rewind.
+/// Text for a rewind of the conversation.
 const REWOUND: &str = "the conversation goes on from an earlier point";
-/// Columns of an agent's name before what it does.
+/// Maximum columns of an agent's name in a prefix.
 const NAME_WIDTH: usize = 16;
 
-/// Names the agent before what it does, if it is not the root session's.
+/// Returns the prefix that names the agent of an event; empty for the root session.
 pub(super) fn who(style: &ConsoleStyle, envelope: &Envelope) -> String {
     if envelope.is_root() {
         return String::new();
@@ -29,7 +29,7 @@ pub(super) fn who(style: &ConsoleStyle, envelope: &Envelope) -> String {
     format!("{}: ", shorten_middle(&one_line(&envelope.agent), NAME_WIDTH, style.glyphs))
 }
 
-/// Writes an event that is shown whatever came before it. Others, and those that are not shown, give no lines.
+/// Renders an event that does not depend on earlier ones. Returns no lines for other events and for hidden ones.
 pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
     match &envelope.event {
         AgentEvent::SessionStart { model, cwd, .. } if envelope.is_root() => {
@@ -113,13 +113,13 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
     }
 }
 
-/// Writes that a request is sent again, and whether text above is void.
+/// Renders the retry of a request. `suffix` says whether text above is void.
 pub(super) fn retry(
     style: &ConsoleStyle,
     who: &str,
     error: &ProviderError,
     (attempt, wait_ms): (u32, u64),
-    over: &str,
+    suffix: &str,
 ) -> String {
     let provider = if error.provider.is_empty() { "the provider" } else { &error.provider };
     let wait = match wait_ms % 1000 {
@@ -127,11 +127,11 @@ pub(super) fn retry(
         _ => words::duration(Duration::from_millis(wait_ms)),
     };
     let (provider, cause) = (one_line(provider), short_cause(error.kind));
-    let text = format!("{who}{provider}: {cause}, trying again in {wait} ({attempt}){over}");
+    let text = format!("{who}{provider}: {cause}, trying again in {wait} ({attempt}){suffix}");
     hanging(style, Paint::Yellow, (style.glyphs.pick("↻ ", "~ "), "  "), &text)
 }
 
-/// Writes what a request waits for before it is sent. A short wait is not worth a line.
+/// Renders the wait of a request before it is sent. Waits below one second are not shown.
 fn model_wait(style: &ConsoleStyle, who: &str, reason: &str, wait_ms: Option<u64>) -> String {
     let wait = match wait_ms {
         Some(0..1000) => return String::new(),
@@ -161,7 +161,7 @@ fn short_cause(kind: ProviderErrorKind) -> &'static str {
     }
 }
 
-/// Writes the words that an input brought.
+/// Renders the content of an input.
 fn input(style: &ConsoleStyle, agent: &str, source: InputSource, content: &[Block]) -> String {
     let is_typed = matches!(source, InputSource::Prompt | InputSource::Steering);
     if is_typed && style.prompts == Visibility::Hide {
@@ -170,7 +170,7 @@ fn input(style: &ConsoleStyle, agent: &str, source: InputSource, content: &[Bloc
     let (prefix, paint) = match source {
         InputSource::Prompt | InputSource::Steering => ("> ", Paint::Cyan),
         InputSource::ControlFlow => (style.glyphs.pick("↪ ", "+> "), Paint::Dim),
-        // Its words were shown when it said them.
+        // The text of the review was shown with the reply of the reviewer.
         InputSource::Reviewer => return passed_on(style, "review", agent, ""),
     };
     let blocks = content.iter().map(|block| match block {
@@ -181,13 +181,13 @@ fn input(style: &ConsoleStyle, agent: &str, source: InputSource, content: &[Bloc
     wrapped(style, paint, prefix, text.trim_end())
 }
 
-/// Writes what the agent is told of an undo.
+/// Renders the first line of the message about an undo that the agent receives.
 fn restored(style: &ConsoleStyle, text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
     remark(style, &format!("the agent is told: {first}"))
 }
 
-/// Writes a notice for the user.
+/// Renders a notice for the user.
 fn notice(style: &ConsoleStyle, level: NoticeLevel, text: &str) -> String {
     let (first, paint) = match level {
         NoticeLevel::Info => ("note: ", Paint::Dim),
@@ -196,25 +196,25 @@ fn notice(style: &ConsoleStyle, level: NoticeLevel, text: &str) -> String {
     hanging(style, paint, (first, "  "), neutralise(text).trim_end())
 }
 
-/// Writes an error.
+/// Renders an error.
 fn error(style: &ConsoleStyle, text: &str) -> String {
     hanging(style, Paint::Red, ("error: ", "  "), neutralise(text).trim_end())
 }
 
-/// Writes where a session stands.
+/// Renders the id, model and directory of a session.
 fn session(style: &ConsoleStyle, id: &str, model: &str, cwd: &str) -> String {
     let text = format!("session {}  {}  {}", one_line(id), one_line(model), one_line(cwd));
     wrapped(style, Paint::Dim, "", &text)
 }
 
-/// Writes that work goes from one agent to another.
-fn passed_on(style: &ConsoleStyle, from: &str, to: &str, what: &str) -> String {
+/// Renders the transfer of work from one agent to another, on one line.
+fn passed_on(style: &ConsoleStyle, from: &str, to: &str, task: &str) -> String {
     let arrow = style.glyphs.pick("→", "->");
     let mut text = format!("{arrow} {} {arrow} {}", one_line(from), one_line(to));
-    let what = one_line(what);
-    if !what.is_empty() {
+    let task = one_line(task);
+    if !task.is_empty() {
         text.push_str(": ");
-        text.push_str(&what);
+        text.push_str(&task);
     }
     let mut line = String::new();
     let text = shorten_middle(&text, style.width.saturating_sub(1), style.glyphs);
@@ -223,7 +223,7 @@ fn passed_on(style: &ConsoleStyle, from: &str, to: &str, what: &str) -> String {
     line
 }
 
-/// Writes what a reviewer says of the work.
+/// Renders the verdict of a reviewer.
 fn verdict(style: &ConsoleStyle, reviewer: &str, verdict: Verdict) -> String {
     let (mark, word, paint) = match verdict {
         Verdict::Approved => (style.glyphs.pick("✓", "ok"), "approves the work", Paint::Green),
@@ -237,7 +237,7 @@ fn verdict(style: &ConsoleStyle, reviewer: &str, verdict: Verdict) -> String {
     line + &format!(" {} {word}\n", one_line(reviewer))
 }
 
-/// Writes how the checks went: which ran, or which failed with which code.
+/// Renders the result of the checks, with the command and error of each.
 fn checks(
     style: &ConsoleStyle,
     checks: &[CheckRun],
@@ -272,7 +272,7 @@ fn checks(
     text
 }
 
-/// Writes a remark about the session itself.
+/// Renders a remark about the session itself.
 fn remark(style: &ConsoleStyle, text: &str) -> String {
     wrapped(style, Paint::Dim, style.glyphs.pick("· ", "- "), &one_line(text))
 }

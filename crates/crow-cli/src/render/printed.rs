@@ -1,23 +1,23 @@
-//! What commands printed: of those that failed the end, of the others the beginning.
+//! Output of commands: the last lines of those that failed, the first lines of the others.
 
 use crow_core::tool::{ToolResult, ToolStatus};
 
 use super::{ConsoleStyle, changed::SHELL, exact, paint::Paint, wrap::shorten_end};
 
-/// How many lines of a command that went well are shown.
+/// Maximum number of lines shown of a successful command.
 const FIRST: usize = 5;
-/// How many lines of one that failed.
+/// Maximum number of lines shown of a failed or cancelled command.
 const LAST: usize = 12;
 const INDENT: &str = "  ";
 const NOTHING: &str = "(no output)";
 
-/// Writes what a command printed, as far as it is shown.
+/// Renders an excerpt of the output of a shell command; empty for other tools.
 pub(super) fn printed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> String {
     if tool != SHELL {
         return String::new();
     }
     let mut lines = lines_of(&result.output);
-    lines.drain(..lines_said_as_reason(result, &lines));
+    lines.drain(..lines_shown_as_reason(result, &lines));
     let (shown, left_out, paint) = match result.status {
         ToolStatus::Success => {
             let (first, rest) = lines.split_at(lines.len().min(FIRST));
@@ -28,9 +28,9 @@ pub(super) fn printed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> 
             (last, before.len(), Paint::Plain)
         }
     };
-    let count = |place: &str| {
+    let count = |suffix: &str| {
         let noun = if left_out == 1 { "line" } else { "lines" };
-        format!("{} {left_out} {noun} {place}", style.glyphs.pick("…", "..."))
+        format!("{} {left_out} {noun} {suffix}", style.glyphs.pick("…", "..."))
     };
     let mut text = String::new();
     if left_out > 0 && result.status != ToolStatus::Success {
@@ -45,9 +45,9 @@ pub(super) fn printed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> 
     text
 }
 
-/// Counts the first lines of the output that stand above already, as the reason why the call failed: the command never ran, or
-/// nothing else tells how it ended. A line that ends with a colon is told with the next one.
-fn lines_said_as_reason(result: &ToolResult, lines: &[&str]) -> usize {
+/// Returns how many of the first lines are already shown as the reason of the failure: those of a command that never
+/// ran, or whose end is unknown (no `exit_code`). A line that ends with a colon counts together with the next one.
+fn lines_shown_as_reason(result: &ToolResult, lines: &[&str]) -> usize {
     let has_ended = result.metadata.extra.get("exit_code").is_some();
     let (false, Some(first)) = (has_ended, lines.first()) else { return 0 };
     match (result.status, result.error.as_deref()) {
@@ -60,7 +60,7 @@ fn lines_said_as_reason(result: &ToolResult, lines: &[&str]) -> usize {
     }
 }
 
-/// The lines of an output, without the notes at its end, which say what the line of the call says.
+/// Returns the lines of an output without the notes in brackets at its end, which repeat the line of the call.
 fn lines_of(output: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = output.lines().collect();
     let is_note = |line: &str| line.is_empty() || line.starts_with('[') && line.ends_with(']');
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_command_that_never_ran_nothing_is_shown_that_its_line_says() {
+    fn the_reason_of_a_command_that_never_ran_is_not_repeated() {
         let style = ConsoleStyle::plain(80);
         let table = [
             (ToolResult::failure("the command is empty"), ""),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_command_that_went_well_the_beginning_is_shown() {
+    fn the_beginning_of_the_output_of_a_successful_command_is_shown() {
         let style = ConsoleStyle::plain(80);
         let shown =
             |count| printed(&style, SHELL, &ToolResult::success(numbered(count, "exit code 0")));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_that_failed_the_end_is_shown() {
+    fn the_end_of_the_output_of_a_failed_command_is_shown() {
         let style = ConsoleStyle::plain(80);
         let text = printed(&style, SHELL, &failed(numbered(40, "exit code 1")));
         assert!(text.starts_with("  … 28 lines before\n  line 29\n"), "{text}");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_acts_on_no_terminal_and_stays_in_its_line() {
+    fn a_line_of_output_is_neutralised_and_fits_the_screen() {
         let style = ConsoleStyle::plain(20);
         let text =
             printed(&style, SHELL, &failed(format!("\u{1b}[2J{}\n[exit code 1]", "x".repeat(40))));

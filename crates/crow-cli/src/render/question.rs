@@ -1,4 +1,4 @@
-//! What an agent asks the user, and what the user said.
+//! Questions of agents to the user, and the answers.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,8 @@ use super::{
     wrap::{hanging, width, wrapped},
 };
 
-/// Writes the question and what can be chosen, numbered from 1. `who` names the agent, if it is another than the primary.
+/// Renders the question and its choices, numbered from 1. `who` is the prefix that names the agent; empty for the
+/// primary.
 pub(super) fn user_question(style: &ConsoleStyle, who: &str, question: &UserQuestion) -> String {
     let header = question.header.as_ref().map(|header| format!("{}: ", exact_line(header)));
     let mut lines = String::new();
@@ -35,18 +36,18 @@ pub(super) fn user_question(style: &ConsoleStyle, who: &str, question: &UserQues
     lines
 }
 
-/// Writes what the user said. That nobody was there stands in what the call came to.
+/// Renders the answer of the user. If there was no user, the result of the call says so.
 pub(super) fn user_answer(style: &ConsoleStyle, who: &str, answer: &QuestionAnswer) -> String {
     if style.questions == Visibility::Hide {
         return String::new();
     }
-    let said = match answer {
+    let reply = match answer {
         QuestionAnswer::Text { text } => format!("you: {}", exact_line(text)),
         QuestionAnswer::Chosen { labels } => format!("you: {}", exact_line(&labels.join(", "))),
         QuestionAnswer::Declined => "you gave no answer".to_owned(),
         QuestionAnswer::Nobody { .. } => return String::new(),
     };
-    wrapped(style, Paint::Dim, style.glyphs.pick("· ", "- "), &format!("{who}{said}"))
+    wrapped(style, Paint::Dim, style.glyphs.pick("· ", "- "), &format!("{who}{reply}"))
 }
 
 #[cfg(test)]
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_said_is_one_line() {
+    fn the_answer_of_the_user_takes_one_line() {
         let style = ConsoleStyle { questions: Visibility::Show, ..ConsoleStyle::plain(80) };
         let table = [
             (QuestionAnswer::Text { text: "the\nold one".into() }, "· you: the old one\n"),

@@ -1,16 +1,16 @@
-//! Permission rules in words.
+//! Descriptions of permission rules.
 
 use crow_core::{
     permission::{PermissionRule, RuleDecision, RuleMatcher},
     tool::{Access, ToolCategory},
 };
 
-/// Says in a line what a rule says of what.
+/// Describes a rule on one line: `allow tools that read`.
 pub(crate) fn describe_rule(rule: &PermissionRule) -> String {
     format!("{} {}", rule_verb(rule.decision), rule_subject(&rule.matcher))
 }
 
-/// Names what a rule says.
+/// Returns the verb of a decision.
 pub(crate) fn rule_verb(decision: RuleDecision) -> &'static str {
     match decision {
         RuleDecision::Deny => "deny",
@@ -19,7 +19,7 @@ pub(crate) fn rule_verb(decision: RuleDecision) -> &'static str {
     }
 }
 
-/// Names what a rule speaks of.
+/// Returns the calls that a rule matches.
 pub(crate) fn rule_subject(matcher: &RuleMatcher) -> String {
     match matcher {
         RuleMatcher::ToolName(name) => name.clone(),

@@ -1,4 +1,4 @@
-//! A made-up run for tests.
+//! Sample runs for tests.
 
 use crow_core::{
     event::{
@@ -20,10 +20,10 @@ use serde_json::json;
 use super::{ConsoleRenderer, ConsoleStyle};
 use crate::output::ReportBuilder;
 
-/// The root session.
+/// Id of the root session.
 pub(crate) const ROOT: &str = "018f2b6e-0000-7000-8000-000000000001";
 
-/// Events as they come, with a clock of their own.
+/// Builder of a sequence of events, with a clock that advances 10 ms per event.
 #[derive(Debug, Clone)]
 pub(crate) struct Story {
     pub(crate) events: Vec<Envelope>,
@@ -95,12 +95,12 @@ impl Story {
         self
     }
 
-    /// The time of the story.
+    /// Returns the current time of the story.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_millisecond(self.now).unwrap()
     }
 
-    /// The next events are those of another agent.
+    /// Adds the events of `tell` as those of another agent in the session `child`.
     pub(crate) fn in_child(
         &mut self,
         agent: &'static str,
@@ -122,7 +122,7 @@ impl Story {
         self.tell(AgentEvent::TextDelta { reply_id, offset, delta: delta.into() })
     }
 
-    /// A whole reply with its deltas.
+    /// Adds a complete reply with its deltas, one for each word.
     pub(crate) fn reply(
         &mut self,
         thinking: &str,
@@ -193,7 +193,7 @@ impl Story {
         self
     }
 
-    /// The step with calls is over.
+    /// Ends the step: later events belong to the next reply.
     pub(crate) fn next_reply(&mut self) -> &mut Self {
         self.replies += 1;
         self
@@ -244,7 +244,7 @@ impl Story {
         })
     }
 
-    /// A call that is run.
+    /// Adds a call that runs for 500 ms.
     pub(crate) fn call(
         &mut self,
         id: &str,
@@ -256,7 +256,7 @@ impl Story {
         self.end(id, tool, result, None)
     }
 
-    /// A call that is refused.
+    /// Adds a call that is refused.
     pub(crate) fn refused(
         &mut self,
         id: &str,
@@ -305,13 +305,13 @@ impl Story {
         self.tell(AgentEvent::RunEnd { run_id: RunId::new("run"), result })
     }
 
-    /// The model answers with text, and the run waits for the user.
+    /// Adds a reply with text that ends the run, which then waits for the user.
     pub(crate) fn answer(&mut self, text: &str) -> &mut Self {
         self.reply("", text, &[]).turn_end(TurnEnd::Text).run_end(RunOutcome::NeedsInput)
     }
 }
 
-/// A change of one file.
+/// Returns a change of one file.
 pub(crate) fn patch() -> Patch {
     let hunks = "@@ -1,3 +1,4 @@\n fn main() {\n-    println!(\"Helo, world\");\n+    println!(\"Hello, world\");\n+    done();\n }\n";
     let file = FileDiff {
@@ -325,7 +325,7 @@ pub(crate) fn patch() -> Patch {
     Patch { files: vec![file] }
 }
 
-/// The result of an edit with its change.
+/// Returns the result of an edit with its change.
 pub(crate) fn edited() -> ToolResult {
     let mut result = ToolResult::success("edited");
     result.metadata.files_modified = vec!["src/main.rs".into()];
@@ -334,14 +334,14 @@ pub(crate) fn edited() -> ToolResult {
     result
 }
 
-/// The result of a command.
+/// Returns the result of a command that took this many milliseconds.
 pub(crate) fn ran(millis: u64) -> ToolResult {
     let mut result = ToolResult::success("ok");
     result.metadata.duration_ms = millis;
     result
 }
 
-/// A run with everything that goes well: thinking, text, calls, a diff, todos, a notice, an answer.
+/// Returns a successful run: thinking, text, calls, a diff, todos, notices, an answer.
 pub(crate) fn good_run() -> Story {
     let mut story = Story::run();
     let item =
@@ -376,7 +376,7 @@ pub(crate) fn good_run() -> Story {
     story
 }
 
-/// A run in which much goes wrong: a retry, a failed call, refusals, an error.
+/// Returns a failing run: a retry, a failed call, refusals, an error.
 pub(crate) fn bad_run() -> Story {
     let mut story = Story::run();
     story
@@ -408,7 +408,7 @@ pub(crate) fn bad_run() -> Story {
     story
 }
 
-/// A run with a coagent, checks and a completion.
+/// Returns a run with a coagent, checks and a completion.
 pub(crate) fn reviewed_run() -> Story {
     let mut story = Story::run();
     let (from, to) = ("builder".to_owned(), "reviewer".to_owned());
@@ -444,7 +444,7 @@ pub(crate) fn reviewed_run() -> Story {
     story
 }
 
-/// Shows a story, with its end; returns what stands on stdout and on stderr.
+/// Renders a story with its report; returns stdout and stderr.
 pub(crate) fn show(style: ConsoleStyle, story: &Story) -> (String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut renderer = ConsoleRenderer::new(style, &mut out, &mut err);
@@ -457,7 +457,7 @@ pub(crate) fn show(style: ConsoleStyle, story: &Story) -> (String, String) {
     (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
-/// Makes escape sequences readable.
+/// Replaces escape sequences by readable tags.
 pub(crate) fn tagged(text: &str) -> String {
     let tags = [
         ("\r\u{1b}[2K", "<clear>"),

@@ -1,4 +1,10 @@
-//! The two sinks of the screen, written in order and in few pieces.
+//! Writes to stdout and stderr in order and in few pieces, and maintains the status line of a terminal.
+//!
+//! On a terminal both streams are the same screen. One buffer, `pending`, collects the output for the current stream;
+//! it is flushed before the other stream is written to, so that the order is kept. The status is always erased before
+//! other output. It is either a line of its own after complete lines, or the line below an open line of text; the
+//! second needs the column at which that text ends, to return there, so `column` follows the text as the terminal wraps
+//! it and is `None` if unsure.
 
 use std::{
     fmt::Write as _,
@@ -7,25 +13,24 @@ use std::{
 
 use super::wrap::char_width;
 
-/// Bytes after which what is pending is written even if nobody asks for it.
+/// Number of buffered bytes at which the buffer is written without a flush.
 const MOST_PENDING: usize = 64 * 1024;
-/// Goes to the start of the line and clears it: the one thing that is done to a terminal besides colours.
+/// Returns to the start of the line and clears it.
 const CLEAR_LINE: &str = "\r\u{1b}[2K";
 
 /// Columns between two tab stops.
 const TAB: usize = 8;
 
-/// One of the two sinks.
+/// One of the two output streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScreenStream {
-    /// Stdout: the answer.
+    /// Stdout, for the answer.
     Out,
-    /// Stderr: everything for people.
+    /// Stderr, for everything else.
     Err,
 }
 
-/// The two sinks. On a terminal they are the same screen, so what is pending for one is written before the other gets
-/// anything.
+/// The two output streams with their common buffer and the status line.
 #[derive(Debug)]
 pub(super) struct OutputScreen<O, E> {
     out: O,
@@ -34,18 +39,19 @@ pub(super) struct OutputScreen<O, E> {
     sink: ScreenStream,
     mid_line: bool,
     status: Status,
-    /// Columns of the terminal, and the column behind the text of an open line. None where it is not sure.
+    /// Columns of the terminal; 0 if unknown.
     columns: usize,
+    /// Column after the text of the current line; `None` if it is uncertain.
     column: Option<usize>,
 }
 
-/// What stands on the screen besides text.
+/// State of the status line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Status {
     None,
-    /// A line of its own behind whole lines.
+    /// A line of its own after complete lines.
     Line,
-    /// The line below an open one whose text ends in that column.
+    /// The line below an open line whose text ends at this column.
     Below(usize),
 }
 
@@ -63,7 +69,7 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
         }
     }
 
-    /// Writes whole lines for people.
+    /// Writes complete lines to stderr.
     pub(super) fn lines(&mut self, lines: &str) -> io::Result<()> {
         self.end_line()?;
         self.write(ScreenStream::Err, lines)
@@ -82,12 +88,12 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
         if self.pending.len() >= MOST_PENDING { self.drain() } else { Ok(()) }
     }
 
-    /// Ends the line if one is open.
+    /// Ends the current line, if one is open.
     pub(super) fn end_line(&mut self) -> io::Result<()> {
         if self.mid_line { self.write(self.sink, "\n") } else { Ok(()) }
     }
 
-    /// Shows `status` on the last line until something else is written, unless text stands there.
+    /// Shows `status` on the last line until something else is written; does nothing in the middle of a line of text.
     pub(super) fn set_status(&mut self, status: &str) -> io::Result<()> {
         if self.mid_line {
             return Ok(());
@@ -101,17 +107,18 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
         Ok(())
     }
 
-    /// Returns whether a line of text is open.
+    /// Returns true in the middle of a line of text.
     pub(super) fn is_mid_line(&self) -> bool {
         self.mid_line
     }
 
-    /// Shows `status` below the open line until something else is written, if it is sure where that line ends.
+    /// Shows `status` below the open line until something else is written; does nothing if the end of that line is
+    /// uncertain.
     pub(super) fn set_below(&mut self, status: &str) -> io::Result<()> {
         self.clear_status()?;
-        // Behind a full line the cursor could not be put back as it was.
-        let sure = self.column.filter(|column| *column < self.columns);
-        if let (Some(column), false) = (sure, status.is_empty()) {
+        // After a line that fills the screen, the cursor cannot be restored.
+        let known = self.column.filter(|column| *column < self.columns);
+        if let (Some(column), false) = (known, status.is_empty()) {
             self.turn_to(ScreenStream::Err)?;
             self.pending.push_str("\n\r");
             self.pending.push_str(status);
@@ -120,7 +127,8 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
         Ok(())
     }
 
-    /// Learns how wide the terminal is. How lines that stand there already are broken now is not known.
+    /// Sets the width of the terminal. It is unknown how the terminal now wraps an open line, so its column becomes
+    /// uncertain.
     pub(super) fn set_columns(&mut self, columns: usize) {
         if self.columns != columns {
             self.columns = columns;
@@ -128,7 +136,7 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
         }
     }
 
-    /// Writes what is pending.
+    /// Writes the buffer and flushes the current stream.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.drain()?;
         match self.sink {
@@ -143,6 +151,7 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
             self.turn_to(ScreenStream::Err)?;
             self.pending.push_str(CLEAR_LINE);
         }
+        // Back up to the end of the open line.
         if let Status::Below(column) = status {
             self.pending.push_str("\u{1b}[A");
             if column > 0 {
@@ -171,7 +180,8 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
     }
 }
 
-/// Returns the column behind `text` that begins in `column` of a terminal that breaks lines after `columns`.
+/// Returns the column after `text` that begins at `column`, on a terminal that wraps lines after `columns`. Returns
+/// `None` if the start is uncertain or the text contains emoji.
 fn column_after(column: Option<usize>, text: &str, columns: usize) -> Option<usize> {
     let (mut column, text) = match text.rsplit_once('\n') {
         Some((_, last)) => (0, last),
@@ -186,6 +196,7 @@ fn column_after(column: Option<usize>, text: &str, columns: usize) -> Option<usi
             '\t' => TAB - column % TAB,
             _ => char_width(character),
         };
+        // A character that does not fit begins the next line; a tab stops in the last column.
         column = match column + wide {
             end if end <= columns => end,
             _ if character == '\t' => columns.saturating_sub(1),
@@ -237,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn below_an_open_line_a_status_goes_and_the_text_goes_on_where_it_was() {
+    fn text_continues_where_it_was_after_a_status_below_an_open_line() {
         let (out, err) = both(|screen| {
             screen.set_columns(10);
             screen.write(ScreenStream::Out, "one\ntwo").unwrap();
@@ -249,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_end_of_the_text_is_not_sure_nothing_goes_below_it() {
+    fn no_status_is_shown_below_a_line_whose_end_is_uncertain() {
         for text in ["0123456789", "👩\u{200d}💻 x", "漢字漢字漢"] {
             let (_, err) = both(|screen| {
                 screen.set_columns(10);
@@ -261,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_column_follows_the_text_as_a_terminal_breaks_it() {
+    fn the_column_follows_the_text_as_a_terminal_wraps_it() {
         let table = [
             ("abc", Some(3)),
             ("0123456789a", Some(1)),
@@ -277,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_is_bounded() {
+    fn the_buffer_is_bounded() {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut screen = OutputScreen::new(&mut out, &mut err);
         for _ in 0..100_000 {

@@ -1,4 +1,4 @@
-//! The list of sessions.
+//! The table of sessions.
 
 use jiff::Timestamp;
 
@@ -8,33 +8,33 @@ use super::{
     wrap::{shorten_end, shorten_middle, width},
 };
 
-/// The least characters of a shortened id.
+/// Minimum characters of a shortened id.
 const LEAST_ID: usize = 8;
-/// Spaces between columns.
+/// Separator of columns.
 const GAP: &str = "  ";
-/// The least columns of a title, a model and a folder. A model or folder that gets fewer is left out.
+/// Minimum columns of title, model and folder. A model or folder that gets fewer is left out.
 const LEAST: [usize; 3] = [16, 12, 12];
-/// How many columns there are.
+/// Number of table columns.
 const COLUMNS: usize = 6;
 
-/// A session in the list.
+/// Row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
-    /// The whole id.
+    /// Complete session id.
     pub id: String,
-    /// When something last happened in it.
+    /// Time of the last activity.
     pub updated: Timestamp,
-    /// Its title.
+    /// Title of the session.
     pub title: String,
-    /// Tokens and money; empty where nothing is known.
+    /// Tokens and cost; empty if unknown.
     pub used: String,
     /// The provider and model, as `provider/model`.
     pub model: String,
-    /// The working directory, as the user writes it.
+    /// The working directory in display form, with `~` for the home directory.
     pub cwd: String,
 }
 
-/// Writes the list with a heading: the ids as short as they can be told apart, and all cut to the width.
+/// Renders the table with a heading, cut to the width. Ids are shortened to the length at which they differ.
 pub fn session_table(style: &ConsoleStyle, rows: &[SessionRow], now: Timestamp) -> String {
     let ids: Vec<_> = rows.iter().map(|row| row.id.as_str()).collect();
     let id_width = shortest(&ids);
@@ -87,8 +87,9 @@ fn natural_widths(table: &[[String; COLUMNS]]) -> [usize; COLUMNS] {
     widths
 }
 
-/// Takes columns from the folder, then the model, then the title, until the row fits; then leaves the model out, then
-/// the folder, then what was used. The id is never cut.
+/// Returns the column widths of rows that fit into `most` columns. Shrinks the folder, then the model, then the title
+/// to their minimum; if that is not enough, drops the model, then the folder, then the usage. Columns that remain free
+/// go to the title, the model and the folder, in this order. The id is never cut.
 fn fit(
     [id, updated, title, used, model, folder]: [usize; COLUMNS],
     most: usize,
@@ -131,7 +132,7 @@ fn total(widths: [usize; COLUMNS]) -> usize {
     widths.iter().sum::<usize>() + GAP.len() * shown.saturating_sub(1)
 }
 
-/// Returns the least length at which all ids differ.
+/// Returns the length to which ids can be shortened without ambiguity, at least [`LEAST_ID`].
 pub(super) fn shortest(ids: &[&str]) -> usize {
     let mut ids = ids.to_vec();
     ids.sort_unstable();
@@ -142,7 +143,7 @@ pub(super) fn shortest(ids: &[&str]) -> usize {
     LEAST_ID.max(longest + 1)
 }
 
-/// Writes how long ago something was: `just now`, `5 min ago`, `3 h ago`, `2 d ago`, or the day.
+/// Formats an age: `just now`, `5 min ago`, `3 h ago`, `2 d ago`, or the date after 30 days.
 fn ago(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second() - then.as_second();
     match seconds {

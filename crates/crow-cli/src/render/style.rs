@@ -1,25 +1,25 @@
-//! How the screen looks.
+//! Style of the output: colours, width, characters, and which parts are shown.
 
-/// Whether something is shown.
+/// Visibility of a part of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visibility {
-    /// It is shown.
+    /// The part is shown.
     Show,
-    /// It is left out.
+    /// The part is left out.
     Hide,
 }
 
-/// Which characters Crow's own marks are made of.
+/// Character set of Crow's own marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Glyphs {
-    /// Any, such as `✓`.
+    /// Unicode, such as `✓`.
     Unicode,
-    /// ASCII only, such as `ok`, where the locale is not UTF-8.
+    /// ASCII, such as `ok`, for locales other than UTF-8.
     Ascii,
 }
 
 impl Glyphs {
-    /// Chooses between the two forms of a mark.
+    /// Returns the form of a mark in this character set.
     pub(super) fn pick(self, unicode: &'static str, ascii: &'static str) -> &'static str {
         match self {
             Self::Unicode => unicode,
@@ -28,67 +28,67 @@ impl Glyphs {
     }
 }
 
-/// Where the text of the agent goes.
+/// Destination of the text of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerPlace {
-    /// To stdout as it comes, all of it: stdout is a terminal.
+    /// Stdout is a terminal: all text is written to it as it streams.
     Streamed,
-    /// To stdout at the end, and only the text of the run's last reply: stdout is a pipe or a file. Text of earlier
+    /// Stdout is a pipe or a file: only the text of the run's last reply is written to it, at the end. Text of earlier
     /// replies goes to stderr.
     AtEnd,
 }
 
-/// How the screen looks. The caller decides, for only the caller knows the terminal and the environment.
+/// Style of the output. The caller chooses it, since only the caller knows the terminal and the environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConsoleStyle {
-    /// Colours on stderr.
+    /// True if stderr is in colour.
     pub colour: bool,
-    /// Stderr is a terminal whose last line may be written anew.
+    /// True if stderr is a terminal whose last line can be rewritten.
     pub live: bool,
-    /// Columns.
+    /// Width in columns.
     pub width: usize,
-    /// Which characters marks are made of.
+    /// Character set of marks.
     pub glyphs: Glyphs,
-    /// Where the text of the agent goes.
+    /// Destination of the text of the agent.
     pub answer: AnswerPlace,
-    /// The model's reasoning.
+    /// Visibility of the model's reasoning.
     pub thinking: Visibility,
-    /// The user's own words, which the user of a transcript has not just typed.
+    /// Visibility of the user's prompts: shown in a transcript, hidden where the user has just typed them.
     pub prompts: Visibility,
-    /// Questions about calls: somebody may be there to answer them.
+    /// Visibility of questions: shown if stderr is a terminal, where a person may answer them.
     pub questions: Visibility,
-    /// The most lines of one call's diff.
+    /// Maximum number of lines of the diff of one call.
     pub diff_lines: usize,
 }
 
-/// What the caller knows of the terminal and the environment.
+/// Facts about the terminal and the environment from which [`ConsoleStyle::new`] chooses a style.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact that is independent of the others"
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputSurroundings {
-    /// Stdout is a terminal.
+    /// True if stdout is a terminal.
     pub stdout_terminal: bool,
-    /// Stderr is a terminal.
+    /// True if stderr is a terminal.
     pub stderr_terminal: bool,
-    /// `TERM` names a terminal that understands escape sequences: it is set and not `dumb`.
+    /// True if the terminal understands escape sequences: `TERM` is set and not `dumb`.
     pub capable: bool,
-    /// `NO_COLOR` is set and not empty.
+    /// True if `NO_COLOR` is set and not empty.
     pub no_colour: bool,
-    /// The locale is UTF-8.
+    /// True if the locale is UTF-8.
     pub utf8: bool,
-    /// Columns of the terminal, if there is one.
+    /// Width of the terminal in columns, if there is one.
     pub width: Option<usize>,
 }
 
-/// Columns where there is no terminal.
+/// Width in columns without a terminal.
 const FILE_WIDTH: usize = 100;
-/// Columns below which nothing would be readable.
+/// Minimum width in columns; less would not be readable.
 pub(super) const LEAST_WIDTH: usize = 20;
 
 impl ConsoleStyle {
-    /// Decides how the screen looks.
+    /// Chooses the style for these surroundings.
     pub fn new(surroundings: &OutputSurroundings) -> Self {
         let live = surroundings.stderr_terminal && surroundings.capable;
         let answer =
@@ -110,7 +110,7 @@ impl ConsoleStyle {
         }
     }
 
-    /// Makes the style of a file of `width` columns: no colours, nothing live.
+    /// Returns the style for a file of `width` columns: no colours, no status line.
     pub fn plain(width: usize) -> Self {
         Self::new(&OutputSurroundings {
             stdout_terminal: false,
@@ -137,7 +137,7 @@ mod tests {
     };
 
     #[test]
-    fn colour_life_and_answer_follow_from_the_surroundings() {
+    fn colour_status_line_and_answer_depend_on_the_surroundings() {
         let table = [
             ("terminal", TERMINAL, (true, true, AnswerPlace::Streamed)),
             (
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_width_is_never_so_small_that_nothing_fits() {
+    fn the_width_has_a_minimum_and_a_default() {
         assert_eq!(ConsoleStyle::new(&OutputSurroundings { width: Some(3), ..TERMINAL }).width, 20);
         assert_eq!(ConsoleStyle::new(&OutputSurroundings { width: None, ..TERMINAL }).width, 100);
     }

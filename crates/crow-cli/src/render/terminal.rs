@@ -1,8 +1,8 @@
-//! What is asked of the terminal itself.
+//! Queries to the terminal.
 
 use std::os::fd::AsFd;
 
-/// Returns the columns of the terminal behind `file`, if there is one that says so.
+/// Returns the width in columns of the terminal behind `file`; `None` if it is not a terminal or its width is unknown.
 pub fn terminal_width(file: impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(file).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))

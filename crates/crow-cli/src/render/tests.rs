@@ -1,4 +1,4 @@
-//! Whole outputs of made-up runs.
+//! Tests of the complete output of sample runs.
 
 use std::{cell::RefCell, io::Write, rc::Rc};
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::output::{ErrorReport, ExitCode, ReportBuilder, RunReport};
 
-/// A terminal: both sinks are the same screen.
+/// Returns the style of a terminal in colour.
 fn terminal(columns: usize) -> ConsoleStyle {
     ConsoleStyle {
         colour: true,
@@ -47,7 +47,7 @@ impl Tube {
     }
 }
 
-/// Shows a story where both sinks are the same screen.
+/// Renders a story with stdout and stderr on the same screen.
 fn screen(style: ConsoleStyle, story: &Story) -> String {
     let tube = Tube::default();
     let mut renderer = ConsoleRenderer::new(style, tube.clone(), tube.clone());
@@ -153,7 +153,7 @@ fn the_summary_is_the_answer_of_a_run_that_ends_without_text() {
 }
 
 #[test]
-fn the_answer_of_an_earlier_run_is_not_given_again() {
+fn the_answer_of_an_earlier_run_is_not_repeated() {
     let mut story = sample::good_run();
     story.prompt("More").run_end(RunOutcome::Cancelled);
     let (out, _) = show(ConsoleStyle::plain(80), &story);
@@ -161,7 +161,7 @@ fn the_answer_of_an_earlier_run_is_not_given_again() {
 }
 
 #[test]
-fn text_that_a_retry_made_void_is_no_answer() {
+fn text_voided_by_a_retry_is_not_the_answer() {
     let mut story = Story::run();
     story.text_delta(0, "The answer is 41").retry(1).answer("The answer is 42");
     let (out, err) = show(ConsoleStyle::plain(80), &story);
@@ -179,7 +179,7 @@ fn a_repeated_or_missing_delta_changes_nothing() {
 }
 
 #[test]
-fn many_small_deltas_are_few_writes() {
+fn many_small_deltas_cause_few_writes() {
     #[derive(Default)]
     struct Counter(usize, usize);
     impl Write for &mut Counter {
@@ -259,7 +259,7 @@ fn a_command_that_changes_files_says_so_and_so_do_undos() {
 }
 
 #[test]
-fn a_wait_for_the_provider_is_a_line_unless_it_is_short() {
+fn a_wait_for_the_provider_is_shown_unless_it_is_short() {
     for (wait_ms, expected) in [
         (Some(11_200), "waiting: 30 requests per minute at open␛ai, 12 s"),
         (Some(90_000), "waiting: 30 requests per minute at open␛ai, 1 min 30 s"),
@@ -278,7 +278,7 @@ fn a_wait_for_the_provider_is_a_line_unless_it_is_short() {
 }
 
 #[test]
-fn a_wait_for_the_tools_of_servers_is_a_line_that_names_them() {
+fn a_wait_for_tools_names_their_servers() {
     let mut story = Story::run();
     let servers = vec!["docs".to_owned(), "slow\u{1b}er".to_owned()];
     story.tell(AgentEvent::ToolsWait { servers }).answer("Hi");
@@ -345,7 +345,7 @@ fn runs_that_end_early_say_why_in_their_last_line() {
     insta::assert_snapshot!(text);
 }
 
-/// Takes out our own colours and the clearing of the line.
+/// Removes the renderer's own escape sequences: colours and the clearing of the line.
 fn without_own_sequences(text: &str) -> String {
     let mut text = text.replace("\r\u{1b}[2K", "");
     for sgr in ["0", "1", "2", "31", "32", "33", "36", "7;31", "7;32"] {
@@ -354,7 +354,7 @@ fn without_own_sequences(text: &str) -> String {
     text
 }
 
-/// A run in which everything that can hold text of others holds `text`.
+/// Returns a run in which every field that can contain foreign text contains `text`.
 fn hostile_run(text: &str) -> Story {
     let mut story = Story::run();
     let own = || text.to_owned();
@@ -410,7 +410,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_text_of_others_controls_the_terminal(text in "[a-z \n\r\t\u{1b}\u{9b}\\[\\]0-9;mJ\u{7}\u{8}\u{202e}\u{200b}漢]{0,60}") {
+    fn foreign_text_cannot_control_the_terminal(text in "[a-z \n\r\t\u{1b}\u{9b}\\[\\]0-9;mJ\u{7}\u{8}\u{202e}\u{200b}漢]{0,60}") {
         for style in [terminal(40), ConsoleStyle::plain(40)] {
             let shown = screen(style, &hostile_run(&text));
             let rest = without_own_sequences(&shown);
@@ -420,7 +420,7 @@ proptest! {
     }
 
     #[test]
-    fn the_size_of_deltas_changes_nothing(
+    fn the_size_of_deltas_does_not_change_the_output(
         text in "[a-z \n\r\u{1b}\\[漢]{1,80}",
         thinking in "[a-z \n\r\u{1b}\\[漢]{0,80}",
         size in 1_usize..9,

@@ -1,10 +1,10 @@
-//! The todo list as a checklist.
+//! Renders the todo list as a checklist.
 
 use crow_core::todo::{TodoItem, TodoStatus};
 
 use super::{ConsoleStyle, one_line, paint::Paint, wrap::hanging};
 
-/// Writes the list, an item each line.
+/// Renders the list, one line for each item; long items wrap.
 pub(super) fn checklist(style: &ConsoleStyle, items: &[TodoItem]) -> String {
     items.iter().map(|item| entry(style, item)).collect()
 }

@@ -1,4 +1,4 @@
-//! A whole session for people.
+//! Renders a stored session.
 
 use std::{
     cell::RefCell,
@@ -13,10 +13,10 @@ use crow_core::{
 use super::{AnswerPlace, ConsoleRenderer, ConsoleStyle, Visibility};
 use crate::output::ReportBuilder;
 
-/// Writes a session as it was shown when it happened, with the words of the user, to one sink.
+/// Renders a session as it was shown live, plus the prompts of the user, to one sink.
 ///
-/// `log` is the lines of the root session's log, or those of root and children merged by `seq`. At the end of each run stands
-/// what it cost, where the prices of its models are given.
+/// `log` is the events of the root session's log, or those of root and children merged by `seq`. Each run ends with its
+/// usage, and its cost if `prices` has all of its models.
 pub fn show_session<'a>(
     style: &ConsoleStyle,
     log: impl IntoIterator<Item = &'a Envelope>,
@@ -45,7 +45,7 @@ pub fn show_session<'a>(
     renderer.flush()
 }
 
-/// The one sink behind both of the renderer's.
+/// Writer to the common sink of the renderer's two streams.
 #[derive(Debug)]
 struct SharedSink<'a, W>(&'a RefCell<W>);
 

@@ -1,4 +1,8 @@
-//! What an undo, a redo or a restore did, for people.
+//! Renders the report of an undo, a redo or a restore.
+//!
+//! Order of the text: the calls concerned, a line for each path (restored ones first, then those left alone), a count
+//! of ignored paths, hints, a summary in bold, and remarks on what the user can do next. Dry runs use the same text in
+//! the conditional.
 
 use std::{
     collections::BTreeSet,
@@ -17,17 +21,17 @@ use super::{
 };
 use crate::quoted_path::path_text;
 
-/// How many paths of a kind are listed.
+/// Maximum number of paths listed in each group.
 const LISTED: usize = 50;
-/// The least columns of a path.
+/// Minimum columns of a path.
 const LEAST_PATH: usize = 12;
 
-/// How the person gives commands, so that what can be done next is said in their words.
+/// Form of commands in the remarks on what the user can do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CommandStyle {
-    /// As arguments of the program; with the option that names the session, if it was named.
+    /// Arguments of the program, with `--session` if the session was named.
     Program(Option<String>),
-    /// In a chat.
+    /// Slash commands of the chat.
     Chat,
 }
 
@@ -41,20 +45,20 @@ impl CommandStyle {
     }
 }
 
-/// Writes what an undo did.
+/// Renderer of an undo report.
 #[derive(Debug)]
 pub(crate) struct UndoReporter<'a> {
     pub(crate) style: &'a ConsoleStyle,
-    /// The folder of the session, from which paths are shown.
+    /// Working directory of the session; paths below it are shown relative to it.
     pub(crate) root: &'a Path,
     pub(crate) prompting: CommandStyle,
-    /// It was done by force already.
+    /// True if the undo was forced.
     pub(crate) forced: bool,
-    /// The paths that git ignores. Those that are as wanted now are only counted.
+    /// The paths that git ignores. Restored ones without a copy are only counted.
     pub(crate) ignored: &'a BTreeSet<PathBuf>,
 }
 
-/// How a line about a path looks.
+/// Parts of a line about a path.
 struct PathLineStyle {
     mark: &'static str,
     paint: Paint,
@@ -63,14 +67,15 @@ struct PathLineStyle {
 }
 
 impl UndoReporter<'_> {
-    /// Writes what became of each path, a line each, and what there is to know and to do beside it.
+    /// Renders the report, see the module.
     pub(crate) fn text(&self, report: &UndoReport) -> String {
         let is_done = |path: &&RestoredPath| matches!(path.outcome, PathOutcome::Restored { .. });
-        let named = report.paths.iter().filter(|path| path.outcome != PathOutcome::Unchanged);
-        let (done, left): (Vec<_>, Vec<_>) = named.partition(is_done);
-        let mut text = self.what(report, done.len(), left.len());
+        let affected = report.paths.iter().filter(|path| path.outcome != PathOutcome::Unchanged);
+        let (done, left): (Vec<_>, Vec<_>) = affected.partition(is_done);
+        let mut text = self.heading(report, done.len(), left.len());
         let (ignored, listed): (Vec<_>, Vec<_>) =
             done.iter().copied().partition(|path| self.is_counted(path));
+        // 1) Paths, restored ones first.
         for paths in [&listed, &left] {
             let lines = paths.iter().take(LISTED).map(|path| self.line(path, report)).collect();
             text.push_str(&self.lines(lines));
@@ -84,6 +89,7 @@ impl UndoReporter<'_> {
             }
         }
         text.push_str(&self.counted(&ignored));
+        // 2) Hints.
         let is_forcible = |path: &&RestoredPath| {
             matches!(path.outcome, PathOutcome::Conflict { forcible: true, .. })
         };
@@ -95,6 +101,7 @@ impl UndoReporter<'_> {
             let hint = "copies would be kept of what somebody else may have changed";
             text.push_str(&wrapped(self.style, Paint::Dim, "  ", hint));
         }
+        // 3) Summary and remarks.
         let sum = summary(report, done.len(), left.len());
         text.push_str(&wrapped(self.style, Paint::Bold, "", &sum));
         for remark in remarks(report, done.len(), &self.prompting) {
@@ -103,7 +110,7 @@ impl UndoReporter<'_> {
         text
     }
 
-    /// Whether a path is only counted: git ignores it, and no copy of it has a name that is to be known.
+    /// Returns true if a restored path is only counted: git ignores it, and no copy was kept whose name the user needs.
     fn is_counted(&self, path: &RestoredPath) -> bool {
         self.ignored.contains(&path.path)
             && matches!(path.outcome, PathOutcome::Restored { copy: None, .. })
@@ -112,22 +119,23 @@ impl UndoReporter<'_> {
     fn counted(&self, paths: &[&RestoredPath]) -> String {
         let Some(first) = paths.first() else { return String::new() };
         let name = one_line(&shown(self.root, &first.path));
-        let such = match paths.len() {
+        let others = match paths.len() {
             1 => String::new(),
             _ => " and others".to_owned(),
         };
-        let what = format!("{} that git ignores: {name}{such}", count(paths.len() as u64, "path"));
-        wrapped(self.style, Paint::Dim, "  ", &what)
+        let text =
+            format!("{} that git ignores: {name}{others}", count(paths.len() as u64, "path"));
+        wrapped(self.style, Paint::Dim, "  ", &text)
     }
 
-    /// Says which calls it is about.
-    fn what(&self, report: &UndoReport, done: usize, left: usize) -> String {
+    /// Renders the first line: the verb and the calls concerned. Empty for a restore and for a report without calls.
+    fn heading(&self, report: &UndoReport, done: usize, left: usize) -> String {
         let verb = match (report.action, report.dry_run) {
             (UndoAction::Undo, false) => "undone",
             (UndoAction::Undo, true) => "would be undone",
             (UndoAction::Redo, false) => "done again",
             (UndoAction::Redo, true) => "would be done again",
-            // Which path it is stands below.
+            // The line of the path below says it all.
             (UndoAction::Restore, _) => return String::new(),
         };
         let (not, part) = match (done, left) {
@@ -135,7 +143,7 @@ impl UndoReporter<'_> {
             (0, _) => ("not ", ""),
             (_, _) => ("", " in part"),
         };
-        let what = match report.calls.as_slice() {
+        let target = match report.calls.as_slice() {
             [] => return String::new(),
             [call] => one_line(&call.title),
             calls => count(calls.len() as u64, "call"),
@@ -143,7 +151,7 @@ impl UndoReporter<'_> {
         let verb =
             if not.is_empty() { verb.into() } else { verb.replacen("would be", "would not be", 1) };
         let not = if report.dry_run { "" } else { not };
-        let text = format!("{not}{verb}{part}: {what} ({})", turns(&report.calls));
+        let text = format!("{not}{verb}{part}: {target} ({})", turns(&report.calls));
         hanging(self.style, Paint::Plain, ("", "  "), &text)
     }
 
@@ -172,7 +180,7 @@ impl UndoReporter<'_> {
         PathLineStyle { mark, paint, name, note }
     }
 
-    /// Writes the note beside the path if there is room, else below it; below several that have the same one.
+    /// Renders paths with their notes: on the same line if there is room, else below, once for consecutive equal notes.
     fn lines(&self, lines: Vec<PathLineStyle>) -> String {
         let style = self.style;
         let mut text = String::new();
@@ -250,17 +258,17 @@ fn summary(report: &UndoReport, done: usize, left: usize) -> String {
     text
 }
 
-/// What there is to know and to do beside the files.
+/// Returns remarks on the conversation and on the command that reverses the action.
 fn remarks(report: &UndoReport, done: usize, prompting: &CommandStyle) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(turn) = report.rewound_to {
-        let goes = if report.dry_run { "would go" } else { "goes" };
-        remarks.push(format!("the conversation {goes} on from before turn {turn}"));
+        let verb = if report.dry_run { "would go" } else { "goes" };
+        remarks.push(format!("the conversation {verb} on from before turn {turn}"));
     }
     if report.told_later {
-        let is = if report.dry_run { "would be" } else { "is" };
+        let verb = if report.dry_run { "would be" } else { "is" };
         remarks.push(format!(
-            "the agent of this session runs elsewhere: it {is} told before its next step"
+            "the agent of this session runs elsewhere: it {verb} told before its next step"
         ));
     }
     if done > 0 && !report.dry_run {
@@ -277,7 +285,7 @@ fn remarks(report: &UndoReport, done: usize, prompting: &CommandStyle) -> Vec<St
     remarks
 }
 
-/// Paths below the folder of the session are shown from there.
+/// Returns a path for display: relative to `root` if it is below it.
 pub(super) fn shown(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).ok().filter(|below| !below.as_os_str().is_empty());
     path_text(below.unwrap_or(path)).into_owned()
@@ -390,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_which_nothing_would_be_undone_is_said_in_plain_words() {
+    fn the_heading_says_if_nothing_of_the_calls_is_undone() {
         let paths = || {
             vec![(
                 "/p/a",
@@ -431,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_done_next_is_said_in_the_words_of_the_place() {
+    fn the_next_command_is_named_in_the_form_of_the_interface() {
         let table = [
             (CommandStyle::Program(None), "crow-agent redo brings it back"),
             (

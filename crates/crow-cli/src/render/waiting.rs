@@ -1,4 +1,4 @@
-//! What is waited for, as the last line of a terminal shows it.
+//! The waiting line: a spinner with the subject of the wait and the elapsed time.
 
 use jiff::Timestamp;
 
@@ -7,19 +7,19 @@ use super::{
     wrap::{shorten_end, shorten_middle, width},
 };
 
-/// Milliseconds for which one picture of the spinner stands.
+/// Milliseconds for each frame of the spinner.
 const FRAME_MS: i64 = 120;
 const UNICODE_FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const ASCII_FRAMES: [&str; 4] = ["|", "/", "-", "\\"];
 
-/// What is waited for.
+/// Subject and start of a wait.
 #[derive(Debug, Clone)]
 pub(super) struct WaitIndicator {
-    /// Since when.
+    /// Start of the wait.
     pub(super) since: Timestamp,
-    /// For what; harmless and one line.
+    /// Subject of the wait: harmless text on one line.
     pub(super) what: String,
-    /// The last line that came of it.
+    /// Last line of output of the call.
     pub(super) last_line: String,
 }
 
@@ -28,7 +28,7 @@ impl WaitIndicator {
         Self { since, what: what.into(), last_line: String::new() }
     }
 
-    /// Takes what a call printed.
+    /// Updates the last line from new output of the call; blank lines are skipped.
     pub(super) fn on_output(&mut self, output: &str) {
         let lines = output.lines().rev().map(one_line);
         if let Some(line) = lines.into_iter().find(|line| !line.is_empty()) {
@@ -36,7 +36,7 @@ impl WaitIndicator {
         }
     }
 
-    /// Writes the line: spinner, what, seconds, last line of output. It never fills the last column.
+    /// Renders the line: spinner, subject, elapsed time, last line of output. It never fills the last column.
     pub(super) fn line(&self, style: &ConsoleStyle, now: Timestamp) -> String {
         let elapsed = now.duration_since(self.since).as_millis().max(0);
         let elapsed = i64::try_from(elapsed).unwrap_or(i64::MAX);
@@ -47,12 +47,12 @@ impl WaitIndicator {
         };
         let room = style.width.saturating_sub(1);
         let fixed = width(frame) + width(&seconds) + 3;
-        let what = shorten_middle(&self.what, room.saturating_sub(fixed), style.glyphs);
-        let mut line = format!("{frame} {what}  {seconds}");
-        let left = room.saturating_sub(width(&line) + 2);
-        if !self.last_line.is_empty() && left >= 10 {
+        let subject = shorten_middle(&self.what, room.saturating_sub(fixed), style.glyphs);
+        let mut line = format!("{frame} {subject}  {seconds}");
+        let rest = room.saturating_sub(width(&line) + 2);
+        if !self.last_line.is_empty() && rest >= 10 {
             line.push_str("  ");
-            line.push_str(&shorten_end(&self.last_line, left, style.glyphs));
+            line.push_str(&shorten_end(&self.last_line, rest, style.glyphs));
         }
         line
     }
@@ -73,14 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn the_line_turns_and_counts_the_seconds() {
+    fn the_spinner_turns_and_the_seconds_count_up() {
         let waiting = WaitIndicator::new(Timestamp::UNIX_EPOCH, "thinking");
         assert_eq!(line_after(0, &waiting, 80), "⠋ thinking  0 s");
         assert_eq!(line_after(3130, &waiting, 80), "⠦ thinking  3 s");
     }
 
     #[test]
-    fn a_clock_that_goes_back_counts_as_no_time() {
+    fn a_clock_that_goes_back_shows_zero_seconds() {
         let waiting = WaitIndicator::new(Timestamp::UNIX_EPOCH, "thinking");
         assert_eq!(line_after(-5000, &waiting, 80), "⠋ thinking  0 s");
     }

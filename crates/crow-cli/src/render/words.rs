@@ -1,8 +1,8 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
 use std::time::Duration;
 
-/// Writes a duration: `12 ms`, `1.2 s`, `2 min 5 s`, `1 h 2 min`.
+/// Formats a duration: `12 ms`, `1.2 s`, `2 min 5 s`, `1 h 2 min`.
 pub(super) fn duration(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
     match seconds {
@@ -12,7 +12,7 @@ pub(super) fn duration(duration: Duration) -> String {
     }
 }
 
-/// Writes a duration that is still growing, without fractions.
+/// Formats an elapsed time without fractions: `3 s`, `2 min 5 s`, `1 h 2 min`.
 pub(super) fn whole_seconds(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     match seconds {
@@ -22,7 +22,7 @@ pub(super) fn whole_seconds(seconds: u64) -> String {
     }
 }
 
-/// Writes a number of tokens: `950`, `12.3k`, `1.2M`.
+/// Formats a number of tokens: `950`, `12.3k`, `1.2M`.
 pub(super) fn tokens(count: u64) -> String {
     match count {
         0..1000 => count.to_string(),
@@ -31,12 +31,12 @@ pub(super) fn tokens(count: u64) -> String {
     }
 }
 
-/// Writes US dollars, small amounts with more digits.
+/// Formats US dollars: four decimals below $0.1, else two.
 pub(super) fn dollars(amount: f64) -> String {
     if amount < 0.1 { format!("${amount:.4}") } else { format!("${amount:.2}") }
 }
 
-/// Writes a count with its noun.
+/// Formats a count with its noun, to which it adds `s` for the plural.
 pub(super) fn count(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

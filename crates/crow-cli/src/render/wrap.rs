@@ -1,20 +1,25 @@
-//! Fits text into columns, by the width at which characters are displayed.
+//! Fits text into columns, by the display width of characters.
+//!
+//! [`Wrapper`] wraps a stream: it buffers the current word and the spaces before it, since only the end of the word
+//! decides whether both fit on the line. Spaces at a break are dropped; those at the start of an input line are kept as
+//! indentation.
 
 use unicode_width::UnicodeWidthChar as _;
 
 use super::{ConsoleStyle, Glyphs, paint::Paint};
 
-/// Bytes of one word after which it is written, so that characters without width cannot pile up.
+/// Length of a word, in bytes, at which it is written before its end: characters without width would otherwise
+/// accumulate.
 const LONGEST_WORD: usize = 512;
 /// Columns of a tab.
 const TAB: usize = 4;
 
-/// Returns the columns of a character.
+/// Returns the display width of a character in columns; 0 for control characters.
 pub(super) fn char_width(character: char) -> usize {
     character.width().unwrap_or(0)
 }
 
-/// Returns the columns of `text`.
+/// Returns the display width of `text` in columns.
 pub(super) fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
@@ -61,7 +66,7 @@ fn take_width(characters: impl Iterator<Item = char>, most: usize) -> Vec<char> 
     characters.take_while(fits).collect()
 }
 
-/// Breaks a stream of text between words into lines that begin with a prefix.
+/// Wraps a stream of text between words into lines that begin with a prefix.
 ///
 /// Invariant: the result does not depend on where the chunks are cut.
 #[derive(Debug)]
@@ -78,19 +83,19 @@ pub(super) struct Wrapper {
 }
 
 impl Wrapper {
-    /// Makes a wrapper whose lines all begin with `prefix`.
+    /// Creates a wrapper whose lines all begin with `prefix`.
     pub(super) fn new(style: &ConsoleStyle, paint: Paint, prefix: &str) -> Self {
         Self::hanging(style, paint, prefix, prefix)
     }
 
-    /// Makes a wrapper whose first line begins with `first` and the others with `rest`.
+    /// Creates a wrapper whose first line begins with `first` and the others with `rest`.
     pub(super) fn hanging(style: &ConsoleStyle, paint: Paint, first: &str, rest: &str) -> Self {
-        let taken = width(first).max(width(rest));
+        let prefix_width = width(first).max(width(rest));
         Self {
             first_prefix: format!("{}{first}", paint.open(style)),
             prefix: format!("{}{rest}", paint.open(style)),
             end: paint.close(style),
-            room: style.width.saturating_sub(taken + 1).max(8),
+            room: style.width.saturating_sub(prefix_width + 1).max(8),
             column: 0,
             open: false,
             spaces: 0,
@@ -99,7 +104,7 @@ impl Wrapper {
         }
     }
 
-    /// Appends `text`, which is harmless already. The last word waits for its end.
+    /// Appends harmless `text`. The last word stays buffered until its end.
     pub(super) fn push(&mut self, text: &str, out: &mut String) {
         for character in text.chars() {
             match character {
@@ -173,7 +178,7 @@ impl Wrapper {
     }
 }
 
-/// Breaks harmless `text` into lines that begin with `prefix`.
+/// Wraps harmless `text` into lines that begin with `prefix`.
 pub(super) fn wrapped(style: &ConsoleStyle, paint: Paint, prefix: &str, text: &str) -> String {
     let mut out = String::new();
     let mut wrapper = Wrapper::new(style, paint, prefix);
@@ -182,7 +187,7 @@ pub(super) fn wrapped(style: &ConsoleStyle, paint: Paint, prefix: &str, text: &s
     out
 }
 
-/// Breaks harmless `text` into lines, the first of which begins with `first` and the others with `rest`.
+/// Wraps harmless `text` into lines, the first of which begins with `first` and the others with `rest`.
 pub(super) fn hanging(
     style: &ConsoleStyle,
     paint: Paint,
@@ -207,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn words_go_to_the_next_line_whole() {
+    fn lines_break_between_words() {
         assert_eq!(
             wrap_at(20, "one two three four five\n  indented"),
             "| one two three\n| four five\n|   indented\n"
@@ -253,7 +258,7 @@ mod tests {
         }
 
         #[test]
-        fn chunks_do_not_change_the_lines(text in "[a-z漢 \t\n]{0,200}", size in 1_usize..7) {
+        fn the_size_of_chunks_does_not_change_the_lines(text in "[a-z漢 \t\n]{0,200}", size in 1_usize..7) {
             let style = ConsoleStyle::plain(30);
             let mut wrapper = Wrapper::new(&style, Paint::Plain, "| ");
             let mut out = String::new();
