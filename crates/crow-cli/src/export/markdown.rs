@@ -57,12 +57,12 @@ impl MarkdownDocument {
     fn head(&mut self, metadata: &SessionMetadata, used: &str) {
         let crow = metadata.crow();
         let title = if crow.title.is_empty() { "Session" } else { crow.title.as_str() };
-        self.part(&format!("# {}", in_a_line(title)));
+        self.part(&format!("# {}", single_line(title)));
         self.part(&format!(
             "- session: {}\n- directory: {}\n- model: {}\n- from {} to {}{}",
-            code(metadata.session_id.as_str()),
-            code(&crow.cwd.display().to_string()),
-            code(&metadata.model_ref().to_string()),
+            inline_code(metadata.session_id.as_str()),
+            inline_code(&crow.cwd.display().to_string()),
+            inline_code(&metadata.model_ref().to_string()),
             metadata.created_at.strftime("%Y-%m-%d %H:%M:%S UTC"),
             metadata.updated_at.strftime("%Y-%m-%d %H:%M:%S UTC"),
             if used.is_empty() { String::new() } else { format!("\n- used: {used}") },
@@ -76,12 +76,12 @@ impl MarkdownDocument {
             }
             AgentEvent::Reply { blocks, .. } => self.reply(envelope, blocks),
             AgentEvent::CallStart { tool, title, .. } => {
-                let (prefix, tool) = (who(envelope), in_a_line(tool));
-                self.part(&format!("### {prefix}{tool}: {}", in_a_line(title)));
+                let (prefix, tool) = (agent_prefix(envelope), single_line(tool));
+                self.part(&format!("### {prefix}{tool}: {}", single_line(title)));
             }
             AgentEvent::CallEnd { tool, result, denial, .. } => {
                 if denial.is_some() {
-                    self.part(&format!("### {}{}: not permitted", who(envelope), in_a_line(tool)));
+                    self.part(&format!("### {}{}: not permitted", agent_prefix(envelope), single_line(tool)));
                 }
                 self.result(result);
             }
@@ -152,7 +152,7 @@ impl MarkdownDocument {
     }
 
     fn input(&mut self, envelope: &Envelope, source: InputSource, content: &[Block]) {
-        let agent = in_a_line(&envelope.agent);
+        let agent = single_line(&envelope.agent);
         let review = std::mem::replace(&mut self.review, ReviewSection::Unseen);
         if source == InputSource::Reviewer && review == ReviewSection::Written {
             // The text of the review was written with the reply of the reviewer.
@@ -185,7 +185,7 @@ impl MarkdownDocument {
         });
         let texts: Vec<_> = texts.collect();
         if !texts.is_empty() {
-            self.part(&format!("## {}", in_a_line(&envelope.agent)));
+            self.part(&format!("## {}", single_line(&envelope.agent)));
             self.part(&neutralise(&texts.join("\n\n")));
             if envelope.role == AgentRole::Coagent {
                 self.review = ReviewSection::Written;
@@ -209,7 +209,7 @@ impl MarkdownDocument {
         for file in &patch.files {
             let FileDiff { path, additions, deletions, hunks, .. } = file;
             let name = path.strip_prefix(&self.cwd).unwrap_or(Path::new(path)).display();
-            self.part(&format!("{} (+{additions} -{deletions})", code(&name.to_string())));
+            self.part(&format!("{} (+{additions} -{deletions})", inline_code(&name.to_string())));
             if !hunks.trim().is_empty() {
                 self.fenced("diff", &bounded(&neutralise(hunks)));
             }
@@ -226,7 +226,7 @@ impl MarkdownDocument {
     }
 
     fn note(&mut self, text: &str) {
-        self.part(&format!("> {}", in_a_line(text)));
+        self.part(&format!("> {}", single_line(text)));
     }
 
     /// Writes a code block whose fence is longer than any run of backticks in the text.
@@ -243,18 +243,18 @@ impl MarkdownDocument {
 }
 
 /// Returns the prefix that names the agent of an event; empty for the root session.
-fn who(envelope: &Envelope) -> String {
-    if envelope.is_root() { String::new() } else { format!("{}: ", in_a_line(&envelope.agent)) }
+fn agent_prefix(envelope: &Envelope) -> String {
+    if envelope.is_root() { String::new() } else { format!("{}: ", single_line(&envelope.agent)) }
 }
 
-fn in_a_line(text: &str) -> String {
+fn single_line(text: &str) -> String {
     let line = neutralise(text);
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Formats a name as inline code; double backticks delimit a name that contains one.
-fn code(name: &str) -> String {
-    let name = in_a_line(name);
+fn inline_code(name: &str) -> String {
+    let name = single_line(name);
     if name.contains('`') { format!("`` {name} ``") } else { format!("`{name}`") }
 }
 
@@ -310,6 +310,6 @@ mod tests {
         let mut document = document();
         document.note("a\n# b\u{1b}[2J");
         assert!(!document.text.contains('\u{1b}') && document.text.starts_with("> a # b"));
-        assert_eq!(code("a`b"), "`` a`b ``");
+        assert_eq!(inline_code("a`b"), "`` a`b ``");
     }
 }

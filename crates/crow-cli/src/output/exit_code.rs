@@ -184,7 +184,11 @@ mod tests {
         crow_core::event::Failure::other("no").into()
     }
 
-    fn of(outcome: &RunOutcome, provider_error: Option<ProviderErrorKind>, refused: bool) -> u8 {
+    fn number_of(
+        outcome: &RunOutcome,
+        provider_error: Option<ProviderErrorKind>,
+        refused: bool,
+    ) -> u8 {
         let facts = RunFacts { outcome: Some(outcome), last_turn: None, provider_error, refused };
         ExitCode::of(&facts).number()
     }
@@ -211,7 +215,11 @@ mod tests {
             (completed(), Some(Kind::Auth), false, 0),
         ];
         for (outcome, error, refused, expected) in table {
-            assert_eq!(of(&outcome, error, refused), expected, "{outcome:?} {error:?} {refused}");
+            assert_eq!(
+                number_of(&outcome, error, refused),
+                expected,
+                "{outcome:?} {error:?} {refused}"
+            );
         }
     }
 
@@ -235,17 +243,21 @@ mod tests {
             (Kind::Decode, 1),
         ];
         for (kind, expected) in table {
-            assert_eq!(of(&failed(), Some(kind), false), expected, "{kind:?}");
+            assert_eq!(number_of(&failed(), Some(kind), false), expected, "{kind:?}");
         }
     }
 
     #[test]
     fn a_run_that_fails_by_its_settings_has_the_code_of_a_wrong_configuration() {
         let failed = |kind| RunOutcome::Failed { error: String::new(), kind };
-        assert_eq!(of(&failed(FailureKind::Request), None, false), 2);
-        assert_eq!(of(&failed(FailureKind::Other), None, false), 1);
+        assert_eq!(number_of(&failed(FailureKind::Request), None, false), 2);
+        assert_eq!(number_of(&failed(FailureKind::Other), None, false), 1);
         let context = Some(ProviderErrorKind::ContextLength);
-        assert_eq!(of(&failed(FailureKind::Request), context, false), 1, "the provider says more");
+        assert_eq!(
+            number_of(&failed(FailureKind::Request), context, false),
+            1,
+            "the provider says more"
+        );
     }
 
     #[test]
@@ -264,7 +276,7 @@ mod tests {
             (TurnEnd::Error { error: String::new() }, 1),
         ];
         for (end, expected) in table {
-            assert_eq!(of(&stopped(end.clone()), None, false), expected, "stopped: {end:?}");
+            assert_eq!(number_of(&stopped(end.clone()), None, false), expected, "stopped: {end:?}");
             let waits = RunFacts {
                 outcome: Some(&RunOutcome::NeedsInput),
                 last_turn: Some(&end),

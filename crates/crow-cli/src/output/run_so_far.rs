@@ -79,10 +79,10 @@ impl RunSoFar {
     pub(super) fn on_event(&mut self, envelope: &Envelope) {
         self.start.get_or_insert(envelope.time);
         self.end = Some(envelope.time);
-        self.take(envelope);
+        self.apply(envelope);
     }
 
-    fn take(&mut self, envelope: &Envelope) {
+    fn apply(&mut self, envelope: &Envelope) {
         match &envelope.event {
             AgentEvent::RunEnd { result, .. } if envelope.is_root() => {
                 self.outcome = Some(result.clone());
@@ -98,7 +98,7 @@ impl RunSoFar {
                 self.on_text(reply_id, 0, text);
             }
             AgentEvent::ThinkingDelta { reply_id, .. } if envelope.is_root() => {
-                self.turn_to(reply_id);
+                self.switch_to(reply_id);
             }
             AgentEvent::ReplyReset { .. } if envelope.is_root() => self.on_reset(),
             AgentEvent::Reply { reply_id, blocks, origin, .. } => {
@@ -229,11 +229,11 @@ impl RunSoFar {
     }
 
     fn on_text(&mut self, reply_id: &ReplyId, offset: u64, delta: &str) {
-        self.turn_to(reply_id);
+        self.switch_to(reply_id);
         self.text.push_str(self.reply.text.take(offset, delta));
     }
 
-    fn turn_to(&mut self, reply_id: &ReplyId) {
+    fn switch_to(&mut self, reply_id: &ReplyId) {
         if self.reply.turn_to(reply_id) {
             self.is_whole = false;
             self.text.clear();
@@ -253,7 +253,7 @@ impl RunSoFar {
         if !envelope.is_root() {
             return;
         }
-        self.turn_to(reply_id);
+        self.switch_to(reply_id);
         self.text = text_of(blocks);
         self.is_whole = true;
         let is_call = |block: &ReplyBlock| matches!(block.content, ReplyContent::Call(_));

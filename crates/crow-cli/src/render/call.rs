@@ -25,10 +25,10 @@ const LEAST_TITLE: usize = 8;
 
 /// Renders a finished call: mark, title, size of the change, duration; below it the reason of a failure or refusal.
 ///
-/// `who` is the prefix of the title that names the agent; empty for the primary.
+/// `agent` is the prefix of the title that names the agent; empty for the primary.
 pub(super) fn call_lines(
     style: &ConsoleStyle,
-    who: &str,
+    agent: &str,
     (tool, title): (&str, &str),
     result: &ToolResult,
     denial: Option<&Denial>,
@@ -42,12 +42,12 @@ pub(super) fn call_lines(
     tail.retain(|part| !part.is_empty());
     // The tail keeps its full width; the title gets the rest of the line.
     let tail = tail.iter().flat_map(|part| ["  ", part.as_str()]).collect::<String>();
-    let fixed = width(mark) + width(who) + width(&tail) + 2;
+    let fixed = width(mark) + width(agent) + width(&tail) + 2;
     let room = style.width.saturating_sub(fixed).max(LEAST_TITLE);
     let mut lines = String::new();
     paint.write(style, mark, &mut lines);
     lines.push(' ');
-    Paint::Dim.write(style, who, &mut lines);
+    Paint::Dim.write(style, agent, &mut lines);
     lines.push_str(&shorten_middle(&one_line(title), room, style.glyphs));
     Paint::Dim.write(style, &tail, &mut lines);
     lines.push('\n');
@@ -59,9 +59,9 @@ pub(super) fn call_lines(
 }
 
 /// Renders the question whether a call may run.
-pub(super) fn question(style: &ConsoleStyle, who: &str, title: &str, reason: &str) -> String {
+pub(super) fn question(style: &ConsoleStyle, agent: &str, title: &str, reason: &str) -> String {
     let mark = style.glyphs.pick("?", "?");
-    let text = format!("{who}{}: {}", exact_line(title), one_line(reason));
+    let text = format!("{agent}{}: {}", exact_line(title), one_line(reason));
     hanging(style, Paint::Yellow, (&format!("{mark} "), "  "), &text)
 }
 

@@ -65,8 +65,8 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             }
             Some(_) | None => (tool, false),
         };
-        let who = phrase::who(&self.style, envelope);
-        let mut lines = call_lines(&self.style, &who, (tool, title), result, denial);
+        let agent = phrase::who(&self.style, envelope);
+        let mut lines = call_lines(&self.style, &agent, (tool, title), result, denial);
         if denial.is_none() {
             lines.push_str(&printed(&self.style, tool, result));
         }

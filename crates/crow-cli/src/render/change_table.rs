@@ -42,12 +42,12 @@ pub(crate) fn in_order<'a>(
     all.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// Renders the table with a heading. Ids are shortened to the length at which they differ. `lost` maps the `seq` of a
-/// call to the number of its changes that cannot be undone.
+/// Renders the table with a heading. Ids are shortened to the length at which they differ. `irreversible` maps the
+/// `seq` of a call to the number of its changes that cannot be undone.
 pub(crate) fn change_table(
     style: &ConsoleStyle,
     all: &[ChangeLine<'_>],
-    lost: &BTreeMap<u64, usize>,
+    irreversible: &BTreeMap<u64, usize>,
 ) -> String {
     let ids: Vec<&str> = all.iter().filter_map(id).collect();
     let id_width = shortest(&ids).min(LONGEST_ID);
@@ -55,9 +55,9 @@ pub(crate) fn change_table(
         .iter()
         .map(|entry| match entry {
             ChangeLine::Call(call) => {
-                ChangeTableRow::Call(cells(call, id_width), marks(call, lost))
+                ChangeTableRow::Call(cells(call, id_width), marks(call, irreversible))
             }
-            ChangeLine::Undo(record) => ChangeTableRow::Undo(undone(record, id_width)),
+            ChangeLine::Undo(record) => ChangeTableRow::Undo(undo_text(record, id_width)),
         })
         .collect();
     let widths = fit(style, &rows);
@@ -109,20 +109,20 @@ fn cells(call: &ChangedCall, id_width: usize) -> [String; COLUMNS] {
     ]
 }
 
-fn marks(call: &ChangedCall, lost: &BTreeMap<u64, usize>) -> String {
-    let lost = lost.get(&call.seq).copied().unwrap_or(0);
+fn marks(call: &ChangedCall, irreversible: &BTreeMap<u64, usize>) -> String {
+    let irreversible = irreversible.get(&call.seq).copied().unwrap_or(0);
     let marks = [
         (call.undone, "undone".to_owned()),
         (call.cut_off, "cut off: others may have made some of it".to_owned()),
         (call.shared && !call.cut_off, "shared: others may have made some of it".to_owned()),
-        (lost > 0, format!("{lost} cannot be undone")),
+        (irreversible > 0, format!("{irreversible} cannot be undone")),
     ];
     let texts: Vec<_> =
         marks.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect();
     texts.join(", ")
 }
 
-fn undone(record: &UndoRecord, id_width: usize) -> String {
+fn undo_text(record: &UndoRecord, id_width: usize) -> String {
     let verb = match record.action {
         UndoAction::Undo => "undone",
         UndoAction::Redo => "done again",
@@ -265,8 +265,8 @@ mod tests {
             record("u2", 6, UndoAction::Restore, Vec::new()),
             record("u3", 7, UndoAction::Redo, vec![key; 5]),
         ];
-        let lost = BTreeMap::from([(3, 2)]);
-        change_table(&ConsoleStyle::plain(columns), &in_order(&calls, &records), &lost)
+        let irreversible = BTreeMap::from([(3, 2)]);
+        change_table(&ConsoleStyle::plain(columns), &in_order(&calls, &records), &irreversible)
     }
 
     #[test]

@@ -25,9 +25,9 @@ pub(super) fn changed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> 
     if is_summed_up(tool, result) {
         lines.push_str(&wrapped(style, Paint::Dim, "  ", &summary(result)));
     }
-    let lost = &result.metadata.not_restorable;
-    if !lost.is_empty() {
-        lines.push_str(&wrapped(style, Paint::Yellow, "  ", &cannot_be_undone(lost)));
+    let irreversible = &result.metadata.not_restorable;
+    if !irreversible.is_empty() {
+        lines.push_str(&wrapped(style, Paint::Yellow, "  ", &cannot_be_undone(irreversible)));
     }
     if result.metadata.shared {
         let text = "others may have made some of these changes; an undo leaves those alone";
@@ -56,16 +56,16 @@ fn summary(result: &ToolResult) -> String {
     text
 }
 
-fn cannot_be_undone(lost: &[NotRestorable]) -> String {
-    let mut names: Vec<_> = lost
+fn cannot_be_undone(irreversible: &[NotRestorable]) -> String {
+    let mut names: Vec<_> = irreversible
         .iter()
         .take(NAMED)
-        .map(|lost| format!("{} ({})", name(&lost.path), one_line(&lost.reason)))
+        .map(|change| format!("{} ({})", name(&change.path), one_line(&change.reason)))
         .collect();
-    if lost.len() > NAMED {
-        names.push(format!("{} more", lost.len() - NAMED));
+    if irreversible.len() > NAMED {
+        names.push(format!("{} more", irreversible.len() - NAMED));
     }
-    format!("{} cannot be undone: {}", lost.len(), names.join(", "))
+    format!("{} cannot be undone: {}", irreversible.len(), names.join(", "))
 }
 
 /// Returns the last component of a path; the title of the call shows the directory.

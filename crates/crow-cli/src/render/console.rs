@@ -2,11 +2,11 @@
 //!
 //! Three parts of the state matter:
 //! - Received text: `reply` knows which bytes of the open reply have been rendered, so that repeated deltas and the
-//! final blocks add only the rest.
+//!   final blocks add only the rest.
 //! - Open block: `block` is a streamed text or reasoning without its last line end. All other output closes it first;
-//! the method `lines` does so.
+//!   the method `lines` does so.
 //! - Candidate for the answer: with [`AnswerPlace::AtEnd`], `held` collects the text of the reply. A call, another
-//! reply or a reaction of the user or a reviewer proves that it is not the answer, and releases it to stderr.
+//!   reply or a reaction of the user or a reviewer proves that it is not the answer, and releases it to stderr.
 
 use std::io::{self, Write};
 
@@ -257,7 +257,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         if !envelope.is_root() {
             return Ok(());
         }
-        self.turn_to(reply_id)?;
+        self.switch_to(reply_id)?;
         let fresh = self.reply.text.take(offset, delta);
         if fresh.is_empty() {
             return Ok(());
@@ -289,7 +289,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
         if !envelope.is_root() {
             return Ok(());
         }
-        self.turn_to(reply_id)?;
+        self.switch_to(reply_id)?;
         let fresh = self.reply.thinking.take(offset, delta);
         if fresh.is_empty() || self.style.thinking == Visibility::Hide {
             return Ok(());
@@ -324,8 +324,8 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
             self.reply.reset();
             self.wait_anew(envelope);
         }
-        let who = phrase::who(&self.style, envelope);
-        self.lines(&phrase::retry(&self.style, &who, error, attempt_and_wait, suffix))
+        let agent = phrase::who(&self.style, envelope);
+        self.lines(&phrase::retry(&self.style, &agent, error, attempt_and_wait, suffix))
     }
 
     fn on_reply(
@@ -336,7 +336,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     ) -> io::Result<()> {
         self.calls.ask(envelope, blocks);
         if envelope.is_root() {
-            self.turn_to(reply_id)?;
+            self.switch_to(reply_id)?;
             self.on_thinking(envelope, reply_id, 0, &thinking_of(blocks))?;
             self.on_text(envelope, reply_id, 0, &text_of(blocks))?;
             self.wait_anew(envelope);
@@ -365,7 +365,7 @@ impl<O: Write, E: Write> ConsoleRenderer<O, E> {
     }
 
     /// Switches to another reply, which proves that held text of the previous one was not the answer.
-    fn turn_to(&mut self, reply_id: &ReplyId) -> io::Result<()> {
+    fn switch_to(&mut self, reply_id: &ReplyId) -> io::Result<()> {
         if !self.reply.turn_to(reply_id) {
             return Ok(());
         }

@@ -54,13 +54,13 @@ pub(super) fn diff(style: &ConsoleStyle, patch: &Patch) -> String {
             Paint::Bold.write(style, &format!("  {name}"), &mut out);
             out.push('\n');
         }
-        let (mut rows, beyond) = rows_of(&file.hunks, budget);
+        let (mut rows, omitted) = rows_of(&file.hunks, budget);
         mark_words(&mut rows);
         for row in &rows {
             write_row(style, row, &mut out);
         }
         budget = budget.saturating_sub(rows.len());
-        hidden += beyond;
+        hidden += omitted;
     }
     write_rest(style, hidden, &patch.files, &mut out);
     out
@@ -79,14 +79,14 @@ fn write_rest(style: &ConsoleStyle, hidden: u64, files: &[FileDiff], out: &mut S
     }
 }
 
-/// Parses at most `most` rows from hunks; also returns the number of further lines.
-fn rows_of(hunks: &str, most: usize) -> (Vec<DiffRow>, u64) {
+/// Parses at most `limit` rows from hunks; also returns the number of further lines.
+fn rows_of(hunks: &str, limit: usize) -> (Vec<DiffRow>, u64) {
     let mut rows = Vec::new();
-    let (mut old, mut new, mut beyond) = (1, 1, 0);
+    let (mut old, mut new, mut omitted) = (1, 1, 0);
     for line in hunks.lines() {
         if let Some((old_start, new_start)) = hunk_start(line) {
             (old, new) = (old_start, new_start);
-            if !rows.is_empty() && rows.len() < most {
+            if !rows.is_empty() && rows.len() < limit {
                 rows.push(DiffRow::Gap);
             }
             continue;
@@ -101,14 +101,14 @@ fn rows_of(hunks: &str, most: usize) -> (Vec<DiffRow>, u64) {
         let number = if kind == DiffLineKind::Deleted { old } else { new };
         old += u64::from(kind != DiffLineKind::Added);
         new += u64::from(kind != DiffLineKind::Deleted);
-        if rows.len() < most {
+        if rows.len() < limit {
             let text = neutralise(text);
             rows.push(DiffRow::Line(TextDiffLine { kind, number, text, pieces: Vec::new() }));
         } else {
-            beyond += 1;
+            omitted += 1;
         }
     }
-    (rows, beyond)
+    (rows, omitted)
 }
 
 /// Parses `@@ -12,3 +14,5 @@` into the first line numbers, here (12, 14).
@@ -224,14 +224,14 @@ struct CodeRow<'a> {
     column: usize,
     /// Columns of the line of the file so far, and number of characters cut off.
     total: usize,
-    beyond: u64,
+    omitted: u64,
 }
 
 impl<'a> CodeRow<'a> {
     fn new(style: &'a ConsoleStyle, sign: char, paint: Paint, out: &'a mut String) -> Self {
         let room = style.width.saturating_sub(NUMBER_WIDTH + 3).max(8);
         let text = format!("{sign} ");
-        Self { style, out, paint, text, room, column: 0, total: 0, beyond: 0 }
+        Self { style, out, paint, text, room, column: 0, total: 0, omitted: 0 }
     }
 
     fn push(&mut self, paint: Paint, text: &str) {
@@ -252,7 +252,7 @@ impl<'a> CodeRow<'a> {
 
     fn push_char(&mut self, character: char, columns: usize) {
         if self.total + columns > LONGEST_LINE {
-            self.beyond += 1;
+            self.omitted += 1;
             return;
         }
         if self.column + columns > self.room {
@@ -273,9 +273,9 @@ impl<'a> CodeRow<'a> {
 
     fn finish(mut self) {
         self.write_text();
-        if self.beyond > 0 {
+        if self.omitted > 0 {
             let mark = self.style.glyphs.pick("…", "...");
-            let more = words::count(self.beyond, "more character");
+            let more = words::count(self.omitted, "more character");
             Paint::Dim.write(self.style, &format!(" {mark} {more}"), self.out);
         }
         self.out.push('\n');

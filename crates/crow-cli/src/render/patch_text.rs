@@ -180,13 +180,13 @@ fn git_mode(octal: &str) -> Option<&'static str> {
 fn painted(style: &ConsoleStyle, text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
-        Paint::write(look(line), style, &neutralise(line), &mut out);
+        Paint::write(paint_of(line), style, &neutralise(line), &mut out);
         out.push('\n');
     }
     out
 }
 
-fn look(line: &str) -> Paint {
+fn paint_of(line: &str) -> Paint {
     match line {
         _ if line.starts_with("--- ") || line.starts_with("+++ ") => Paint::Bold,
         _ if line.starts_with("diff --git ") => Paint::Bold,

@@ -50,8 +50,8 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
             model_wait(style, &who(style, envelope), reason, *wait_ms)
         }
         AgentEvent::ToolsWait { servers } => {
-            let (who, servers) = (who(style, envelope), servers.join(", "));
-            remark(style, &format!("{who}waiting for the tools of {servers}"))
+            let (agent, servers) = (who(style, envelope), servers.join(", "));
+            remark(style, &format!("{agent}waiting for the tools of {servers}"))
         }
         AgentEvent::CallWait { reason, .. } => {
             remark(style, &format!("{}waiting: {reason}", who(style, envelope)))
@@ -116,7 +116,7 @@ pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
 /// Renders the retry of a request. `suffix` says whether text above is void.
 pub(super) fn retry(
     style: &ConsoleStyle,
-    who: &str,
+    agent: &str,
     error: &ProviderError,
     (attempt, wait_ms): (u32, u64),
     suffix: &str,
@@ -127,18 +127,18 @@ pub(super) fn retry(
         _ => words::duration(Duration::from_millis(wait_ms)),
     };
     let (provider, cause) = (one_line(provider), short_cause(error.kind));
-    let text = format!("{who}{provider}: {cause}, trying again in {wait} ({attempt}){suffix}");
+    let text = format!("{agent}{provider}: {cause}, trying again in {wait} ({attempt}){suffix}");
     hanging(style, Paint::Yellow, (style.glyphs.pick("↻ ", "~ "), "  "), &text)
 }
 
 /// Renders the wait of a request before it is sent. Waits below one second are not shown.
-fn model_wait(style: &ConsoleStyle, who: &str, reason: &str, wait_ms: Option<u64>) -> String {
+fn model_wait(style: &ConsoleStyle, agent: &str, reason: &str, wait_ms: Option<u64>) -> String {
     let wait = match wait_ms {
         Some(0..1000) => return String::new(),
         Some(millis) => format!(", {}", words::whole_seconds(millis.div_ceil(1000))),
         None => String::new(),
     };
-    remark(style, &format!("{who}waiting: {reason}{wait}"))
+    remark(style, &format!("{agent}waiting: {reason}{wait}"))
 }
 
 fn short_cause(kind: ProviderErrorKind) -> &'static str {

@@ -10,12 +10,12 @@ use super::{
     wrap::{hanging, width, wrapped},
 };
 
-/// Renders the question and its choices, numbered from 1. `who` is the prefix that names the agent; empty for the
+/// Renders the question and its choices, numbered from 1. `agent` is the prefix that names the agent; empty for the
 /// primary.
-pub(super) fn user_question(style: &ConsoleStyle, who: &str, question: &UserQuestion) -> String {
+pub(super) fn user_question(style: &ConsoleStyle, agent: &str, question: &UserQuestion) -> String {
     let header = question.header.as_ref().map(|header| format!("{}: ", exact_line(header)));
     let mut lines = String::new();
-    let mut before = format!("{who}{}", header.unwrap_or_default());
+    let mut before = format!("{agent}{}", header.unwrap_or_default());
     let mut prefix = "? ";
     for line in question.text.lines() {
         let text = format!("{}{}", std::mem::take(&mut before), exact(line));
@@ -37,7 +37,7 @@ pub(super) fn user_question(style: &ConsoleStyle, who: &str, question: &UserQues
 }
 
 /// Renders the answer of the user. If there was no user, the result of the call says so.
-pub(super) fn user_answer(style: &ConsoleStyle, who: &str, answer: &QuestionAnswer) -> String {
+pub(super) fn user_answer(style: &ConsoleStyle, agent: &str, answer: &QuestionAnswer) -> String {
     if style.questions == Visibility::Hide {
         return String::new();
     }
@@ -47,7 +47,7 @@ pub(super) fn user_answer(style: &ConsoleStyle, who: &str, answer: &QuestionAnsw
         QuestionAnswer::Declined => "you gave no answer".to_owned(),
         QuestionAnswer::Nobody { .. } => return String::new(),
     };
-    wrapped(style, Paint::Dim, style.glyphs.pick("· ", "- "), &format!("{who}{reply}"))
+    wrapped(style, Paint::Dim, style.glyphs.pick("· ", "- "), &format!("{agent}{reply}"))
 }
 
 #[cfg(test)]

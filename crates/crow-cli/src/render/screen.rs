@@ -81,7 +81,7 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
             return Ok(());
         }
         self.clear_status()?;
-        self.turn_to(sink)?;
+        self.switch_to(sink)?;
         self.pending.push_str(text);
         self.mid_line = !text.ends_with('\n');
         self.column = column_after(self.column, text, self.columns);
@@ -100,7 +100,7 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
         }
         self.clear_status()?;
         if !status.is_empty() {
-            self.turn_to(ScreenStream::Err)?;
+            self.switch_to(ScreenStream::Err)?;
             self.pending.push_str(status);
             self.status = Status::Line;
         }
@@ -119,7 +119,7 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
         // After a line that fills the screen, the cursor cannot be restored.
         let known = self.column.filter(|column| *column < self.columns);
         if let (Some(column), false) = (known, status.is_empty()) {
-            self.turn_to(ScreenStream::Err)?;
+            self.switch_to(ScreenStream::Err)?;
             self.pending.push_str("\n\r");
             self.pending.push_str(status);
             self.status = Status::Below(column);
@@ -148,7 +148,7 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
     pub(super) fn clear_status(&mut self) -> io::Result<()> {
         let status = std::mem::replace(&mut self.status, Status::None);
         if status != Status::None {
-            self.turn_to(ScreenStream::Err)?;
+            self.switch_to(ScreenStream::Err)?;
             self.pending.push_str(CLEAR_LINE);
         }
         // Back up to the end of the open line.
@@ -162,7 +162,7 @@ impl<O: Write, E: Write> OutputScreen<O, E> {
         Ok(())
     }
 
-    fn turn_to(&mut self, sink: ScreenStream) -> io::Result<()> {
+    fn switch_to(&mut self, sink: ScreenStream) -> io::Result<()> {
         if self.sink != sink {
             self.flush()?;
             self.sink = sink;
@@ -192,15 +192,15 @@ fn column_after(column: Option<usize>, text: &str, columns: usize) -> Option<usi
             // Terminals differ in the width of emoji.
             return None;
         }
-        let wide = match character {
+        let columns_taken = match character {
             '\t' => TAB - column % TAB,
             _ => char_width(character),
         };
         // A character that does not fit begins the next line; a tab stops in the last column.
-        column = match column + wide {
+        column = match column + columns_taken {
             end if end <= columns => end,
             _ if character == '\t' => columns.saturating_sub(1),
-            _ => wide,
+            _ => columns_taken,
         };
     }
     Some(column)

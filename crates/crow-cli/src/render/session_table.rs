@@ -87,12 +87,12 @@ fn natural_widths(table: &[[String; COLUMNS]]) -> [usize; COLUMNS] {
     widths
 }
 
-/// Returns the column widths of rows that fit into `most` columns. Shrinks the folder, then the model, then the title
-/// to their minimum; if that is not enough, drops the model, then the folder, then the usage. Columns that remain free
-/// go to the title, the model and the folder, in this order. The id is never cut.
+/// Returns the column widths of rows that fit into `max_width` columns. Shrinks the folder, then the model, then the
+/// title to their minimum; if that is not enough, drops the model, then the folder, then the usage. Columns that remain
+/// free go to the title, the model and the folder, in this order. The id is never cut.
 fn fit(
     [id, updated, title, used, model, folder]: [usize; COLUMNS],
-    most: usize,
+    max_width: usize,
 ) -> [usize; COLUMNS] {
     let [least_title, least_model, least_folder] = LEAST;
     let mut widths = [id, updated, title, used, model, folder];
@@ -105,12 +105,12 @@ fn fit(
         [least_title.min(title), 0, 0, 0],
     ];
     for [title, used, model, folder] in stages {
-        if total(widths) <= most {
+        if total(widths) <= max_width {
             break;
         }
         widths = [id, updated, title, used, model, folder];
     }
-    let spare = most.saturating_sub(total(widths));
+    let spare = max_width.saturating_sub(total(widths));
     let [_, _, given_title, given_used, given_model, given_folder] = widths;
     let title_gain = spare.min(title.saturating_sub(given_title));
     let more = spare - title_gain;

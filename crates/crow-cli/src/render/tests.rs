@@ -357,10 +357,10 @@ fn without_own_sequences(text: &str) -> String {
 /// Returns a run in which every field that can contain foreign text contains `text`.
 fn hostile_run(text: &str) -> Story {
     let mut story = Story::run();
-    let own = || text.to_owned();
+    let owned = || text.to_owned();
     let mut result = sample::edited();
     if let Some(patch) = &mut result.metadata.diff {
-        patch.files[0].path = own().into();
+        patch.files[0].path = owned().into();
         patch.files[0].hunks = format!("@@ -1 +1 @@\n-{text}\n+x{text}\n");
         let again = patch.files[0].clone();
         patch.files.push(again);
@@ -368,31 +368,31 @@ fn hostile_run(text: &str) -> Story {
     story
         .reply(text, text, &[("c1", "edit_file"), ("c2", text)])
         .call("c1", "edit_file", text, result)
-        .call("c2", text, text, crow_core::tool::ToolResult::failure(own()))
+        .call("c2", text, text, crow_core::tool::ToolResult::failure(owned()))
         .refused("c3", text, DenialSource::Policy, text)
         .refused("c4", text, DenialSource::User, text)
         .question("c5", text)
         .next_reply()
-        .tell(AgentEvent::Handoff { from: own(), to: own(), prompt: own() })
+        .tell(AgentEvent::Handoff { from: owned(), to: owned(), prompt: owned() })
         .tell(AgentEvent::Checks {
             checks: vec![crow_core::event::CheckRun {
-                name: own(),
-                command: own(),
+                name: owned(),
+                command: owned(),
                 exit_code: Some(1),
-                error: Some(own()),
+                error: Some(owned()),
                 duration_ms: 5,
                 fresh: false,
             }],
             passed: false,
-            unverified: Some(own()),
+            unverified: Some(owned()),
         })
-        .tell(AgentEvent::Switch { change: own() })
-        .tell(AgentEvent::Error { error: own(), provider: None })
+        .tell(AgentEvent::Switch { change: owned() })
+        .tell(AgentEvent::Error { error: owned(), provider: None })
         .tell(AgentEvent::SubagentStart {
-            parent: own(),
-            subagent: own(),
+            parent: owned(),
+            subagent: owned(),
             child_id: crow_core::ids::SessionId::new("child"),
-            task: own(),
+            task: owned(),
         })
         .in_child("child", |story| {
             story.reply("", text, &[]);
@@ -402,7 +402,7 @@ fn hostile_run(text: &str) -> Story {
             crow_core::event::NoticeAudience::User,
             text,
         )
-        .run_end(Failure::other(own()).into());
+        .run_end(Failure::other(owned()).into());
     story
 }
 

@@ -71,12 +71,12 @@ impl UndoReporter<'_> {
     pub(crate) fn text(&self, report: &UndoReport) -> String {
         let is_done = |path: &&RestoredPath| matches!(path.outcome, PathOutcome::Restored { .. });
         let affected = report.paths.iter().filter(|path| path.outcome != PathOutcome::Unchanged);
-        let (done, left): (Vec<_>, Vec<_>) = affected.partition(is_done);
-        let mut text = self.heading(report, done.len(), left.len());
+        let (done, skipped): (Vec<_>, Vec<_>) = affected.partition(is_done);
+        let mut text = self.heading(report, done.len(), skipped.len());
         let (ignored, listed): (Vec<_>, Vec<_>) =
             done.iter().copied().partition(|path| self.is_counted(path));
         // 1) Paths, restored ones first.
-        for paths in [&listed, &left] {
+        for paths in [&listed, &skipped] {
             let lines = paths.iter().take(LISTED).map(|path| self.line(path, report)).collect();
             text.push_str(&self.lines(lines));
             if paths.len() > LISTED {
@@ -93,7 +93,7 @@ impl UndoReporter<'_> {
         let is_forcible = |path: &&RestoredPath| {
             matches!(path.outcome, PathOutcome::Conflict { forcible: true, .. })
         };
-        if !self.forced && left.iter().any(is_forcible) {
+        if !self.forced && skipped.iter().any(is_forcible) {
             let hint = "--force puts it back and keeps a copy beside it";
             text.push_str(&wrapped(self.style, Paint::Dim, "  ", hint));
         }
@@ -102,7 +102,7 @@ impl UndoReporter<'_> {
             text.push_str(&wrapped(self.style, Paint::Dim, "  ", hint));
         }
         // 3) Summary and remarks.
-        let sum = summary(report, done.len(), left.len());
+        let sum = summary(report, done.len(), skipped.len());
         text.push_str(&wrapped(self.style, Paint::Bold, "", &sum));
         for remark in remarks(report, done.len(), &self.prompting) {
             text.push_str(&wrapped(self.style, Paint::Dim, "", &remark));
@@ -129,7 +129,7 @@ impl UndoReporter<'_> {
     }
 
     /// Renders the first line: the verb and the calls concerned. Empty for a restore and for a report without calls.
-    fn heading(&self, report: &UndoReport, done: usize, left: usize) -> String {
+    fn heading(&self, report: &UndoReport, done: usize, skipped: usize) -> String {
         let verb = match (report.action, report.dry_run) {
             (UndoAction::Undo, false) => "undone",
             (UndoAction::Undo, true) => "would be undone",
@@ -138,7 +138,7 @@ impl UndoReporter<'_> {
             // The line of the path below says it all.
             (UndoAction::Restore, _) => return String::new(),
         };
-        let (not, part) = match (done, left) {
+        let (not, part) = match (done, skipped) {
             (_, 0) => ("", ""),
             (0, _) => ("not ", ""),
             (_, _) => ("", " in part"),
@@ -237,8 +237,8 @@ fn left_alone(dry_run: bool) -> &'static str {
     if dry_run { "would be left alone" } else { "left alone" }
 }
 
-fn summary(report: &UndoReport, done: usize, left: usize) -> String {
-    if (done, left) == (0, 0) {
+fn summary(report: &UndoReport, done: usize, skipped: usize) -> String {
+    if (done, skipped) == (0, 0) {
         return "nothing is to be done: every path is as wanted already".to_owned();
     }
     let verb = match (report.action, report.dry_run) {
@@ -249,8 +249,8 @@ fn summary(report: &UndoReport, done: usize, left: usize) -> String {
     };
     let mut text = format!("{} {verb}", count(done as u64, "path"));
     // Writing to a string cannot fail.
-    if left > 0 {
-        let _ = write!(text, ", {left} {}", left_alone(report.dry_run));
+    if skipped > 0 {
+        let _ = write!(text, ", {skipped} {}", left_alone(report.dry_run));
     }
     if report.dry_run {
         text.push_str("; nothing was changed");

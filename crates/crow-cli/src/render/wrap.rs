@@ -24,44 +24,44 @@ pub(super) fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 
-/// Shortens `text` to `most` columns by leaving out its middle.
-pub(super) fn shorten_middle(text: &str, most: usize, glyphs: Glyphs) -> String {
-    if width(text) <= most {
+/// Shortens `text` to at most `columns` by leaving out its middle.
+pub(super) fn shorten_middle(text: &str, columns: usize, glyphs: Glyphs) -> String {
+    if width(text) <= columns {
         return text.to_owned();
     }
     let mark = glyphs.pick("…", "...");
-    let room = most.saturating_sub(width(mark));
+    let room = columns.saturating_sub(width(mark));
     let tail_room = room / 2;
     let head = take_width(text.chars(), room - tail_room);
     let tail = take_width(text.chars().rev(), tail_room);
     head.into_iter().chain(mark.chars()).chain(tail.into_iter().rev()).collect()
 }
 
-/// Shortens `text` to `most` columns by leaving out its end.
-pub(super) fn shorten_end(text: &str, most: usize, glyphs: Glyphs) -> String {
-    if width(text) <= most {
+/// Shortens `text` to at most `columns` by leaving out its end.
+pub(super) fn shorten_end(text: &str, columns: usize, glyphs: Glyphs) -> String {
+    if width(text) <= columns {
         return text.to_owned();
     }
     let mark = glyphs.pick("…", "...");
-    let head = take_width(text.chars(), most.saturating_sub(width(mark)));
+    let head = take_width(text.chars(), columns.saturating_sub(width(mark)));
     head.into_iter().chain(mark.chars()).collect()
 }
 
-/// Shortens `text` to `most` columns by leaving out its beginning.
-pub(super) fn keep_end(text: &str, most: usize, glyphs: Glyphs) -> String {
-    if width(text) <= most {
+/// Shortens `text` to at most `columns` by leaving out its beginning.
+pub(super) fn keep_end(text: &str, columns: usize, glyphs: Glyphs) -> String {
+    if width(text) <= columns {
         return text.to_owned();
     }
     let mark = glyphs.pick("…", "...");
-    let tail = take_width(text.chars().rev(), most.saturating_sub(width(mark)));
+    let tail = take_width(text.chars().rev(), columns.saturating_sub(width(mark)));
     mark.chars().chain(tail.into_iter().rev()).collect()
 }
 
-fn take_width(characters: impl Iterator<Item = char>, most: usize) -> Vec<char> {
+fn take_width(characters: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
     let mut used = 0;
     let fits = |character: &char| {
         used += char_width(*character);
-        used <= most
+        used <= columns
     };
     characters.take_while(fits).collect()
 }

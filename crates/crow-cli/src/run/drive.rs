@@ -135,7 +135,7 @@ impl Driver {
                     handle.interrupt();
                 }
                 event = self.events.next(), if has_room => match event {
-                    Some(event) => self.take(event),
+                    Some(event) => self.on_event(event),
                     None => return Some(()),
                 },
                 pumped = self.screen.pump() => match pumped {
@@ -179,7 +179,7 @@ impl Driver {
     }
 
     /// Handles an event and those queued behind it, while the screen has room.
-    fn take(&mut self, first: Arc<Envelope>) {
+    fn on_event(&mut self, first: Arc<Envelope>) {
         let mut next = Some(first);
         while let Some(event) = next {
             self.report.on_event(&event);

@@ -16,15 +16,15 @@ use super::{answerer, user_question};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TerminalQuestion {
     pub(crate) id: RequestId,
-    about: About,
+    topic: Topic,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum About {
+enum Topic {
     /// Permission for a call, with the grants that a yes can include.
     Call(Vec<GrantOffer>),
     /// Question of an agent to the user.
-    Wish(UserQuestion),
+    User(UserQuestion),
 }
 
 /// Answer to the request with this id.
@@ -37,17 +37,17 @@ pub(crate) struct AnswerDelivery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum TerminalAnswer {
     Call(PermissionAnswer),
-    Wish(QuestionAnswer),
+    User(QuestionAnswer),
 }
 
 impl TerminalQuestion {
     /// Returns the question in an event, if it has one.
     fn of(event: &AgentEvent) -> Option<Self> {
         if let AgentEvent::PermissionRequest { request_id, offers, .. } = event {
-            return Some(Self { id: request_id.clone(), about: About::Call(offers.clone()) });
+            return Some(Self { id: request_id.clone(), topic: Topic::Call(offers.clone()) });
         }
         if let AgentEvent::QuestionAsked { request_id, question, .. } = event {
-            return Some(Self { id: request_id.clone(), about: About::Wish(question.clone()) });
+            return Some(Self { id: request_id.clone(), topic: Topic::User(question.clone()) });
         }
         None
     }
@@ -59,49 +59,49 @@ impl TerminalQuestion {
 
     /// Returns the possible answers; the last line is the prompt before the answer.
     pub(crate) fn choices(&self) -> String {
-        match &self.about {
-            About::Call(offers) => answerer::choices(offers),
-            About::Wish(question) => user_question::prompt(question),
+        match &self.topic {
+            Topic::Call(offers) => answerer::choices(offers),
+            Topic::User(question) => user_question::prompt(question),
         }
     }
 
     /// Returns the message for an unparsable answer: it lists the possible ones.
     pub(crate) fn not_understood(&self) -> String {
-        match &self.about {
-            About::Call(offers) => answerer::not_understood(offers),
-            About::Wish(question) => user_question::not_understood(question),
+        match &self.topic {
+            Topic::Call(offers) => answerer::not_understood(offers),
+            Topic::User(question) => user_question::not_understood(question),
         }
     }
 
     /// Returns true if the line is unmistakably an answer, even if it was typed ahead.
     pub(crate) fn is_plain_answer(&self, line: &str) -> bool {
-        match &self.about {
-            About::Call(_) => !line.trim().contains(|character: char| !character.is_alphabetic()),
-            About::Wish(question) => user_question::is_plain(line, question),
+        match &self.topic {
+            Topic::Call(_) => !line.trim().contains(|character: char| !character.is_alphabetic()),
+            Topic::User(question) => user_question::is_plain(line, question),
         }
     }
 
     fn parse(&self, line: &str) -> Option<TerminalAnswer> {
-        match &self.about {
-            About::Call(offers) => answerer::parse_answer(line, offers).map(TerminalAnswer::Call),
-            About::Wish(question) => {
-                user_question::parse_answer(line, question).map(TerminalAnswer::Wish)
+        match &self.topic {
+            Topic::Call(offers) => answerer::parse_answer(line, offers).map(TerminalAnswer::Call),
+            Topic::User(question) => {
+                user_question::parse_answer(line, question).map(TerminalAnswer::User)
             }
         }
     }
 
     /// Returns the line that refuses the call or declines the question.
     pub(crate) fn refusal(&self) -> &'static str {
-        match &self.about {
-            About::Call(_) => "n",
-            About::Wish(_) => user_question::NONE,
+        match &self.topic {
+            Topic::Call(_) => "n",
+            Topic::User(_) => user_question::NONE,
         }
     }
 
     fn unanswered(&self, hint: String) -> TerminalAnswer {
-        match &self.about {
-            About::Call(_) => TerminalAnswer::Call(PermissionAnswer::Nobody { hint }),
-            About::Wish(_) => TerminalAnswer::Wish(QuestionAnswer::Nobody { hint }),
+        match &self.topic {
+            Topic::Call(_) => TerminalAnswer::Call(PermissionAnswer::Nobody { hint }),
+            Topic::User(_) => TerminalAnswer::User(QuestionAnswer::Nobody { hint }),
         }
     }
 }
@@ -111,7 +111,7 @@ impl AnswerDelivery {
     pub(crate) fn send(self, handle: &AgentHandle) -> Result<(), AnswerError> {
         match self.answer {
             TerminalAnswer::Call(answer) => handle.answer(&self.id, answer),
-            TerminalAnswer::Wish(answer) => handle.answer_question(&self.id, answer),
+            TerminalAnswer::User(answer) => handle.answer_question(&self.id, answer),
         }
     }
 }

@@ -75,7 +75,7 @@ pub(crate) struct ScreenThread {
     due: Instant,
     failed: watch::Receiver<bool>,
     /// True if the failure has been reported.
-    told: bool,
+    reported: bool,
     thread: JoinHandle<io::Result<()>>,
 }
 
@@ -84,7 +84,14 @@ impl ScreenThread {
         let (orders, receiver) = mpsc::channel(ORDERS);
         let (failure, failed) = watch::channel(false);
         let thread = tokio::task::spawn_blocking(move || show(sink, receiver, &failure));
-        Self { orders, pending: VecDeque::new(), due: Instant::now(), failed, told: false, thread }
+        Self {
+            orders,
+            pending: VecDeque::new(),
+            due: Instant::now(),
+            failed,
+            reported: false,
+            thread,
+        }
     }
 
     /// Queues an event; joins it to the batch at the end of the queue, if there is one.
@@ -188,8 +195,8 @@ impl ScreenThread {
         }
         loop {
             tokio::select! {
-                failed = self.failed.wait_for(|failed| *failed), if !self.told => {
-                    self.told = true;
+                failed = self.failed.wait_for(|failed| *failed), if !self.reported => {
+                    self.reported = true;
                     if failed.is_ok() {
                         return PumpEnd::Failed;
                     }
@@ -275,7 +282,7 @@ mod tests {
         let (failure, failed) = watch::channel(false);
         let thread = tokio::task::spawn_blocking(|| Ok(()));
         let (pending, due) = (VecDeque::new(), Instant::now());
-        (ScreenThread { orders, pending, due, failed, told: false, thread }, receiver, failure)
+        (ScreenThread { orders, pending, due, failed, reported: false, thread }, receiver, failure)
     }
 
     #[tokio::test]
