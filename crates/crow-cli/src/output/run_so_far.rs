@@ -83,6 +83,8 @@ impl RunSoFar {
     }
 
     fn apply(&mut self, envelope: &Envelope) {
+        // The match names every event, so that a new one cannot be forgotten here. Guards select events of the root
+        // session; those of other sessions fall through to the empty arm.
         match &envelope.event {
             AgentEvent::RunEnd { result, .. } if envelope.is_root() => {
                 self.outcome = Some(result.clone());

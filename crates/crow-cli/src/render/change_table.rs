@@ -37,21 +37,22 @@ pub(crate) fn in_order<'a>(
 ) -> Vec<ChangeLine<'a>> {
     let calls = calls.iter().map(|call| (call.time, ChangeLine::Call(call)));
     let records = records.iter().map(|record| (record.time, ChangeLine::Undo(record)));
-    let mut all: Vec<_> = calls.chain(records).collect();
-    all.sort_by_key(|(time, _)| *time);
-    all.into_iter().map(|(_, entry)| entry).collect()
+    let mut entries: Vec<_> = calls.chain(records).collect();
+    entries.sort_by_key(|(time, _)| *time);
+    entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
 /// Renders the table with a heading. Ids are shortened to the length at which they differ. `irreversible` maps the
 /// `seq` of a call to the number of its changes that cannot be undone.
 pub(crate) fn change_table(
     style: &ConsoleStyle,
-    all: &[ChangeLine<'_>],
+    entries: &[ChangeLine<'_>],
     irreversible: &BTreeMap<u64, usize>,
 ) -> String {
-    let ids: Vec<&str> = all.iter().filter_map(id).collect();
+    // 1) Cells: all ids get the same length, at which they differ.
+    let ids: Vec<&str> = entries.iter().filter_map(id).collect();
     let id_width = shortest(&ids).min(LONGEST_ID);
-    let rows: Vec<_> = all
+    let rows: Vec<_> = entries
         .iter()
         .map(|entry| match entry {
             ChangeLine::Call(call) => {
@@ -60,6 +61,7 @@ pub(crate) fn change_table(
             ChangeLine::Undo(record) => ChangeTableRow::Undo(undo_text(record, id_width)),
         })
         .collect();
+    // 2) Columns, then lines; marks of a call follow on a line of their own.
     let widths = fit(style, &rows);
     let mut out = String::new();
     Paint::Bold.write(style, &line(style, &HEADING.map(str::to_owned), widths), &mut out);

@@ -56,13 +56,13 @@ pub(super) fn reply_line(style: &ConsoleStyle, report: &RunReport, calls: RunAct
     hanging(style, Paint::Dim, ("  ", "  "), &usage.join(style.glyphs.pick(" · ", ", ")))
 }
 
-/// Renders the error and the hint. Omits the error if `shown`, the last one on the screen, contains it or is part of
+/// Renders the error and the hint. Omits the error if `previous`, the last one on the screen, contains it or is part of
 /// it.
-pub(super) fn error_lines(style: &ConsoleStyle, error: &ErrorReport, shown: &str) -> String {
+pub(super) fn error_lines(style: &ConsoleStyle, error: &ErrorReport, previous: &str) -> String {
     let mut lines = String::new();
     let message = neutralise(&error.message);
-    let is_shown =
-        !shown.is_empty() && (shown.contains(&error.message) || error.message.contains(shown));
+    let is_shown = !previous.is_empty()
+        && (previous.contains(&error.message) || error.message.contains(previous));
     if !is_shown {
         lines.push_str(&hanging(style, Paint::Red, ("error: ", "  "), message.trim_end()));
     }

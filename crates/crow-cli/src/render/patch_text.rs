@@ -83,6 +83,7 @@ fn write_file(root: &Path, file: &FileDiff, destination: Destination, out: &mut 
         "" => Ok(()),
         note => writeln!(out, "# {}: {}", quoted("", &path), escaped(note.as_bytes(), "")),
     };
+    // 1) Files that have nothing for git.
     let modes = modes(file);
     let is_hidden = file.truncated && file.hunks.is_empty();
     let contents = file.contents.as_ref().filter(|_| destination == Destination::Program);
@@ -96,6 +97,7 @@ fn write_file(root: &Path, file: &FileDiff, destination: Destination, out: &mut 
         // Git rejects a header without a change behind it.
         return;
     }
+    // 2) Header and modes.
     let _ = writeln!(out, "diff --git {old} {new}");
     let _ = match (file.change, modes) {
         (FileChange::Created, _) => writeln!(out, "new file mode {}", mode(&file.note)),
@@ -109,6 +111,7 @@ fn write_file(root: &Path, file: &FileDiff, destination: Destination, out: &mut 
         }
         (FileChange::Modified, None) => Ok(()),
     };
+    // 3) Content: binary patch, or hunks.
     if let Some(contents) = contents {
         let (is_created, is_deleted) =
             (file.change == FileChange::Created, file.change == FileChange::Deleted);

@@ -31,6 +31,7 @@ pub(super) fn who(style: &ConsoleStyle, envelope: &Envelope) -> String {
 
 /// Renders an event that does not depend on earlier ones. Returns no lines for other events and for hidden ones.
 pub(super) fn event(style: &ConsoleStyle, envelope: &Envelope) -> String {
+    // The match names every event, so that a new one cannot be forgotten here.
     match &envelope.event {
         AgentEvent::SessionStart { model, cwd, .. } if envelope.is_root() => {
             session(style, envelope.session_id.as_str(), model, &cwd.to_string_lossy())

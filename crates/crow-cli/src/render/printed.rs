@@ -18,7 +18,7 @@ pub(super) fn printed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> 
     }
     let mut lines = lines_of(&result.output);
     lines.drain(..lines_shown_as_reason(result, &lines));
-    let (shown, left_out, paint) = match result.status {
+    let (excerpt, left_out, paint) = match result.status {
         ToolStatus::Success => {
             let (first, rest) = lines.split_at(lines.len().min(FIRST));
             (first, rest.len(), Paint::Dim)
@@ -36,8 +36,8 @@ pub(super) fn printed(style: &ConsoleStyle, tool: &str, result: &ToolResult) -> 
     if left_out > 0 && result.status != ToolStatus::Success {
         line(style, Paint::Dim, &count("before"), &mut text);
     }
-    for shown in shown {
-        line(style, paint, shown, &mut text);
+    for row in excerpt {
+        line(style, paint, row, &mut text);
     }
     if left_out > 0 && result.status == ToolStatus::Success {
         line(style, Paint::Dim, &count("more"), &mut text);

@@ -96,6 +96,7 @@ fn fit(
 ) -> [usize; COLUMNS] {
     let [least_title, least_model, least_folder] = LEAST;
     let mut widths = [id, updated, title, used, model, folder];
+    // 1) Shrink and drop columns, one stage after another, until the row fits.
     let stages = [
         [title, used, model, least_folder.min(folder)],
         [title, used, least_model.min(model), least_folder.min(folder)],
@@ -110,6 +111,7 @@ fn fit(
         }
         widths = [id, updated, title, used, model, folder];
     }
+    // 2) Give free columns back to title, model and folder.
     let spare = max_width.saturating_sub(total(widths));
     let [_, _, given_title, given_used, given_model, given_folder] = widths;
     let title_gain = spare.min(title.saturating_sub(given_title));

@@ -161,8 +161,8 @@ impl UndoReporter<'_> {
             PathOutcome::Restored { how, copy } => {
                 let (mark, paint, word) = restoring(*how, report.action);
                 let would = if dry_run { "would be " } else { "" };
-                let kept = copy.as_ref().map(|copy| self.kept_copy(copy, dry_run));
-                (mark, paint, format!("{would}{word}{}", kept.unwrap_or_default()))
+                let copy_note = copy.as_ref().map(|copy| self.kept_copy(copy, dry_run));
+                (mark, paint, format!("{would}{word}{}", copy_note.unwrap_or_default()))
             }
             PathOutcome::Unchanged => ("=", Paint::Dim, "as wanted already".to_owned()),
             PathOutcome::Conflict { reason, .. } => {

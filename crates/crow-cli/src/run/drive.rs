@@ -49,6 +49,7 @@ pub(crate) async fn drive(
     for warning in warnings {
         say(&warning);
     }
+    // 1) The run, shown until it ends or a second signal abandons it.
     let mut driver = Driver {
         handle: handle.clone(),
         events,
@@ -67,6 +68,7 @@ pub(crate) async fn drive(
     if driver.follow(&handle).await.is_none() {
         return Ok(ExitCode::Interrupted);
     }
+    // 2) The report, which needs the prices, and the shutdown of the agents.
     learn_prices(&mut driver.report, &*models).await;
     let exit = driver.finish().await;
     host.runtime().shutdown_all(SHUTDOWN).await;
@@ -127,6 +129,7 @@ impl Driver {
             let has_room = self.screen.has_room();
             tokio::select! {
                 biased;
+                // The first signal interrupts the run, the second one abandons it.
                 _ = self.signals.next() => {
                     self.interrupts += 1;
                     if self.interrupts > 1 {

@@ -98,6 +98,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     } else {
         (ConfigurationSource::InFiles, Configuration::load(environment, project)?)
     };
+    // Options of the command line, which override the configuration.
     let parse = |text: &String| {
         text.parse().map_err(|error: ModelRefError| {
             CliError::usage(error.to_string()).hint("`crow-agent models` shows them")
@@ -107,6 +108,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
     let reviewer_model = request.reviewer_model.as_ref().map(parse).transpose()?;
     let permissions = request.permissions.map(PermissionMode::from);
     let sandbox = sandbox_config(&request.sandbox, environment)?;
+    // File tools keep to the places of the sandbox even if commands run without one.
     let places = sandbox.places();
     let sandbox = request.sandbox.for_commands(sandbox);
     if sandbox.is_none() {
@@ -116,6 +118,7 @@ pub(crate) fn host(launch: HostLaunch<'_>) -> Result<ProductHost, CliError> {
         environment: (*environment).clone(),
         fallback: fallback.clone(),
         permissions: match (permissions, request.remembers) {
+            // Without remembered choices a new session starts in the default mode.
             (None, Remembers::Nothing) => Some(PermissionMode::default()),
             (permissions, _) => permissions,
         },

@@ -235,12 +235,12 @@ fn show(
     mut orders: mpsc::Receiver<ScreenCommand>,
     failure: &watch::Sender<bool>,
 ) -> io::Result<()> {
-    let mut shown = Ok(());
+    let mut result = Ok(());
     while let Some(order) = orders.blocking_recv() {
-        if shown.is_err() {
+        if result.is_err() {
             continue;
         }
-        shown = match order {
+        result = match order {
             ScreenCommand::Events(events) => {
                 events.iter().try_for_each(|event| sink.event(event)).and_then(|()| sink.flush())
             }
@@ -258,11 +258,11 @@ fn show(
                 Ok(())
             }
         };
-        if shown.is_err() {
+        if result.is_err() {
             failure.send_replace(true);
         }
     }
-    shown
+    result
 }
 
 fn prompt(text: &str) -> io::Result<()> {
