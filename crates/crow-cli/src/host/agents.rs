@@ -1,4 +1,4 @@
-//! The agents of the product, put together for a session.
+//! Assembling the agents that sessions use, with a cache.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -11,38 +11,38 @@ use crow_runtime::{HostError, OpenedWith};
 
 use crate::product;
 
-/// How many agents are kept that were put together.
+/// Maximum number of assembled agents in the cache.
 const MOST_MADE: usize = 32;
 
-/// The agents of the product, put together for a session.
+/// The agents that a configuration defines; assembles them for sessions.
 #[derive(Debug)]
 pub(super) struct Agents {
     assembly: Assembly,
     /// The agent of a session that names none.
     default: String,
     limits: AgentLimits,
-    /// All that there are, once somebody asked.
+    /// All agents, listed at the first request.
     listed: OnceLock<Vec<ListedAgent>>,
-    /// What was put together, the last one last: sessions with the same agent share its tools and prompts.
+    /// Cache of assembled agents, the newest last: sessions with the same agent share its tools and prompts.
     made: Mutex<Vec<(String, AgentChoice, AssembledAgent)>>,
 }
 
-/// What was said on the command line of how agents work.
+/// Bounds of agents from the command line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct AgentLimits {
-    /// The most model calls of a turn.
+    /// Maximum number of model calls in a turn.
     pub max_steps: Option<u32>,
-    /// The most rounds of a run.
+    /// Maximum number of rounds in a run.
     pub max_rounds: Option<u32>,
 }
 
-/// What is configured of agents.
+/// Configuration of agents.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentSettings {
     pub registry: AgentRegistry,
     /// The agent of a session that names none.
     pub default: String,
-    /// What must pass before a task is complete.
+    /// Commands that must succeed before a task is complete.
     pub checks: Checks,
     pub limits: AgentLimits,
 }
@@ -60,7 +60,7 @@ impl Agents {
         &self.default
     }
 
-    /// Returns the agents that people start, compositions first: name and description. Blocks.
+    /// Returns name and description of the agents that users start directly, compositions first. Blocks.
     pub(super) fn primary(&self) -> impl Iterator<Item = (&str, &str)> {
         self.listed().iter().filter_map(|agent| match &agent.found {
             Ok((DefinedRole::Primary, description)) => {
@@ -70,8 +70,8 @@ impl Agents {
         })
     }
 
-    /// Returns the agents that can look at the work of others: those that a composition has for that, and then the other
-    /// base agents that people start. Blocks.
+    /// Returns name and description of the possible reviewers: first the default reviewer and those that a
+    /// composition names, then the other primary base agents. Blocks.
     pub(super) fn reviewers(&self) -> Vec<(&str, &str)> {
         let registry = &self.assembly.registry;
         let compositions = registry.names(AgentKind::Composition);
@@ -91,7 +91,7 @@ impl Agents {
         first.chain(others).map(|(_, _, name, description)| (name, description)).collect()
     }
 
-    /// Fails where there is no agent of that name, or it cannot be used.
+    /// Fails if there is no agent of that name, or its definition cannot be used.
     pub(super) fn check(&self, name: &str) -> Result<(), HostError> {
         let found = self.assembly.registry.composition(name);
         found.map(drop).map_err(|error| self.refused(&AssemblyError::Definition(error)))
@@ -101,7 +101,8 @@ impl Agents {
         self.listed.get_or_init(|| self.assembly.registry.list())
     }
 
-    /// Puts an agent together. Where there is no default model, that is told only if an agent needs it.
+    /// Assembles an agent, or returns it from the cache. The error of `default_model` is returned only if the agent
+    /// needs a default model.
     pub(super) async fn assemble(
         &self,
         with: &OpenedWith,
@@ -122,16 +123,16 @@ impl Agents {
             thinking: with.thinking,
             system_prompt: with.system_prompt.clone(),
         };
-        if let Some(made) = self.made_before(&with.agent, &choice) {
+        if let Some(made) = self.find_assembled(&with.agent, &choice) {
             return Ok(made);
         }
         match (self.assembly.assemble(&with.agent, &choice).await, missing) {
             (Ok(made), _) => {
-                let mut known = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-                if known.len() == MOST_MADE {
-                    known.remove(0);
+                let mut cache = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+                if cache.len() == MOST_MADE {
+                    cache.remove(0);
                 }
-                known.push((with.agent.clone(), choice, made.clone()));
+                cache.push((with.agent.clone(), choice, made.clone()));
                 Ok(made)
             }
             (Err(AssemblyError::NoModel { .. }), Some(missing)) => Err(missing),
@@ -139,7 +140,8 @@ impl Agents {
         }
     }
 
-    /// Says why an agent cannot be used. One that is missing may lie in the wrong folder.
+    /// Converts an error into a refusal. If a definition is at fault, the hint lists agent files that lie in the
+    /// wrong folder.
     fn refused(&self, error: &AssemblyError) -> HostError {
         let refused = refused(error);
         let (HostError::Refused { message, hint }, AssemblyError::Definition(_)) =
@@ -152,10 +154,10 @@ impl Agents {
         HostError::Refused { message: message.clone(), hint: notes.join("\n") }
     }
 
-    fn made_before(&self, name: &str, choice: &AgentChoice) -> Option<AssembledAgent> {
-        let known = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = known.iter().find(|(agent, with, _)| agent == name && with == choice);
-        found.map(|(_, _, made)| made.clone())
+    fn find_assembled(&self, name: &str, choice: &AgentChoice) -> Option<AssembledAgent> {
+        let cache = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = cache.iter().find(|(agent, with, _)| agent == name && with == choice);
+        found.map(|(_, _, agent)| agent.clone())
     }
 }
 
@@ -196,8 +198,8 @@ mod tests {
             let base = registry.base(&name).unwrap();
             assert_eq!(base.warnings, Vec::<String>::new(), "{name}");
             let (_, unknown) = tools.for_agent(&base.tools);
-            // Those for other agents are made with them.
-            // What servers have is known only in a session.
+            // The tools for other agents are made together with them. Tools of MCP servers are known only in a
+            // session.
             let with_others = ["task", "task_cancel", "task_output"];
             let is_known =
                 |tool: &String| with_others.contains(&tool.as_str()) || is_sourced_pattern(tool);

@@ -1,4 +1,4 @@
-//! The command of a session that shows all that a call printed, of which the chat shows some lines.
+//! The command `output`, which shows the complete output of a call; the chat shows only some lines of it.
 
 use crow_core::{
     event::{AgentEvent, Envelope},
@@ -14,38 +14,39 @@ pub(super) const OUTPUT: HostCommand = HostCommand::new(
     "show all that a command printed: the last one, the last but one (2), or the call whose id begins so",
 );
 
-/// How many commands are listed.
+/// Maximum number of commands in the list.
 const LISTED: usize = 20;
-/// How much of the title of a command is listed, in bytes.
+/// Maximum length of a title in the list, in bytes.
 const TITLE: usize = 70;
 
-/// Returns what a call printed: the last command's if no call is named, or the commands if none is meant by it. The number of
-/// a command counts from the last one, which is 1. Ids may come again: the last one counts.
+/// Returns the output of the call with that number or id prefix. An empty `call` means the last command; one that
+/// matches nothing gives the list of commands. Number 1 is the last command. Ids can repeat: the latest call wins.
 pub(super) fn output_of(events: &[Envelope], call: &str) -> String {
-    let ended = || {
-        events.iter().enumerate().rev().filter_map(|(place, line)| match &line.event {
+    let ended_calls = || {
+        events.iter().enumerate().rev().filter_map(|(index, line)| match &line.event {
             AgentEvent::CallEnd { call_id, tool, result, .. } => {
-                Some((place, call_id, tool.as_str(), &result.output))
+                Some((index, call_id, tool.as_str(), &result.output))
             }
             _ => None,
         })
     };
-    let commands = || ended().filter(|(_, _, tool, _)| *tool == SHELL);
+    let commands = || ended_calls().filter(|(_, _, tool, _)| *tool == SHELL);
     let number = if call.is_empty() { Ok(1) } else { call.parse::<usize>() };
     let by_number = number.ok().and_then(|number| commands().nth(number.checked_sub(1)?));
-    let by_id = || ended().find(|(_, id, _, _)| !call.is_empty() && id.as_str().starts_with(call));
+    let by_id =
+        || ended_calls().find(|(_, id, _, _)| !call.is_empty() && id.as_str().starts_with(call));
     if let Some((_, _, _, output)) = by_number.or_else(by_id) {
         return output.clone();
     }
     let mut lines: Vec<_> = commands()
         .take(LISTED)
         .zip(1_usize..)
-        .map(|((place, id, _, _), number)| {
-            let before = events.get(..place).unwrap_or_default();
+        .map(|((index, id, _, _), number)| {
+            let before = events.get(..index).unwrap_or_default();
             format!("\n{number:>3}  {}", title(before, id))
         })
         .collect();
-    // That there is nothing is an answer, and no failure.
+    // An empty session is a normal answer, not an error.
     if lines.is_empty() {
         return "no command was run in this session".to_owned();
     }
@@ -62,7 +63,7 @@ pub(super) fn output_of(events: &[Envelope], call: &str) -> String {
     text
 }
 
-/// The title of the call that ended after these events: ids may come again.
+/// Returns the title of the latest call with that id that started in `before`; ids can repeat.
 fn title(before: &[Envelope], id: &CallId) -> String {
     let title = before.iter().rev().find_map(|line| match &line.event {
         AgentEvent::CallStart { call_id, title, .. } if call_id == id => Some(title.as_str()),

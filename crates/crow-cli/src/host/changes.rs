@@ -1,4 +1,4 @@
-//! The commands of a session that undo, redo and show what calls changed.
+//! The commands of a session that undo, redo and list file changes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,12 +31,12 @@ pub(super) const DIFF: HostCommand = HostCommand::new(
 pub(super) const CHANGES: HostCommand =
     HostCommand::new("changes", "", "list the calls that changed files");
 
-/// How long a run that has ended may take until its agent is idle.
+/// Time to wait for an agent to become idle after its run has ended.
 const SETTLING: Duration = Duration::from_millis(500);
-/// How many lines of a diff are shown.
+/// Maximum number of lines of a diff that are shown.
 const DIFF_LINES: usize = 200;
 
-/// What is asked for.
+/// A command about the changes of a session.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ChangesRequest {
     Undo,
@@ -46,7 +46,7 @@ pub(super) enum ChangesRequest {
 }
 
 impl ChangesRequest {
-    /// Finds the command of that name.
+    /// Returns the command of that name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let commands = [
             ("undo", Self::Undo),
@@ -54,23 +54,27 @@ impl ChangesRequest {
             ("diff", Self::Diff),
             ("changes", Self::Changes),
         ];
-        commands.into_iter().find(|(command, _)| *command == name).map(|(_, asked)| asked)
+        commands.into_iter().find(|(command, _)| *command == name).map(|(_, request)| request)
     }
 
-    /// Returns whether it changes files. Then the agent may not be at work.
+    /// Returns true if the command changes files; then the agent must be idle.
     pub(super) fn changes_files(self) -> bool {
         matches!(self, Self::Undo | Self::Redo)
     }
 
-    /// Does it, and returns what is to be shown. Blocks.
-    pub(super) fn answer(self, of: &OpenSessionView, argument: &str) -> Result<String, HostError> {
-        let said = match self {
-            Self::Undo => of.undo(argument),
-            Self::Redo => of.redo(argument),
-            Self::Diff => of.diff(argument),
-            Self::Changes => of.changes(),
+    /// Runs the command and returns its output. Blocks.
+    pub(super) fn answer(
+        self,
+        view: &OpenSessionView,
+        argument: &str,
+    ) -> Result<String, HostError> {
+        let outcome = match self {
+            Self::Undo => view.undo(argument),
+            Self::Redo => view.redo(argument),
+            Self::Diff => view.diff(argument),
+            Self::Changes => view.changes(),
         };
-        match said {
+        match outcome {
             Ok(text) => Ok(text.trim_end().to_owned()),
             Err(NoChangesReason::Words(message)) => {
                 Err(HostError::Refused { message, hint: String::new() })
@@ -97,16 +101,16 @@ pub(super) async fn idle(handle: &AgentHandle) -> Result<(), HostError> {
     })
 }
 
-/// An open session, and how what is said of it looks.
+/// An open session and the style of the output.
 pub(super) struct OpenSessionView {
     pub(super) handle: AgentHandle,
     pub(super) store: Arc<dyn SessionStore>,
     pub(super) style: ConsoleStyle,
 }
 
-/// Why there is nothing to show.
+/// Reason for which a command has no output.
 enum NoChangesReason {
-    /// The words are not understood.
+    /// The arguments do not parse.
     Words(String),
     Undo(UndoError),
 }
@@ -131,14 +135,14 @@ impl OpenSessionView {
         let words = slash_undo(argument).map_err(NoChangesReason::Words)?;
         let mut journal = self.handle.undo_journal()?;
         let report = journal.undo(&words.target(), words.options())?;
-        Ok(self.told(&journal, &report, words.how))
+        Ok(self.report_text(&journal, &report, words.how))
     }
 
     fn redo(&self, argument: &str) -> Result<String, NoChangesReason> {
         let how = slash_redo(argument).map_err(NoChangesReason::Words)?;
         let mut journal = self.handle.undo_journal()?;
         let report = journal.redo(how.into())?;
-        Ok(self.told(&journal, &report, how))
+        Ok(self.report_text(&journal, &report, how))
     }
 
     fn diff(&self, argument: &str) -> Result<String, NoChangesReason> {
@@ -171,7 +175,7 @@ impl OpenSessionView {
         Ok(change_table(&self.style, &all, &lost))
     }
 
-    fn told(&self, journal: &UndoJournal, report: &UndoReport, how: HowWords) -> String {
+    fn report_text(&self, journal: &UndoJournal, report: &UndoReport, how: HowWords) -> String {
         let reporter = UndoReporter {
             style: &self.style,
             root: journal.root(),
@@ -183,7 +187,7 @@ impl OpenSessionView {
     }
 }
 
-/// That there is nothing to do is an answer, and no failure.
+/// Returns errors that mean "nothing to do" as normal output, all others as refusals.
 fn answer_of(error: UndoError) -> Result<String, HostError> {
     if matches!(
         error,
@@ -194,7 +198,7 @@ fn answer_of(error: UndoError) -> Result<String, HostError> {
     Err(refused(error))
 }
 
-/// Says what stands in the way, and what can be done in a chat.
+/// Converts an undo error into a refusal whose hint names chat commands.
 pub(super) fn refused(error: UndoError) -> HostError {
     let message = error.to_string();
     let hint = match error {

@@ -1,4 +1,4 @@
-//! What the user chose last in each project: new sessions there begin with it.
+//! The last choices of the user in each project, which new sessions there start with.
 
 use std::{
     collections::BTreeMap,
@@ -14,18 +14,18 @@ use crate::{
     private_file::{self, Privacy, PrivateFileError},
 };
 
-/// The version of the file.
+/// Version of the file format.
 const VERSION: u32 = 1;
-/// How many projects are kept.
+/// Maximum number of projects in the file; the oldest are removed.
 const MOST_PROJECTS: usize = 500;
 
-/// The file that keeps what was chosen.
+/// File of the last choices per project.
 #[derive(Debug, Clone)]
 pub(super) struct ChoiceStore {
     path: PathBuf,
 }
 
-/// What was chosen in a project.
+/// Choices in one project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Choices {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,12 +34,13 @@ pub(super) struct Choices {
     pub(super) model: Option<OptionChoiceRecord<ModelRef>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mode: Option<Preset>,
-    /// Never that everything passes: this is said anew each time.
+    /// Never `full-auto`: that mode must be chosen anew each time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) permissions: Option<PermissionMode>,
 }
 
-/// Something that was chosen, and in whose place: when the configuration says something else since, that counts.
+/// A chosen value and the configured value it replaced. The choice is ignored once the configuration names another
+/// value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct OptionChoiceRecord<T> {
     value: T,
@@ -64,26 +65,26 @@ impl<T: Clone + PartialEq> OptionChoiceRecord<T> {
         Self { value, instead_of }
     }
 
-    /// Returns it if the configuration still says what it said then.
+    /// Returns the choice if the configured value has not changed since.
     pub(super) fn over(&self, configured: Option<&T>) -> Option<T> {
         (self.instead_of.as_ref() == configured).then(|| self.value.clone())
     }
 }
 
 impl ChoiceStore {
-    /// Keeps choices among the user's data; none where there is no place for it.
+    /// Opens the store in the user's data folder. Returns `None` without such a folder.
     pub(super) fn of(environment: &Environment) -> Option<Self> {
         Some(Self { path: environment.data_dir().ok()?.join("choices.json") })
     }
 
-    /// Returns what was chosen in a project. What cannot be read was not chosen. Blocks.
+    /// Returns the choices in a project; none if the file cannot be read. Blocks.
     pub(super) fn load(&self, project: &Path) -> Choices {
         let document = self.read().unwrap_or_default();
-        let kept = project.to_str().and_then(|name| document.projects.get(name));
-        kept.map(|kept| kept.choices.clone()).unwrap_or_default()
+        let record = project.to_str().and_then(|name| document.projects.get(name));
+        record.map(|record| record.choices.clone()).unwrap_or_default()
     }
 
-    /// Changes what was chosen in a project. Where it cannot be kept, the choice holds for the session alone. Blocks.
+    /// Changes the choices in a project. If they cannot be stored, the choice applies to the session alone. Blocks.
     pub(super) fn change(&self, project: &Path, change: impl FnOnce(&mut Choices)) {
         // A home that cannot be written to is no reason to refuse the choice.
         drop(self.try_change(project, change));
@@ -95,16 +96,17 @@ impl ChoiceStore {
         change: impl FnOnce(&mut Choices),
     ) -> Result<(), PrivateFileError> {
         let Some(name) = project.to_str() else { return Ok(()) };
-        let _alone = private_file::lock(&self.path)?;
+        let _lock = private_file::lock(&self.path)?;
         let mut document = self.read()?;
         document.version = VERSION;
         let as_of = Timestamp::now();
-        let kept = document.projects.entry(name.to_owned());
-        let kept = kept.or_insert_with(|| RememberedChoice { as_of, choices: Choices::default() });
-        kept.as_of = as_of;
-        change(&mut kept.choices);
+        let record = document.projects.entry(name.to_owned());
+        let record =
+            record.or_insert_with(|| RememberedChoice { as_of, choices: Choices::default() });
+        record.as_of = as_of;
+        change(&mut record.choices);
         while document.projects.len() > MOST_PROJECTS {
-            let oldest = document.projects.iter().min_by_key(|(_, kept)| kept.as_of);
+            let oldest = document.projects.iter().min_by_key(|(_, record)| record.as_of);
             let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { break };
             document.projects.remove(&oldest);
         }
@@ -116,7 +118,7 @@ impl ChoiceStore {
         }
     }
 
-    /// Reads the file. One of another version, or of none that is known, holds nothing and is written anew.
+    /// Reads the file. A file of another version or an unknown format counts as empty and is overwritten.
     fn read(&self) -> Result<ChoicesDocument, PrivateFileError> {
         let text = private_file::read(&self.path, Privacy::Own)?.unwrap_or_default();
         let document: Option<ChoicesDocument> = serde_json::from_str(&text).ok();
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_chosen_holds_until_the_configuration_says_something_else() {
+    fn a_choice_counts_until_the_configured_value_changes() {
         let chosen = OptionChoiceRecord::new("a", Some("b"));
         assert_eq!(chosen.over(Some(&"b")), Some("a"));
         assert_eq!(chosen.over(Some(&"c")), None);
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_are_kept_by_project_and_the_oldest_go() {
+    fn choices_are_stored_by_project_and_a_broken_file_is_empty() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().to_str().unwrap();
         let store = ChoiceStore::of(&Environment::with([("HOME", home)])).unwrap();

@@ -1,4 +1,4 @@
-//! The commands of a session.
+//! The slash commands that the host offers in a session.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::export;
 
-/// How many sessions the command `sessions` lists.
+/// Maximum number of sessions that `sessions` lists.
 const LISTED: usize = 10;
 
 const REVIEW: HostCommand =
@@ -46,7 +46,8 @@ const SESSIONS: HostCommand =
     HostCommand::new("sessions", "", "list the last sessions of this directory");
 const HELP: HostCommand = HostCommand::new("help", "", "list the commands");
 
-/// Returns the commands that can be given in a session, in the order in which they are listed.
+/// Returns the commands of a session in the order in which they are listed. Prompt files come last; one with the name
+/// of a command is left out.
 pub(super) fn list(current: &SessionState) -> Vec<HostCommand> {
     let review = current.reviewer.is_some().then_some(REVIEW);
     let thinking = current.abilities().thinking.then_some(THINKING_COMMAND);
@@ -61,7 +62,7 @@ pub(super) fn list(current: &SessionState) -> Vec<HostCommand> {
 }
 
 impl ProductHost {
-    /// Does what a command says.
+    /// Runs a command. Fails if the session has no command of that name.
     pub(super) async fn command(
         &self,
         current: SessionState,
@@ -107,7 +108,7 @@ impl ProductHost {
             }
             (name, argument) => {
                 match (ChangesRequest::named(name), current.place.prompts.find(name)) {
-                    (Some(asked), _) => self.changes(handle, asked, argument.to_owned()).await,
+                    (Some(request), _) => self.changes(handle, request, argument.to_owned()).await,
                     (None, Some(file)) => {
                         let prompt = file.prompt(argument);
                         return Ok(CommandOutcome::Prompt(vec![Block::text(prompt)]));
@@ -119,6 +120,7 @@ impl ProductHost {
         shown.map(CommandOutcome::Shown)
     }
 
+    /// Shows an option if `value` is empty, else sets it and returns a confirmation.
     async fn show_or_set(
         &self,
         current: &SessionState,
@@ -136,11 +138,11 @@ impl ProductHost {
         if value.is_empty() {
             return Ok(options::show(option));
         }
-        let mut said = format!("{name}: {}", option.value);
+        let mut message = format!("{name}: {}", option.value);
         if current.handle.state() != AgentState::Idle && name != PERMISSIONS {
-            said.push_str(" (from the next prompt on)");
+            message.push_str(" (from the next prompt on)");
         }
-        Ok(said)
+        Ok(message)
     }
 
     async fn last_sessions(&self, handle: &AgentHandle) -> Result<String, HostError> {

@@ -1,4 +1,4 @@
-//! The model to ask when nobody names one.
+//! Choosing the default model of sessions that name none.
 
 use std::sync::Arc;
 
@@ -8,30 +8,32 @@ use crow_runtime::HostError;
 
 use super::local_servers::LocalServerConsent;
 
-/// The model to ask when nobody names one.
+/// Sources of the default model.
 pub(super) struct DefaultModel {
-    /// The one that is asked whatever is configured.
+    /// Fixed default model, which overrides the configuration.
     pub chosen: Option<ModelRef>,
-    /// Where one is looked for.
+    /// Providers that are searched for a usable model.
     pub providers: Option<Arc<ProviderModels>>,
-    /// Which servers of this machine may be asked.
+    /// Model servers on this machine that the user agreed to.
     pub local_servers: LocalServerConsent,
 }
 
 impl DefaultModel {
-    /// Finds it without asking anybody: the configured one, else that of the first provider with a key.
+    /// Returns the default model without asking the user: the configured one, else that of the first provider with a
+    /// key.
     pub(super) fn known(&self, configured: Option<&ModelRef>) -> Option<ModelRef> {
         let model = self.chosen.as_ref().or(configured).cloned();
         model.or_else(|| self.providers.as_ref()?.default_model())
     }
 
-    /// Finds it as [`known`](Self::known) does, else that of a local server which the user agrees to.
+    /// Returns the model of [`known`](Self::known), else that of a local server that the user agrees to. May ask the
+    /// user.
     pub(super) async fn find(&self, configured: Option<&ModelRef>) -> Result<ModelRef, HostError> {
         if let Some(model) = self.known(configured) {
             return Ok(model);
         }
         let Some(providers) = &self.providers else { return Err(no_model()) };
-        // A key that is there and cannot be used is not passed over in silence.
+        // A key that exists but is unusable must not be skipped silently.
         if let Some(reason) =
             providers.list().into_iter().find_map(|provider| match provider.credentials {
                 CredentialStatus::Unusable { reason } => {
@@ -51,7 +53,7 @@ impl DefaultModel {
     }
 }
 
-/// Says that there is no model because a client disabled providers, if it did.
+/// Returns the error for the case that no model is left because a client disabled providers.
 fn all_disabled(providers: &ProviderModels) -> Option<HostError> {
     let routes = providers.routes().into_iter();
     let disabled = routes.filter(|route| providers.is_disabled(&route.provider));
@@ -69,7 +71,7 @@ fn all_disabled(providers: &ProviderModels) -> Option<HostError> {
     })
 }
 
-/// One screen that says how to get going.
+/// Returns the error for a missing model, with a screen of instructions.
 pub(super) fn no_model() -> HostError {
     let hint = "\
 Give a provider's key, for example one of

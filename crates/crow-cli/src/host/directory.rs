@@ -1,4 +1,4 @@
-//! Where sessions work.
+//! Resolving and checking the directories that sessions work in.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crow_runtime::HostError;
 
 use crate::{environment::Environment, error::CliError};
 
-/// Resolves the directory that a new session works in. It must exist.
+/// Resolves the directory of a new session from the command line. It must exist.
 pub(crate) fn working_directory(
     given: Option<&Path>,
     environment: &Environment,
@@ -27,7 +27,7 @@ pub(crate) fn working_directory(
     Ok(resolved)
 }
 
-/// Resolves the directory that a session is made in, as an adapter names it. Blocks.
+/// Resolves a directory that an adapter names. It must be absolute and exist. Blocks.
 pub(super) fn resolved(path: &Path) -> Result<PathBuf, HostError> {
     let refused = |message: String| HostError::Refused { message, hint: String::new() };
     let shown = path.display();
@@ -43,28 +43,28 @@ pub(super) fn resolved(path: &Path) -> Result<PathBuf, HostError> {
     Ok(resolved)
 }
 
-/// Resolves the directories beside `cwd` in which an agent is to work as well, each once. What lies in another one of them
-/// is in it already. Blocks.
+/// Resolves the additional directories of a session. Leaves out duplicates, and those inside `cwd` or inside another
+/// one. Refuses the root directory. Blocks.
 pub(super) fn additional(cwd: &Path, given: &[PathBuf]) -> Result<Vec<PathBuf>, HostError> {
-    let found = given.iter().map(|path| resolved(path)).collect::<Result<Vec<_>, _>>()?;
-    if let Some(path) = found.iter().find(|path| path.parent().is_none()) {
+    let paths = given.iter().map(|path| resolved(path)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(path) = paths.iter().find(|path| path.parent().is_none()) {
         return Err(HostError::Refused {
             message: format!("{} is everything, and no directory to work in", path.display()),
             hint: "name the directories that are meant".to_owned(),
         });
     }
     let is_in = |path: &Path, other: &Path| path != other && path.starts_with(other);
-    let mut kept: Vec<PathBuf> = Vec::new();
-    for path in &found {
-        let is_known = path.starts_with(cwd) || kept.contains(path);
-        if !is_known && !found.iter().any(|other| is_in(path, other)) {
-            kept.push(path.clone());
+    let mut distinct: Vec<PathBuf> = Vec::new();
+    for path in &paths {
+        let is_known = path.starts_with(cwd) || distinct.contains(path);
+        if !is_known && !paths.iter().any(|other| is_in(path, other)) {
+            distinct.push(path.clone());
         }
     }
-    Ok(kept)
+    Ok(distinct)
 }
 
-/// A session goes on where it began: its paths and its history belong there.
+/// Fails if the directory of a stored session is gone: its paths and history refer to it.
 pub(super) fn still_there(cwd: &Path) -> Result<(), HostError> {
     if cwd.is_dir() {
         return Ok(());
@@ -88,12 +88,12 @@ mod tests {
         }
         std::os::unix::fs::symlink(root.join("beside"), root.join("link")).unwrap();
         let cwd = root.join("project");
-        let of = |names: &[&str]| {
+        let count = |names: &[&str]| {
             let given: Vec<_> = names.iter().map(|name| root.join(name)).collect();
-            additional(&cwd, &given).map(|kept| kept.len())
+            additional(&cwd, &given).map(|paths| paths.len())
         };
-        assert_eq!(of(&["beside", "link", "beside/deep", "project/in", "project"]).unwrap(), 1);
-        assert!(of(&["absent"]).is_err());
+        assert_eq!(count(&["beside", "link", "beside/deep", "project/in", "project"]).unwrap(), 1);
+        assert!(count(&["absent"]).is_err());
         assert!(additional(&cwd, &["beside".into()]).is_err());
         assert!(additional(&cwd, &["/".into()]).is_err());
     }

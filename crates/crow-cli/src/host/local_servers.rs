@@ -1,7 +1,7 @@
-//! Which model servers of this machine the user lets have prompts.
+//! Consent of the user to model servers on this machine.
 //!
-//! Anybody on this machine can listen on the port of Ollama. A server that was only found gets no prompt before the user
-//! said yes to its address once. Whoever names a model of it has chosen it, and is not asked.
+//! Any local user can listen on the port of Ollama. A server that was only discovered gets no prompt until the user
+//! has agreed to its address once. Naming a model of the server counts as consent.
 
 use std::{
     collections::BTreeSet,
@@ -27,19 +27,19 @@ use crate::{
     run::{Audience, say},
 };
 
-/// The version of the file.
+/// Version of the file format.
 const VERSION: u32 = 1;
-/// The file, below the folder of data.
+/// File name, relative to the data folder.
 const FILE: &str = "local-servers.json";
 
-/// The consent of the user to model servers that were found.
+/// Consent of the user to discovered model servers.
 #[derive(Debug, Clone)]
 pub(super) struct LocalServerConsent {
-    /// None where there is no place to keep it: then each process asks.
+    /// Path of the consent file; `None` without a data folder: then each process asks.
     path: Option<PathBuf>,
-    /// Whether somebody is at the terminal, and nothing else reads from it.
+    /// True while a user is at the terminal and nothing else reads from it.
     may_ask: Arc<AtomicBool>,
-    /// Whether it was said which server is used.
+    /// True once the chosen server was announced.
     is_named: Arc<AtomicBool>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct LocalServerConsent {
 #[serde(deny_unknown_fields)]
 struct ConsentFile {
     version: u32,
-    /// The addresses that may have prompts.
+    /// Base URLs of servers that may receive prompts.
     addresses: BTreeSet<String>,
 }
 
@@ -61,13 +61,13 @@ impl LocalServerConsent {
         }
     }
 
-    /// Asks nobody from now on: the terminal belongs to a conversation.
+    /// Stops asking: the terminal belongs to a conversation from now on.
     pub(super) fn ask_no_more(&self) {
         self.may_ask.store(false, Ordering::Relaxed);
     }
 
-    /// Chooses a model among the servers that were found: of the first one that the user agreed to, else of the first one
-    /// that the user agrees to now. None if none was found.
+    /// Chooses a model of the discovered servers: of the first server the user agreed to earlier, else of the first
+    /// one the user agrees to now. Returns `None` if no server has a model.
     pub(super) async fn choose(
         &self,
         found: Vec<FoundServer>,
@@ -128,25 +128,26 @@ impl LocalServerConsent {
 
     fn add(&self, address: &str) -> Result<(), CliError> {
         let Some(path) = &self.path else { return Ok(()) };
-        let _alone = private_file::lock(path).map_err(|error| wrong(&error))?;
-        // Another process may have added one since.
+        let _lock = private_file::lock(path).map_err(|error| file_error(&error))?;
+        // The file is read again under the lock: another process may have added an address.
         let mut addresses = load(path)?;
         addresses.insert(address.to_owned());
         let document = ConsentFile { version: VERSION, addresses };
         let text = serde_json::to_string_pretty(&document)
             .map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
-        private_file::replace(path, &text).map_err(|error| wrong(&error))
+        private_file::replace(path, &text).map_err(|error| file_error(&error))
     }
 }
 
-/// Returns the addresses of model servers which the user agreed to. Blocks.
+/// Returns the addresses of model servers that the user agreed to. Blocks.
 pub(crate) fn agreed_servers(environment: &Environment) -> Result<BTreeSet<String>, CliError> {
     LocalServerConsent::new(environment, Audience::Nobody).load()
 }
 
-/// Reads the addresses. A file that cannot be understood is an error: it is not known what the user agreed to.
+/// Reads the addresses. An invalid file is an error, because the consent is then unknown.
 fn load(path: &Path) -> Result<BTreeSet<String>, CliError> {
-    let Some(text) = private_file::read(path, Privacy::Own).map_err(|error| wrong(&error))? else {
+    let Some(text) = private_file::read(path, Privacy::Own).map_err(|error| file_error(&error))?
+    else {
         return Ok(BTreeSet::new());
     };
     let broken = |why: &str| {
@@ -161,11 +162,11 @@ fn load(path: &Path) -> Result<BTreeSet<String>, CliError> {
     Ok(document.addresses)
 }
 
-fn wrong(error: &PrivateFileError) -> CliError {
+fn file_error(error: &PrivateFileError) -> CliError {
     CliError::failed(error.to_string())
 }
 
-/// A model of a server that was found.
+/// First model of a discovered server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ModelCandidate {
     model: ModelRef,
@@ -173,7 +174,7 @@ struct ModelCandidate {
 }
 
 impl ModelCandidate {
-    /// Takes the first model of a server.
+    /// Returns `None` if the server has no model.
     fn of(server: FoundServer) -> Option<Self> {
         let model = server.models.into_iter().next()?;
         let model = ModelRef { provider: server.provider, model: model.id };

@@ -1,4 +1,5 @@
-//! The product as adapters see it: sessions with the agent that was asked for, their options, and commands.
+//! The product behind the adapters (terminal, chat, editor protocol): sessions and their agents, the options of a
+//! session, and its commands.
 
 mod agents;
 mod call_output;

@@ -1,4 +1,4 @@
-//! The sessions that are open.
+//! The open sessions and the agents that they run with.
 
 use std::{
     collections::HashMap,
@@ -16,29 +16,29 @@ use tokio::sync::watch;
 
 use super::places::DirectoryConfig;
 
-/// The sessions that are open, by their ids.
+/// The open sessions by id.
 #[derive(Debug, Default)]
 pub(super) struct OpenSessions(Mutex<HashMap<SessionId, OpenSession>>);
 
-/// A session that is open. It stays so until it is closed, whoever else holds a handle.
+/// An open session. It stays open until it is closed, regardless of other handles to it.
 #[derive(Debug)]
 pub(super) struct OpenSession {
     pub(super) handle: AgentHandle,
-    /// Each run takes the newest.
+    /// Agent of the session; each run uses the latest value.
     pub(super) agent: watch::Sender<AcpAgent>,
-    /// What the agent was asked for with.
+    /// Parameters that the agent was assembled from.
     pub(super) with: OpenedWith,
-    /// What comes after its turns, and who looks at its work.
+    /// Control flow and reviewers of the agent.
     pub(super) standing: ReviewChoice,
-    /// What holds where it works.
+    /// Configuration of its directory.
     pub(super) place: Arc<DirectoryConfig>,
-    /// Its servers, as long as its agent has them.
+    /// MCP tools; they are dropped when the agent ends.
     pub(super) mcp: Weak<McpTools>,
-    /// What the user should be told of it.
+    /// Warnings for the user.
     pub(super) warnings: Vec<String>,
 }
 
-/// An open session as it is at a moment.
+/// Copy of the state of an open session.
 #[derive(Debug, Clone)]
 pub(super) struct SessionState {
     pub(super) handle: AgentHandle,
@@ -46,14 +46,14 @@ pub(super) struct SessionState {
     pub(super) standing: ReviewChoice,
     pub(super) place: Arc<DirectoryConfig>,
     pub(super) model: ModelInfo,
-    /// Its servers, as long as its agent has them.
+    /// MCP tools; they are dropped when the agent ends.
     pub(super) mcp: Weak<McpTools>,
-    /// Who can be started to look at the work, if anybody.
+    /// Name of the reviewer that the agent can start as a subagent, if any.
     pub(super) reviewer: Option<String>,
 }
 
 impl OpenSessions {
-    /// Keeps a session open, and lets go of those whose agents have ended by themselves.
+    /// Adds a session, and removes sessions whose agents have ended.
     pub(super) fn add(&self, id: SessionId, session: OpenSession) {
         let mut open = self.lock();
         open.retain(|_, open| !open.handle.state().is_end());
@@ -64,7 +64,7 @@ impl OpenSessions {
         self.lock().remove(id);
     }
 
-    /// Returns a session as it is now.
+    /// Returns the state of a session. Fails if it is not open or its agent has ended.
     pub(super) fn current(&self, id: &SessionId) -> Result<SessionState, HostError> {
         let open = self.lock();
         let open = open.get(id).filter(|open| !open.handle.state().is_end());
@@ -83,7 +83,7 @@ impl OpenSessions {
         })
     }
 
-    /// Lets a session go on with another agent from its next run on.
+    /// Replaces the agent of a session from its next run on.
     pub(super) fn switch(
         &self,
         id: &SessionId,
@@ -97,14 +97,14 @@ impl OpenSessions {
         Ok(())
     }
 
-    /// Returns what the user should be told of the agent of a session. What is not known of its model is left out if it is
+    /// Returns the warnings about the agent of a session. The one about its model is left out if the model is
     /// `warned_of`.
     pub(super) fn warnings(&self, id: &SessionId, warned_of: Option<&ModelRef>) -> Vec<String> {
         let open = self.lock();
         let Some(open) = open.get(id) else { return Vec::new() };
         let model = open.agent.borrow().model().clone();
-        let of_model = model.warning.filter(|_| warned_of != Some(&model.info.reference));
-        open.warnings.iter().cloned().chain(of_model).collect()
+        let model_warning = model.warning.filter(|_| warned_of != Some(&model.info.reference));
+        open.warnings.iter().cloned().chain(model_warning).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, OpenSession>> {
@@ -113,12 +113,12 @@ impl OpenSessions {
 }
 
 impl SessionState {
-    /// Returns how its servers do.
+    /// Returns the state of its MCP servers; empty after the agent ended.
     pub(super) fn servers(&self) -> Vec<ServerSummary> {
         self.mcp.upgrade().map(|tools| tools.servers()).unwrap_or_default()
     }
 
-    /// Returns what the model of the agent that does the work can do.
+    /// Returns the abilities of the primary's model.
     pub(super) fn abilities(&self) -> Abilities {
         self.model.abilities
     }

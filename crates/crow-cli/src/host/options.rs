@@ -1,4 +1,4 @@
-//! What can be set in a session.
+//! The options of a session: listing their choices, and applying a changed value.
 
 use std::fmt::Write as _;
 
@@ -15,13 +15,13 @@ pub(super) const THINKING: &str = "thinking";
 pub(super) const AGENT: &str = "agent";
 pub(super) const REVIEWER: &str = "reviewer";
 
-/// The mode of an agent whose control flow has no name.
+/// Value of the mode option for an agent whose control flow is no preset.
 const CUSTOM: &str = "custom";
-/// That nobody looks at the work.
-const NOBODY: &str = "none";
-/// That a model thinks as much as its agent or its provider says.
+/// Value of the reviewer option without a reviewer.
+const NO_REVIEWER: &str = "none";
+/// Value of the thinking option that leaves the amount to the agent or provider.
 const DEFAULT: &str = "default";
-/// How much a model may think, by its word.
+/// Amounts of thinking by name.
 const AMOUNTS: [(&str, Thinking); 4] = [
     ("off", Thinking::Off),
     ("low", Thinking::Low),
@@ -30,10 +30,16 @@ const AMOUNTS: [(&str, Thinking); 4] = [
 ];
 
 /// Returns all options of a session, in the order in which they are listed. Blocks.
-pub(super) fn all(current: &SessionState, known: Option<&ProviderModels>) -> Vec<SessionOption> {
+pub(super) fn all(
+    current: &SessionState,
+    providers: Option<&ProviderModels>,
+) -> Vec<SessionOption> {
     let thinking = current.abilities().thinking.then(|| thinking_option(current));
-    let first =
-        [mode_option(current), permissions_option(&current.handle), model_option(current, known)];
+    let first = [
+        mode_option(current),
+        permissions_option(&current.handle),
+        model_option(current, providers),
+    ];
     let last = [agent_option(current), reviewer_option(current)];
     first.into_iter().chain(thinking).chain(last).collect()
 }
@@ -80,11 +86,12 @@ fn title_of(preset: Preset) -> &'static str {
     }
 }
 
-fn model_option(current: &SessionState, known: Option<&ProviderModels>) -> SessionOption {
+fn model_option(current: &SessionState, providers: Option<&ProviderModels>) -> SessionOption {
     let value = current.model.reference.to_string();
     let provider = &current.model.reference.provider;
-    let mut choices = known.map(|known| usable_models(known, provider)).unwrap_or_default();
-    let is_disabled = known.is_some_and(|known| known.is_disabled(provider));
+    let mut choices =
+        providers.map(|providers| usable_models(providers, provider)).unwrap_or_default();
+    let is_disabled = providers.is_some_and(|providers| providers.is_disabled(provider));
     let is_missing = choices.iter().all(|choice| choice.value != value);
     if is_disabled {
         choices.insert(0, choice(&value, "its provider is disabled"));
@@ -101,7 +108,7 @@ pub(super) fn permissions_option(handle: &AgentHandle) -> SessionOption {
     option(PERMISSIONS, OptionKind::Permissions, about, value, choices.to_vec())
 }
 
-/// Says what a mode does, in a line.
+/// Returns a one-line description of a permission mode.
 fn meaning(mode: PermissionMode) -> &'static str {
     match mode {
         PermissionMode::Ask => "changes and commands are asked about",
@@ -134,19 +141,20 @@ fn agent_option(current: &SessionState) -> SessionOption {
 }
 
 fn reviewer_option(current: &SessionState) -> SessionOption {
-    let seated = &current.standing.reviewers;
-    let chosen = current.with.reviewers.as_ref().filter(|_| seated.is_empty());
-    let names = chosen.unwrap_or(seated);
-    let value = if names.is_empty() { NOBODY.to_owned() } else { names.join(", ") };
-    let nobody = choice(NOBODY, "nobody; a mode that needs somebody becomes hitl");
+    let reviewers = &current.standing.reviewers;
+    let chosen = current.with.reviewers.as_ref().filter(|_| reviewers.is_empty());
+    let names = chosen.unwrap_or(reviewers);
+    let value = if names.is_empty() { NO_REVIEWER.to_owned() } else { names.join(", ") };
+    let no_reviewer = choice(NO_REVIEWER, "nobody; a mode that needs somebody becomes hitl");
     let listed = current.place.agents.reviewers().into_iter();
-    let choices = std::iter::once(nobody).chain(listed.map(|(name, about)| choice(name, about)));
+    let choices =
+        std::iter::once(no_reviewer).chain(listed.map(|(name, about)| choice(name, about)));
     let about = "who looks at the work, in the modes loop, advise, judge, smart and chat";
     let choices = with_value(choices.collect(), &value);
     option(REVIEWER, OptionKind::Reviewer, about, value, choices)
 }
 
-/// Whoever is to choose sees the value that is set among the choices, and each one once.
+/// Removes duplicate choices and adds the current value if it is not among them.
 fn with_value(mut choices: Vec<OptionChoice>, value: &str) -> Vec<OptionChoice> {
     let mut seen: Vec<String> = Vec::new();
     choices.retain(|choice| {
@@ -160,25 +168,25 @@ fn with_value(mut choices: Vec<OptionChoice>, value: &str) -> Vec<OptionChoice> 
     choices
 }
 
-/// The models of the providers that can be asked as things are. Of providers that are one in several wire formats, the one
-/// that is asked now stands for all, else the first one: each model is there once.
+/// Returns the models of all providers with usable credentials. Of providers that are one service in several wire
+/// formats (`same_as`), only one is listed, so that each model appears once: the current one, else the first.
 fn usable_models(models: &ProviderModels, current: &str) -> Vec<OptionChoice> {
     let providers = models.list();
-    let first_of = |provider: &ProviderSummary| {
+    let family_of = |provider: &ProviderSummary| {
         provider.same_as.clone().unwrap_or_else(|| provider.name.clone())
     };
-    let asked = providers.iter().find(|provider| provider.name == current).map(first_of);
+    let current_family = providers.iter().find(|provider| provider.name == current).map(family_of);
     let usable = providers.iter().filter(|provider| {
-        let stands_for_all = if asked.as_ref() == Some(&first_of(provider)) {
+        let is_representative = if current_family.as_ref() == Some(&family_of(provider)) {
             provider.name == current
         } else {
             provider.same_as.is_none()
         };
-        let can_be_asked = matches!(
+        let is_usable = matches!(
             provider.credentials,
             CredentialStatus::Present | CredentialStatus::Stored | CredentialStatus::NotNeeded
         );
-        stands_for_all && can_be_asked
+        is_representative && is_usable
     });
     usable
         .flat_map(|provider| &provider.models)
@@ -186,7 +194,7 @@ fn usable_models(models: &ProviderModels, current: &str) -> Vec<OptionChoice> {
         .collect()
 }
 
-/// Returns what a session goes on with when an option of its agent is set.
+/// Returns the parameters of the session with an option set to `value`. Fails for invalid values.
 pub(super) fn chosen(
     current: &SessionState,
     name: &str,
@@ -209,14 +217,14 @@ pub(super) fn chosen(
         AGENT => {
             current.place.agents.check(value)?;
             value.clone_into(&mut with.agent);
-            // The agent says itself what comes after its turns, and who looks at them.
+            // A new agent brings its own mode and reviewers.
             (with.mode, with.reviewers) = (None, None);
         }
-        REVIEWER if value == NOBODY => {
+        REVIEWER if value == NO_REVIEWER => {
             with.reviewers = Some(Vec::new());
             let needs = current.standing.mode.is_none_or(Preset::needs_coagent);
             if needs && !current.standing.reviewers.is_empty() {
-                // Of the modes without a reviewer the one that goes on least.
+                // Of the modes that need no reviewer, the one that continues least by itself.
                 with.mode = Some(Preset::Hitl);
             }
         }
@@ -251,7 +259,7 @@ pub(super) fn unknown(what: &str, name: &str) -> HostError {
     refused(format!("there is no {what} {name}"))
 }
 
-/// Shows an option: what it is set to and what else it can be.
+/// Formats an option with its value and choices.
 pub(super) fn show(option: &SessionOption) -> String {
     let mut text = format!("{}: {}\n", option.name, option.value);
     for choice in &option.choices {
@@ -262,7 +270,7 @@ pub(super) fn show(option: &SessionOption) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// Says what was allowed for the rest of the session, if anything.
+/// Lists the grants of the session; empty if there are none.
 pub(super) fn granted(handle: &AgentHandle) -> String {
     let policy = handle.policy();
     let granted: Vec<_> = policy.granted().map(|rule| format!("  {}", rule.id)).collect();

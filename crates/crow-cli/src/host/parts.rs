@@ -1,4 +1,4 @@
-//! What a host is made of.
+//! The parameters of a host.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -14,65 +14,67 @@ use crate::{config::Configuration, environment::Environment, run::Audience, trus
 
 use super::agents::AgentLimits;
 
-/// What a host is made of.
+/// Everything that [`ProductHost`](super::ProductHost) is built from.
 pub(crate) struct HostParts {
     pub environment: Environment,
     pub store: Arc<dyn SessionStore>,
     pub models: Arc<dyn Models>,
     /// The configured providers, to list models and to find one where none is named.
     pub providers: Option<Arc<ProviderModels>>,
-    /// The model to ask where neither the user nor the session names one, whatever is configured.
+    /// Default model of sessions for which neither user nor session names one; overrides the configuration.
     pub fallback: Option<ModelRef>,
     pub answerer: Arc<dyn Answerer>,
-    /// Who is asked before the first session, at the terminal.
+    /// Whether questions can be asked at the terminal before the first session.
     pub audience: Audience,
-    /// The agent of sessions that name none, where the command line names one.
+    /// Agent from the command line, for sessions that name none.
     pub agent: Option<String>,
-    /// The model of sessions that name none, where the command line names one.
+    /// Model from the command line, for sessions that name none.
     pub model: Option<ModelRef>,
-    /// What the user said on the command line happens to calls of which no rule speaks, if anything.
+    /// Permission mode from the command line, for calls that no rule matches.
     pub permissions: Option<PermissionMode>,
-    /// What holds commands; none if they may do what the user may do.
+    /// Sandbox of commands; `None` if commands run with all rights of the user.
     pub sandbox: Option<SandboxConfig>,
-    /// The places to which file tools keep, also where nothing holds commands.
+    /// Path restrictions of file tools; they apply also without a sandbox.
     pub places: SandboxPlaces,
     pub rules: StoredRules,
-    /// What is known already of the place in which the program was started. The providers of a project are known there alone.
+    /// Configuration already read for the directory in which the program was started. Providers of a project exist
+    /// only there.
     pub start: Option<StartPlace>,
-    /// Where the configuration of other places is found.
+    /// Source of the configuration of other directories.
     pub configured: ConfigurationSource,
     pub snapshots: Arc<SnapshotStores>,
-    /// What was said on the command line of how agents work.
+    /// Bounds of agents from the command line.
     pub limits: AgentLimits,
-    /// The model of those that look at the work of others, where the command line names one.
+    /// Model of reviewers from the command line.
     pub reviewer_model: Option<ModelRef>,
-    /// Whether new sessions begin with what the user chose last in their project.
+    /// Whether new sessions start with the last choices in their project.
     pub remembers: Remembers,
 }
 
-/// What is known of the place in which the program was started.
+/// Configuration of the directory in which the program was started.
 #[derive(Debug, Clone)]
 pub(crate) struct StartPlace {
     pub cwd: PathBuf,
-    /// What the project there adds, as the user admitted it.
+    /// Project configuration there, as far as the user trusts it.
     pub project: Project,
     pub configuration: Configuration,
 }
 
-/// Where the configuration of a place is found.
+/// Source of the configuration of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConfigurationSource {
-    /// In the user's files, and in those of a trusted project.
+    /// The user's files, and those of a trusted project.
     InFiles,
-    /// In the program alone.
+    /// Only what is built into the program.
     Shipped,
 }
 
-/// Whether new sessions begin with what the user chose last in their project.
+/// Whether new sessions start with the last choices in their project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remembers {
-    /// They do: those of the chat in a terminal.
+    /// Choices are remembered: the chat in a terminal.
     Choices,
-    /// They do not: a script does the same thing every time, and an editor has several sessions and defaults of its own.
+    /// Nothing is remembered: a script must do the same every time, and an editor has several sessions and its own
+    /// defaults.
     Nothing,
 }

@@ -1,4 +1,9 @@
-//! What holds for the sessions of a directory: its configuration and agents, and what its project adds.
+//! The configuration of the directories that sessions work in: settings, agents, prompt files and project
+//! configuration.
+//!
+//! A directory is read when the first session starts there, and again when its files have changed: a [`Stamp`]
+//! records the trust status of the project, and size and modification time of the user's files. Sessions keep the
+//! [`DirectoryConfig`] they started with.
 
 use std::{
     collections::HashMap,
@@ -23,40 +28,40 @@ use crate::{
     trust::{self, Project, TrustStamp, TrustStatus},
 };
 
-/// How many files of the user's configuration are looked at to see whether something changed.
+/// Maximum number of the user's configuration files in a stamp.
 const MOST_FILES: usize = 2_000;
-/// How deep its folders lie in each other.
+/// Maximum depth of folders in the user's configuration.
 const DEEPEST: usize = 4;
-/// How many directories are known at a time. Whoever still works in one that is forgotten goes on with it.
+/// Number of cached directories above which unused ones are dropped. Sessions keep the configuration they have.
 const MOST_PLACES: usize = 64;
 
-/// What holds for the sessions of a directory.
+/// Configuration of the sessions of a directory.
 #[derive(Debug)]
 pub(super) struct DirectoryConfig {
     pub(super) project: Project,
     pub(super) agents: Agents,
-    /// The model to ask where nobody names one.
+    /// Default model.
     pub(super) model: Option<ModelRef>,
-    /// The same for those that look at the work of others.
+    /// Default model of reviewers.
     pub(super) review_model: Option<ModelRef>,
     pub(super) prompts: PromptFiles,
-    /// What the user should be told of files that look like agents and are not read.
+    /// Warnings about files that look like agents but lie in a folder that is not read.
     pub(super) misplaced: Vec<String>,
 }
 
-/// The places in which sessions work, each read when the first session begins there, and again when its files changed.
+/// Cache of the configurations of directories; an entry is read again when its files have changed.
 #[derive(Debug)]
 pub(super) struct DirectoryConfigs {
     environment: Environment,
     configured: ConfigurationSource,
     limits: AgentLimits,
     models: Arc<dyn Models>,
-    /// The place in which the program was started.
+    /// Directory in which the program was started.
     start: Option<PathBuf>,
-    known: Mutex<HashMap<PathBuf, (Stamp, Arc<DirectoryConfig>)>>,
+    cache: Mutex<HashMap<PathBuf, (Stamp, Arc<DirectoryConfig>)>>,
 }
 
-/// How the files were of which a place was read.
+/// State of the files from which a configuration was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stamp {
     project: TrustStamp,
@@ -70,23 +75,23 @@ impl DirectoryConfigs {
         limits: AgentLimits,
         models: Arc<dyn Models>,
     ) -> Self {
-        Self { environment, configured, limits, models, start: None, known: Mutex::default() }
+        Self { environment, configured, limits, models, start: None, cache: Mutex::default() }
     }
 
-    /// Adds the place in which the program was started, as it was found then. Blocks.
+    /// Adds the configuration of the directory in which the program was started. Blocks.
     pub(super) fn with_start(mut self, start: StartPlace) -> Self {
         let StartPlace { cwd, project, configuration } = start;
-        // Where it cannot be told how the files are, they are read again.
-        if let Ok(standing) = trust::standing(&cwd, &self.environment) {
-            let stamp = self.stamp(&standing);
+        // If the trust status cannot be determined, the directory is read again at the first session.
+        if let Ok(status) = trust::standing(&cwd, &self.environment) {
+            let stamp = self.stamp(&status);
             let place = Arc::new(self.make(project, configuration));
-            self.known().insert(cwd.clone(), (stamp, place));
+            self.cache().insert(cwd.clone(), (stamp, place));
         }
         self.start = Some(cwd);
         self
     }
 
-    /// Returns what holds for the sessions that begin in a directory now. Blocks.
+    /// Returns the current configuration of a directory. Blocks.
     pub(super) fn of(&self, cwd: &Path) -> Result<Arc<DirectoryConfig>, HostError> {
         self.read(cwd).map_err(|error| HostError::Refused {
             message: error.message,
@@ -95,12 +100,12 @@ impl DirectoryConfigs {
     }
 
     fn read(&self, cwd: &Path) -> Result<Arc<DirectoryConfig>, CliError> {
-        let standing = trust::standing(cwd, &self.environment)?;
-        let stamp = self.stamp(&standing);
-        if let Some((_, place)) = self.known().get(cwd).filter(|(known, _)| *known == stamp) {
+        let status = trust::standing(cwd, &self.environment)?;
+        let stamp = self.stamp(&status);
+        if let Some((_, place)) = self.cache().get(cwd).filter(|(cached, _)| *cached == stamp) {
             return Ok(Arc::clone(place));
         }
-        let mut project = Project::of(cwd, standing)?;
+        let mut project = Project::of(cwd, status)?;
         if !project.providers.is_empty() && self.start.as_deref() != Some(cwd) {
             project.notice = Some(format!(
                 "the providers of the project in {} are known only to a crow-agent that is started there",
@@ -112,11 +117,11 @@ impl DirectoryConfigs {
             ConfigurationSource::Shipped => Configuration::shipped(),
         };
         let place = Arc::new(self.make(project, configuration));
-        let mut known = self.known();
-        if known.len() >= MOST_PLACES {
-            known.retain(|_, (_, place)| Arc::strong_count(place) > 1);
+        let mut cache = self.cache();
+        if cache.len() >= MOST_PLACES {
+            cache.retain(|_, (_, place)| Arc::strong_count(place) > 1);
         }
-        known.insert(cwd.to_path_buf(), (stamp, Arc::clone(&place)));
+        cache.insert(cwd.to_path_buf(), (stamp, Arc::clone(&place)));
         Ok(place)
     }
 
@@ -134,7 +139,7 @@ impl DirectoryConfigs {
         DirectoryConfig { project, agents, model, review_model, prompts, misplaced }
     }
 
-    fn stamp(&self, standing: &TrustStatus) -> Stamp {
+    fn stamp(&self, status: &TrustStatus) -> Stamp {
         let mut user = Vec::new();
         if self.configured == ConfigurationSource::InFiles
             && let Ok(folder) = self.environment.config_dir()
@@ -142,18 +147,18 @@ impl DirectoryConfigs {
             files_below(&folder, 0, &mut user);
             user.sort();
         }
-        Stamp { project: standing.mark(), user }
+        Stamp { project: status.mark(), user }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, (Stamp, Arc<DirectoryConfig>)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, HashMap<PathBuf, (Stamp, Arc<DirectoryConfig>)>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Finds files with their sizes and the times of their last changes.
+/// Collects the files below a folder with modification time and size, within the bounds.
 fn files_below(folder: &Path, depth: usize, found: &mut Vec<(PathBuf, Option<SystemTime>, u64)>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        // Links are followed: people keep their configuration elsewhere.
+        // Follows links: users link their configuration from elsewhere.
         let Ok(metadata) = fs::metadata(entry.path()) else { continue };
         if found.len() == MOST_FILES {
             return;

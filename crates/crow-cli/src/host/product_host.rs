@@ -1,4 +1,8 @@
-//! The product behind every adapter.
+//! [`ProductHost`]: the implementation of [`AgentHost`] that every adapter of the program uses.
+//!
+//! An open session is listed twice: in the runtime as a running task, and in `open` with what its agent was assembled from.
+//! `opening` serialises opening, switching, renaming and deleting, so that two requests for one session do not start two
+//! agents. Work that blocks on files runs in [`blocking`].
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -34,12 +38,12 @@ use crate::{
     session_record::SessionRecord, trust::project_root, undo::remove,
 };
 
-/// How long an agent may take to end when its session is closed.
+/// Time an agent may take to end when its session is closed or deleted.
 const CLOSE: Duration = Duration::from_secs(3);
-/// The most characters of a title.
+/// Maximum length of a session title, in characters.
 const TITLE: usize = 200;
 
-/// The product behind every adapter.
+/// Host of all sessions of one process.
 pub(crate) struct ProductHost {
     pub(super) store: Arc<dyn SessionStore>,
     environment: Environment,
@@ -48,23 +52,24 @@ pub(crate) struct ProductHost {
     models: Arc<dyn Models>,
     providers: Option<Arc<ProviderModels>>,
     pub(super) default_model: DefaultModel,
-    /// What the command line says of sessions that do not say it themselves.
+    /// Agent named on the command line, for sessions that name none. The next three fields are defaults of the same
+    /// kind.
     pub(super) agent: Option<String>,
     pub(super) model: Option<ModelRef>,
     pub(super) reviewer_model: Option<ModelRef>,
     pub(super) permissions: Option<PermissionMode>,
-    /// Where it is kept what the user chose last; none where nothing is remembered.
+    /// File of the last choices per project; `None` if choices are not remembered.
     pub(super) choices: Option<ChoiceStore>,
     runtime: AgentRuntime,
-    /// Starts the servers whose tools agents have.
+    /// Starts the MCP servers whose tools agents use.
     pub(super) mcp: McpLaunch,
     pub(super) open: OpenSessions,
-    /// Held while a session is opened or switched: whoever asks for it meanwhile gets the same one.
+    /// Locked while a session is opened, switched, renamed or deleted: a concurrent request gets the same session.
     opening: tokio::sync::Mutex<()>,
 }
 
 impl ProductHost {
-    /// Makes a host. Blocks while it reads what the place is like in which the program was started.
+    /// Creates a host. Blocks: it reads the configuration of the directory in which the program was started.
     pub(crate) fn new(parts: HostParts) -> Self {
         let keys = parts.providers.as_ref().map(|providers| providers.key_variables());
         let config = RuntimeConfig {
@@ -93,7 +98,8 @@ impl ProductHost {
         let mcp = if let Some(providers) = &parts.providers {
             McpLaunch::new(own, providers.client(), children)
         } else {
-            // Whoever brings a model is on its own.
+            // Without providers the caller brings its own model (demo, tests): no servers of the configuration are
+            // started.
             McpLaunch::new(own, HttpClient::default(), children).without_configuration()
         };
         let places = match parts.start {
@@ -129,7 +135,7 @@ impl ProductHost {
         }
     }
 
-    /// Asks nobody at the terminal from now on about model servers that are found.
+    /// Stops asking at the terminal about discovered model servers.
     pub(crate) fn ask_no_more(&self) {
         self.default_model.local_servers.ask_no_more();
     }
@@ -139,13 +145,13 @@ impl ProductHost {
         &self.runtime
     }
 
-    /// Returns what the user should be told of the agent of a session: that price and window of its model are unknown, that
-    /// it works without a tool. What is unknown of a model is left out if it is `warned_of`.
+    /// Returns warnings about the agent of a session: unknown price or context window of its model, no tools. The
+    /// warning about the model is left out if the model is `warned_of`.
     pub(crate) fn warnings(&self, id: &SessionId, warned_of: Option<&ModelRef>) -> Vec<String> {
         self.open.warnings(id, warned_of)
     }
 
-    /// Makes a session that works with what another one works with that is open.
+    /// Creates a session with the directory, agent, options and permissions of another session, which must be open.
     pub(crate) async fn create_like(&self, id: &SessionId) -> Result<AgentHandle, HostError> {
         let SessionState { handle, with, .. } = self.open.current(id)?;
         let crow = handle.metadata().crow();
@@ -157,21 +163,21 @@ impl ProductHost {
             ..SessionSetup::default()
         };
         let new = NewSession { cwd: crow.cwd, setup, ..NewSession::default() };
-        let made = self.make(new).await?;
-        let current = self.open.current(made.session_id())?;
+        let created = self.make(new).await?;
+        let current = self.open.current(created.session_id())?;
         if current.with != with {
             self.switch(&current, with).await?;
         }
-        Ok(made)
+        Ok(created)
     }
 
-    /// Keeps what a client handed over out of whatever is shown and logged.
+    /// Registers secrets that a client passed, so that they are redacted in output and logs.
     pub(super) fn keep_secret(&self, secrets: Vec<String>) {
         self.environment.given_later.learn(secrets.clone());
         self.runtime.config().redactor.learn(secrets);
     }
 
-    /// Returns today's date where the user is.
+    /// Returns today's date in the user's time zone.
     pub(super) fn today(&self) -> String {
         self.environment.today().to_string()
     }
@@ -182,7 +188,7 @@ impl ProductHost {
         Ok(to_markdown(&record, &record.prices(&*self.models).await))
     }
 
-    /// Reads all that is recorded of a session.
+    /// Reads the record of a session, redacted.
     pub(super) async fn record(&self, id: &SessionId) -> Result<SessionRecord, HostError> {
         let redactor = redactor(&self.environment, self.providers.as_deref());
         let (store, id) = (Arc::clone(&self.store), id.clone());
@@ -190,23 +196,24 @@ impl ProductHost {
         Ok(read.await??)
     }
 
-    /// Does what a command says of the changes of a session.
+    /// Runs an undo, redo, diff or changes command of a session and returns its output.
     pub(super) async fn changes(
         &self,
         handle: AgentHandle,
-        asked: ChangesRequest,
+        request: ChangesRequest,
         argument: String,
     ) -> Result<String, HostError> {
-        if asked.changes_files() {
+        if request.changes_files() {
             changes::idle(&handle).await?;
         }
-        // What is returned is text for any adapter.
+        // The output is plain text: other adapters than the terminal show it, too.
         let style = ConsoleStyle { colour: false, live: false, ..console_style(&self.environment) };
         let open = changes::OpenSessionView { handle, store: Arc::clone(&self.store), style };
-        blocking(move || asked.answer(&open, &argument)).await?
+        blocking(move || request.answer(&open, &argument)).await?
     }
 
-    /// Returns what a session uses. Prices are looked up in what is there already.
+    /// Returns context size, window and cost of a session. Uses only prices that are loaded already; the cost is
+    /// `None` if one is missing.
     pub(super) async fn usage_of(&self, current: &SessionState) -> SessionUsage {
         let mut cost = Some(0.0);
         for (model, usage) in current.handle.spent() {
@@ -225,7 +232,7 @@ impl ProductHost {
         providers.ok_or(HostError::Unsupported { what: "choosing where providers are called" })
     }
 
-    /// Keeps what the user chose for later sessions in the project.
+    /// Stores a changed option as the default of later sessions in the project.
     async fn remember(
         &self,
         current: &SessionState,
@@ -281,7 +288,7 @@ impl AgentHost for ProductHost {
     async fn list(&self, mut filter: SessionFilter) -> Result<Vec<SessionMetadata>, HostError> {
         let store = Arc::clone(&self.store);
         let list = move || {
-            // Sessions know their directory by its real name.
+            // Sessions store the canonical path of their directory.
             filter.cwd = filter.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd));
             store.list(&filter)
         };
@@ -318,11 +325,11 @@ impl AgentHost for ProductHost {
         let _opening = self.opening.lock().await;
         let (id, config) = (id.clone(), Arc::clone(self.runtime.config()));
         let running = self.runtime.get(&id);
-        let done = blocking(move || match running {
+        let renamed = blocking(move || match running {
             Some(handle) => handle.set_title(&title),
             None => AgentSession::rename(&config, &id, &title),
         });
-        Ok(done.await??)
+        Ok(renamed.await??)
     }
 
     async fn options(&self, id: &SessionId) -> Result<Vec<SessionOption>, HostError> {
@@ -367,8 +374,8 @@ impl AgentHost for ProductHost {
         self.default_model.find(None).await.map(drop)
     }
 
-    /// Forgets the key that the user's own command stored, if it is the only one. Sessions that are open send it no
-    /// more: the next request of each asks for the key that is kept.
+    /// Removes the stored key of the credential file if it is the only one. Open sessions stop sending it: each
+    /// request reads the stored key anew.
     async fn logout(&self) -> Result<(), HostError> {
         let file = product::credential_file(&self.environment).map_err(refused)?;
         blocking(move || credentials::forget_the_only(&file)).await?.map(drop).map_err(refused)
@@ -383,10 +390,10 @@ impl AgentHost for ProductHost {
     }
 
     async fn set_provider(&self, change: ProviderChange) -> Result<(), HostError> {
-        let known = self.configured_providers()?;
-        // Before anything is sent there, and said again by whoever is there.
+        let configured = self.configured_providers()?;
+        // Registered before the first request is sent, because the server may echo these values.
         self.keep_secret(providers::secrets(&change));
-        providers::set(known, change)
+        providers::set(configured, change)
     }
 
     async fn disable_provider(&self, id: &str) -> Result<(), HostError> {
@@ -401,7 +408,7 @@ impl fmt::Debug for ProductHost {
     }
 }
 
-/// Sessions know their directory by its real name.
+/// Resolves the directory of a setup: sessions store the canonical path. A path that cannot be resolved is left as it is.
 async fn with_true_cwd(setup: SessionSetup) -> Result<SessionSetup, HostError> {
     blocking(move || {
         let cwd = setup.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd));
@@ -417,15 +424,15 @@ pub(super) fn parse_model(text: &str) -> Result<ModelRef, HostError> {
     })
 }
 
-/// What a file of the user's says is wrong.
+/// Converts an error of the user's files into a refusal.
 pub(super) fn refused(error: CliError) -> HostError {
     HostError::Refused { message: error.message, hint: error.hint.unwrap_or_default() }
 }
 
-/// Does what blocks on a thread of its own.
+/// Runs blocking work on a thread of the blocking pool. Fails if the work panicked.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, HostError> {
-    let done = spawn_blocking(work).await;
-    done.map_err(|error| HostError::Refused { message: error.to_string(), hint: String::new() })
+    let result = spawn_blocking(work).await;
+    result.map_err(|error| HostError::Refused { message: error.to_string(), hint: String::new() })
 }

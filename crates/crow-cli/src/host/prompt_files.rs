@@ -3,28 +3,28 @@
 use crow_agent::layers::{LayerKind, Layers};
 use crow_runtime::HostCommand;
 
-/// Where the user's are.
-const OF_USER: &str = "prompts/commands";
-/// Where a project's are.
-const OF_PROJECT: &str = "commands";
-/// The longest name.
+/// Folder of the user's prompt files.
+const USER_FOLDER: &str = "prompts/commands";
+/// Folder of a project's prompt files.
+const PROJECT_FOLDER: &str = "commands";
+/// Maximum length of a command name, in bytes.
 const LONGEST_NAME: usize = 64;
-/// How many characters of a description are shown.
+/// Maximum length of a shown description or argument hint, in characters.
 const DESCRIPTION: usize = 120;
-/// The most words of an argument that have a number.
-const NUMBERED: usize = 9;
-/// What begins and ends what is said of a file at its head.
+/// Number of words that have a placeholder: `$1` to `$9`.
+const NUMBERED_WORDS: usize = 9;
+/// Line that begins and ends the front matter.
 const FENCE: &str = "---";
 
-/// The commands that are prompts, by name and in order.
+/// The prompt files, sorted by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PromptFiles {
     files: Vec<PromptFile>,
-    /// What the user should be told of those that cannot be used.
+    /// Warnings about files that cannot be used.
     pub(crate) warnings: Vec<String>,
 }
 
-/// A command that is a prompt.
+/// A command whose text is sent as a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PromptFile {
     name: String,
@@ -34,13 +34,14 @@ pub(super) struct PromptFile {
 }
 
 impl PromptFiles {
-    /// Reads them. Of two with one name the project's counts. One that cannot be read is left out. Blocks.
+    /// Reads the prompt files of the layers. A project file replaces a user file of the same name; an unreadable file
+    /// gives a warning. Blocks.
     pub(crate) fn read(layers: &Layers) -> Self {
         let (mut files, mut warnings): (Vec<PromptFile>, Vec<String>) = Default::default();
         for layer in layers.iter() {
             let folder = match layer.kind() {
-                LayerKind::Project => OF_PROJECT,
-                LayerKind::User => OF_USER,
+                LayerKind::Project => PROJECT_FOLDER,
+                LayerKind::User => USER_FOLDER,
                 LayerKind::BuiltIn | LayerKind::CommandLine => continue,
             };
             for name in layer.names(folder, ".md") {
@@ -83,30 +84,31 @@ impl PromptFiles {
 
 impl PromptFile {
     fn parse(name: &str, text: &str) -> Self {
+        // A byte order mark would hide the front matter.
         let text = text.trim_start_matches('\u{feff}');
         let (head, body) = split(text).unwrap_or(("", text));
-        let said = |key: &str| {
+        let field = |key: &str| {
             let mut lines = head.lines();
             let value =
                 lines.find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'));
-            value.map(|value| shown(value.trim().trim_matches(['"', '\''])))
+            value.map(|value| shorten(value.trim().trim_matches(['"', '\''])))
         };
         let first = || body.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or(name);
-        let description = said("description").filter(|text| !text.is_empty());
+        let description = field("description").filter(|text| !text.is_empty());
         Self {
             name: name.to_ascii_lowercase(),
             description: description
-                .unwrap_or_else(|| shown(first().trim_start_matches(['#', ' ']))),
-            argument: said("argument-hint").unwrap_or_default(),
+                .unwrap_or_else(|| shorten(first().trim_start_matches(['#', ' ']))),
+            argument: field("argument-hint").unwrap_or_default(),
             text: body.trim().to_owned(),
         }
     }
 
-    /// Returns the prompt with what was said behind the command: `$ARGUMENTS` is all of it, `$1` its first word. Where the
-    /// prompt names neither, it stands at the end.
+    /// Returns the prompt with the argument inserted: `$ARGUMENTS` is the whole argument, `$1` its first word.
+    /// Without either placeholder the argument is appended.
     pub(super) fn prompt(&self, argument: &str) -> String {
         let argument = argument.trim();
-        let words: Vec<&str> = argument.split_whitespace().take(NUMBERED).collect();
+        let words: Vec<&str> = argument.split_whitespace().take(NUMBERED_WORDS).collect();
         let (mut text, mut rest, mut is_used) = (String::new(), self.text.as_str(), false);
         while let Some((before, after)) = rest.split_once('$') {
             text.push_str(before);
@@ -130,15 +132,16 @@ impl PromptFile {
     }
 }
 
-/// Reads the number of a word, and none of money: `$100` is not the first word and two noughts.
+/// Parses the digit of a placeholder. Returns `None` if more digits follow: `$100` is an amount of money, not `$1`
+/// and two zeros.
 fn numbered(text: &str) -> Option<(usize, &str)> {
     let number = text.chars().next()?.to_digit(10).filter(|number| *number > 0)?;
     let rest = text.get(1..)?;
-    let goes_on = rest.starts_with(|next: char| next.is_ascii_digit());
-    (!goes_on).then_some((usize::try_from(number).ok()?, rest))
+    let is_longer = rest.starts_with(|next: char| next.is_ascii_digit());
+    (!is_longer).then_some((usize::try_from(number).ok()?, rest))
 }
 
-/// Parts what is said of a file at its head from the rest.
+/// Splits a file into front matter and body. Returns `None` without front matter.
 fn split(text: &str) -> Option<(&str, &str)> {
     let rest = text.strip_prefix(FENCE)?;
     let rest = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n'))?;
@@ -152,7 +155,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Returns whether a name can be typed behind a slash.
+/// Returns true if a name can be typed as a slash command.
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     name.len() <= LONGEST_NAME
@@ -160,7 +163,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(fits)
 }
 
-fn shown(text: &str) -> String {
+fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(DESCRIPTION).collect()
 }
 
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_command_goes_where_the_prompt_says() {
+    fn the_argument_is_inserted_at_the_placeholders() {
         for (text, argument, expected) in [
             ("Look at $ARGUMENTS.", "a b", "Look at a b."),
             ("$2 before $1", "one two three", "two before one"),
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_says_what_a_command_does_and_takes() {
+    fn front_matter_gives_description_and_argument_hint() {
         let read = file("---\ndescription: \"Look at it\"\nargument-hint: [FILE]\n---\n\nLook.\n");
         assert_eq!((read.description.as_str(), read.argument.as_str()), ("Look at it", "[FILE]"));
         assert_eq!(read.text, "Look.");
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_goes_before_the_user_and_odd_names_are_left_out() {
+    fn project_files_replace_user_files_and_invalid_names_are_left_out() {
         let layer = |kind, files: &[(&str, &str)]| {
             let files =
                 files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));

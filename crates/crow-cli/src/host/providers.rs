@@ -1,4 +1,4 @@
-//! Where providers are called, as clients see and choose it.
+//! Provider addresses as clients see and change them.
 
 use crow_core::model::ModelRef;
 use crow_providers::{ExtraHeader, Protocol, ProviderModels, RouteChange, RouteError};
@@ -9,11 +9,11 @@ use crow_runtime::{
 
 use crate::known_secrets;
 
-/// The name of Gemini's protocol. Names without the mark at their beginning are not ours to give.
+/// Protocol name of Gemini. The leading underscore marks names that the client protocol does not define.
 const GEMINI: &str = "_gemini";
 
-/// Returns the providers that are called anywhere. None is required: a session whose provider is disabled says so when it is
-/// asked something, and can go on with another model.
+/// Returns the providers that have an address. None is required: a session whose provider is disabled fails at its
+/// next request and can continue with another model.
 pub(super) fn routes(providers: &ProviderModels) -> Vec<ProviderRoute> {
     let routes = providers.routes().into_iter();
     routes
@@ -29,7 +29,7 @@ pub(super) fn routes(providers: &ProviderModels) -> Vec<ProviderRoute> {
         .collect()
 }
 
-/// Returns what of a change may not show anywhere.
+/// Returns the values of a change that must be redacted: from the address and the headers.
 pub(super) fn secrets(change: &ProviderChange) -> Vec<String> {
     let of_headers = change
         .headers
@@ -38,7 +38,7 @@ pub(super) fn secrets(change: &ProviderChange) -> Vec<String> {
     known_secrets::of_address(change.base_url.reveal()).into_iter().chain(of_headers).collect()
 }
 
-/// Lets a provider be called elsewhere.
+/// Sets the address, protocol and headers of a provider.
 pub(super) fn set(providers: &ProviderModels, change: ProviderChange) -> Result<(), HostError> {
     let ProviderChange { id, protocol, base_url, headers } = change;
     let header = |ProviderHeader { name, value }| ExtraHeader {
@@ -46,9 +46,10 @@ pub(super) fn set(providers: &ProviderModels, change: ProviderChange) -> Result<
         value: SecretText::reveal(&value).to_owned(),
     };
     let headers = headers.into_iter().map(header).collect();
-    // Of the two faults the one of the provider is told first.
+    // An unknown provider is reported before an unknown protocol: for it the protocol is a placeholder, and
+    // `set_route` fails.
     let known = providers.routes().into_iter().find(|route| route.provider == id);
-    let protocol = match (named(&protocol), known) {
+    let protocol = match (to_protocol(&protocol), known) {
         (Some(protocol), _) => protocol,
         (None, Some(known)) => {
             let supported: Vec<_> =
@@ -62,10 +63,10 @@ pub(super) fn set(providers: &ProviderModels, change: ProviderChange) -> Result<
     };
     let change =
         RouteChange { provider: id, protocol, base_url: base_url.reveal().to_owned(), headers };
-    providers.set_route(change).map_err(|error| told(&error))
+    providers.set_route(change).map_err(|error| route_refusal(&error))
 }
 
-/// Fails where a model is chosen that cannot be asked because its provider is disabled.
+/// Fails if the provider of the chosen model is disabled.
 pub(super) fn enabled(
     providers: Option<&ProviderModels>,
     model: Option<&ModelRef>,
@@ -87,7 +88,7 @@ fn name_of(protocol: Protocol) -> ProviderProtocol {
     }
 }
 
-fn named(protocol: &ProviderProtocol) -> Option<Protocol> {
+fn to_protocol(protocol: &ProviderProtocol) -> Option<Protocol> {
     match protocol {
         ProviderProtocol::Anthropic => Some(Protocol::Anthropic),
         ProviderProtocol::OpenAi => Some(Protocol::OpenAi),
@@ -95,7 +96,7 @@ fn named(protocol: &ProviderProtocol) -> Option<Protocol> {
     }
 }
 
-fn told(error: &RouteError) -> HostError {
+fn route_refusal(error: &RouteError) -> HostError {
     let hint = match error {
         RouteError::Unknown(_) => "providers/list lists those that can be called",
         RouteError::Recording { .. }

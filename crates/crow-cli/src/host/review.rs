@@ -1,13 +1,14 @@
-//! The prompt with which the work of a session is reviewed.
+//! The prompt that starts a review of a session.
 
 use std::fmt::Write as _;
 
 use crow_runtime::AgentHandle;
 
-/// How many files are named.
+/// Maximum number of files that are named.
 const NAMED: usize = 50;
 
-/// Writes what the agent is told: it starts the reviewer, who sees the files and not the conversation. Blocks.
+/// Returns the prompt for the agent: it starts the reviewer as a subagent, which sees the files but not the
+/// conversation. Blocks.
 pub(super) fn prompt(handle: &AgentHandle, reviewer: &str, argument: &str) -> String {
     let mut text = format!(
         "Have the work of this session reviewed. Start the agent `{reviewer}` with the tool `task`. It sees the files and \
@@ -34,11 +35,11 @@ pub(super) fn prompt(handle: &AgentHandle, reviewer: &str, argument: &str) -> St
     text
 }
 
-/// The files that calls of the session changed and that were not undone since.
+/// Returns the files that calls of the session changed, without undone changes.
 fn changed(handle: &AgentHandle) -> Vec<String> {
     let Ok(journal) = handle.undo_journal() else { return Vec::new() };
-    let standing = journal.calls().iter().filter(|call| !call.undone);
-    let mut files: Vec<String> = standing
+    let applied = journal.calls().iter().filter(|call| !call.undone);
+    let mut files: Vec<String> = applied
         .flat_map(|call| &call.files)
         .map(|file| file.strip_prefix(journal.root()).unwrap_or(file).display().to_string())
         .collect();

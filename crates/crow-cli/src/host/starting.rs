@@ -1,4 +1,9 @@
-//! From what is asked for to a session with its agent.
+//! Creating, opening and copying sessions, and starting their agents.
+//!
+//! All ways end in `start`, which takes a session and a [`PreparedAgent`]. They differ in where the parameters of the
+//! agent ([`OpenedWith`]) come from: `make` takes the request, else the last choices in the project, else the
+//! configuration; `start_stored` takes the header of the stored session, changed by the request; `switch` replaces
+//! the agent of a running session, which uses the new one from its next run on.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -27,7 +32,7 @@ use super::{
 };
 use crate::{known_secrets::secrets_of_server, trust::project_root};
 
-/// What is found where a session is to work.
+/// Everything read from disk before a new session is created.
 struct StartContext {
     cwd: PathBuf,
     additional_directories: Vec<PathBuf>,
@@ -35,7 +40,7 @@ struct StartContext {
     choices: Choices,
 }
 
-/// An agent that is put together, and what for.
+/// An assembled agent, with the parameters and the configuration it was assembled from.
 struct PreparedAgent {
     with: OpenedWith,
     made: AssembledAgent,
@@ -43,12 +48,12 @@ struct PreparedAgent {
 }
 
 impl ProductHost {
-    /// Makes a session and starts its agent.
+    /// Creates a session and starts its agent.
     pub(super) async fn make(&self, new: NewSession) -> Result<AgentHandle, HostError> {
         let NewSession { cwd, id, setup } = new;
         let directories = setup.additional_directories.clone().unwrap_or_default();
         let (places, store) = (Arc::clone(&self.places), self.choices.clone());
-        let found = blocking(move || {
+        let context = blocking(move || {
             let cwd = resolved(&cwd)?;
             let choices = store.map(|store| store.load(&project_root(&cwd)));
             Ok::<_, HostError>(StartContext {
@@ -59,30 +64,29 @@ impl ProductHost {
             })
         })
         .await??;
-        let permissions = setup.permissions.or(self.permissions).or(found.choices.permissions);
-        let ready = self.first_agent(&found, &setup).await?;
+        let permissions = setup.permissions.or(self.permissions).or(context.choices.permissions);
+        let ready = self.first_agent(&context, &setup).await?;
         let (reference, abilities) = model_of(&ready.made);
         let spec = SessionSpec {
             id,
             abilities,
-            additional_directories: found.additional_directories,
+            additional_directories: context.additional_directories,
             permissions: Some(permissions.unwrap_or(PermissionMode::Ask)),
             opened_with: Some(ready.with.clone()),
-            ..SessionSpec::new(ready.made.agent.primary().name(), reference, &found.cwd)
+            ..SessionSpec::new(ready.made.agent.primary().name(), reference, &context.cwd)
         };
         let config = Arc::clone(self.runtime().config());
         let session = blocking(move || AgentSession::create(&config, spec)).await??;
         self.start(session, ready, setup.mcp_servers).await
     }
 
-    /// Puts the agent of a new session together: as it is asked for, else as the user chose it last in the project, else as
-    /// it is configured.
+    /// Assembles the agent of a new session: as requested, else as last chosen in the project, else as configured.
     async fn first_agent(
         &self,
-        found: &StartContext,
+        context: &StartContext,
         setup: &SessionSetup,
     ) -> Result<PreparedAgent, HostError> {
-        let place = &found.place;
+        let place = &context.place;
         let default = place.agents.default_name();
         let named = setup.agent.as_ref().or(self.agent.as_ref());
         let model = setup.model.as_deref().map(parse_model).transpose()?;
@@ -93,16 +97,18 @@ impl ProductHost {
             system_prompt: setup.system_prompt.clone(),
             ..OpenedWith::default()
         };
-        let chosen = remembered(&found.choices, named.is_some(), place, &plain);
+        let chosen = remembered(&context.choices, named.is_some(), place, &plain);
         if chosen != plain
             && let Ok(ready) = self.put_together(chosen, place).await
         {
             return Ok(ready);
         }
-        // What was chosen once may be gone by now.
+        // A remembered choice may name an agent or model that no longer exists.
         self.put_together(plain, place).await
     }
 
+    /// Assembles an agent. Looks for a default model, which may ask the user, only if the agent needs one and none is
+    /// known.
     async fn put_together(
         &self,
         with: OpenedWith,
@@ -112,11 +118,11 @@ impl ProductHost {
         let known = with.model.clone().or_else(|| self.default_model.known(configured));
         let made = match known {
             Some(model) => place.agents.assemble(&with, Ok(model)).await?,
-            // Finding one may ask the user, so it is done only for an agent that needs it.
+            // Finding a model may ask the user, so it is done only if the agent needs one.
             None => match place.agents.assemble(&with, Err(no_model())).await {
                 Err(HostError::NoCredentials { .. }) => {
-                    let found = self.default_model.find(configured).await;
-                    place.agents.assemble(&with, found).await?
+                    let default_model = self.default_model.find(configured).await;
+                    place.agents.assemble(&with, default_model).await?
                 }
                 made => made?,
             },
@@ -124,20 +130,20 @@ impl ProductHost {
         Ok(PreparedAgent { with, made, place: Arc::clone(place) })
     }
 
-    /// Opens a session that is stored and starts its agent.
+    /// Opens a stored session and starts its agent.
     pub(super) async fn go_on(
         &self,
         id: &SessionId,
         setup: SessionSetup,
     ) -> Result<AgentHandle, HostError> {
-        let wanted = id.clone();
+        let session_id = id.clone();
         self.start_stored(id, setup, move |config, abilities| {
-            AgentSession::open(config, &wanted, abilities)
+            AgentSession::open(config, &session_id, abilities)
         })
         .await
     }
 
-    /// Makes a session with the history of another one and starts its agent.
+    /// Creates a session with the history of another one and starts its agent.
     pub(super) async fn copy(
         &self,
         id: &SessionId,
@@ -150,8 +156,8 @@ impl ProductHost {
         .await
     }
 
-    /// Puts the agent of a stored session together as it was left, but for what `setup` says, and starts it in the session
-    /// that `open` gives.
+    /// Assembles the agent of a stored session from its header, with the changes that `setup` requests, and starts it
+    /// in the session that `open` returns.
     async fn start_stored(
         &self,
         id: &SessionId,
@@ -160,24 +166,26 @@ impl ProductHost {
         + Send
         + 'static,
     ) -> Result<AgentHandle, HostError> {
-        let (store, places, wanted) =
+        let (store, places, session_id) =
             (Arc::clone(&self.store), Arc::clone(&self.places), id.clone());
-        let (given, claimed) = (setup.additional_directories.clone(), setup.clone());
+        let (given, requested) = (setup.additional_directories.clone(), setup.clone());
+        // 1) Read the header and check that the session can be opened here.
         let (metadata, place, directories) = blocking(move || {
-            let metadata = store.header(&wanted)?;
+            let metadata = store.header(&session_id)?;
             let crow = metadata.crow();
-            claimed.refuse_elsewhere(&wanted, &crow.cwd)?;
-            if crow.agent_lost && claimed.agent.is_none() {
-                return Err(agent_lost(&wanted));
+            requested.refuse_elsewhere(&session_id, &crow.cwd)?;
+            if crow.agent_lost && requested.agent.is_none() {
+                return Err(agent_lost(&session_id));
             }
             still_there(&crow.cwd)?;
             let directories = given.map(|given| additional(&crow.cwd, &given)).transpose()?;
-            // Of those that it was left with some may be gone.
-            let kept = || crow.additional_directories.into_iter().filter(|path| path.is_dir());
-            let directories = directories.unwrap_or_else(|| kept().collect());
+            // Stored directories that no longer exist are dropped.
+            let existing = || crow.additional_directories.into_iter().filter(|path| path.is_dir());
+            let directories = directories.unwrap_or_else(|| existing().collect());
             Ok::<_, HostError>((metadata, places.of(&crow.cwd)?, directories))
         })
         .await??;
+        // 2) Assemble the agent with the requested changes.
         let mut with = opened_with(&metadata);
         change(&mut with, &setup)?;
         let reviewer_model = self.reviewer_model.as_ref().or(place.review_model.as_ref());
@@ -186,12 +194,13 @@ impl ProductHost {
         }
         let made = place.agents.assemble(&with, Ok(metadata.model_ref())).await?;
         let (reference, abilities) = model_of(&made);
-        let (primary, kept) = (made.agent.primary().name().to_owned(), with.clone());
+        let (primary, stored_with) = (made.agent.primary().name().to_owned(), with.clone());
         let config = Arc::clone(self.runtime().config());
+        // 3) Open the session and record what differs from its header.
         let session = blocking(move || {
             let mut session = open(&config, abilities)?;
             session.set_additional_directories(&config, directories)?;
-            session.set_agent(&config, &primary, kept)?;
+            session.set_agent(&config, &primary, stored_with)?;
             session.set_model(&config, &reference, abilities)?;
             if setup.permissions.is_some() {
                 session.set_permission_mode(setup.permissions)?;
@@ -202,7 +211,8 @@ impl ProductHost {
         self.start(session, PreparedAgent { with, made, place }, setup.mcp_servers).await
     }
 
-    /// Sets in a session whose agent runs what `setup` says, as far as that can be.
+    /// Applies `setup` to a session that is open already. Fails if it names another working directory, or other
+    /// additional directories.
     pub(super) async fn set_up(
         &self,
         id: &SessionId,
@@ -233,14 +243,15 @@ impl ProductHost {
         self.hand_over(&current, setup.mcp_servers.clone()).await
     }
 
-    /// Lets an open session have other servers of its client's: those of the client that opened it last.
+    /// Replaces the MCP servers that the client of an open session provides by those of the client that opened it
+    /// last.
     async fn hand_over(
         &self,
         current: &super::opened::SessionState,
         servers: Vec<McpServerConfig>,
     ) -> Result<(), HostError> {
         self.keep_secret(servers.iter().flat_map(secrets_of_server).collect());
-        // None if the agent has ended.
+        // The tools are dropped when the agent ends.
         let Some(tools) = current.mcp.upgrade() else { return Ok(()) };
         let (mcp, place) = (self.mcp.clone(), Arc::clone(&current.place));
         let servers = blocking(move || mcp.servers(&place.project, servers)).await?;
@@ -249,7 +260,7 @@ impl ProductHost {
         Ok(())
     }
 
-    /// Lets an open session go on with another agent from its next run on, and keeps that with it.
+    /// Replaces the agent of an open session from its next run on, and records that in the session.
     pub(super) async fn switch(
         &self,
         current: &super::opened::SessionState,
@@ -258,12 +269,14 @@ impl ProductHost {
         let model = with.model.clone();
         let default = model.or_else(|| self.default_model.known(current.place.model.as_ref()));
         let default = default.unwrap_or_else(|| current.model.reference.clone());
-        let made = current.place.agents.assemble(&with, Ok(default)).await?;
-        let (handle, kept) = (current.handle.clone(), with.clone());
-        blocking(move || handle.set_opened_with(kept)).await??;
-        self.open.switch(current.handle.session_id(), with, made)
+        let assembled = current.place.agents.assemble(&with, Ok(default)).await?;
+        let (handle, stored_with) = (current.handle.clone(), with.clone());
+        blocking(move || handle.set_opened_with(stored_with)).await??;
+        self.open.switch(current.handle.session_id(), with, assembled)
     }
 
+    /// Starts the agent of a session: connects the tools of its servers, adds rules and protected files of the
+    /// project, and spawns the agent loop.
     async fn start(
         &self,
         mut session: AgentSession,
@@ -273,19 +286,19 @@ impl ProductHost {
         self.keep_secret(servers.iter().flat_map(secrets_of_server).collect());
         let PreparedAgent { with, made, place } = ready;
         let (id, crow) = (session.id().clone(), session.metadata().crow());
-        let (mcp, there) = (self.mcp.clone(), Arc::clone(&place));
-        let further = crow.additional_directories.clone();
+        let (mcp, config) = (self.mcp.clone(), Arc::clone(&place));
+        let directories = crow.additional_directories.clone();
         let date = self.today();
         let (session, surroundings, tools) = blocking(move || {
             let roots = crow.workspace().roots().to_vec();
-            let started = mcp.started_files(&roots, &there.project, &servers);
-            let tools = mcp.tools(roots, &there.project, servers).map_err(refused)?;
-            session.add_rules(there.project.rules.clone());
+            let started = mcp.started_files(&roots, &config.project, &servers);
+            let tools = mcp.tools(roots, &config.project, servers).map_err(refused)?;
+            session.add_rules(config.project.rules.clone());
             session.protect_files(started);
-            if let Some(trusted) = &there.project.trusted {
+            if let Some(trusted) = &config.project.trusted {
                 session.protect_files(trusted.protected.clone());
             }
-            let surroundings = Surroundings::gather(&crow.cwd, date).with_directories(further);
+            let surroundings = Surroundings::gather(&crow.cwd, date).with_directories(directories);
             Ok::<_, HostError>((session, surroundings, tools))
         })
         .await??;
@@ -302,8 +315,8 @@ impl ProductHost {
             tools.close().await;
             served
         });
-        let of_files = place.prompts.warnings.iter().chain(&place.misplaced).cloned();
-        let warnings = made.warnings.into_iter().chain(of_files).collect();
+        let file_warnings = place.prompts.warnings.iter().chain(&place.misplaced).cloned();
+        let warnings = made.warnings.into_iter().chain(file_warnings).collect();
         let standing = made.standing;
         let session =
             OpenSession { handle: handle.clone(), agent, with, standing, place, mcp, warnings };
@@ -312,7 +325,7 @@ impl ProductHost {
     }
 }
 
-/// Puts what the user chose last over what is configured, where nobody says it now.
+/// Returns `plain` with the last choices in the project where the request names neither agent nor model.
 fn remembered(
     choices: &Choices,
     is_named: bool,
@@ -333,7 +346,7 @@ fn remembered(
     with
 }
 
-/// Puts into what a session was opened with what is asked for now. Another agent says itself what comes after its turns.
+/// Applies the request to the stored parameters. Another agent brings its own mode and reviewers.
 fn change(with: &mut OpenedWith, setup: &SessionSetup) -> Result<(), HostError> {
     if let Some(agent) = setup.agent.as_ref().filter(|agent| **agent != with.agent) {
         with.agent.clone_from(agent);
@@ -348,7 +361,7 @@ fn change(with: &mut OpenedWith, setup: &SessionSetup) -> Result<(), HostError> 
     Ok(())
 }
 
-/// Refuses to guess the agent of a session whose header is lost.
+/// Returns the refusal for a session whose header, and with it the agent, is lost.
 fn agent_lost(id: &SessionId) -> HostError {
     HostError::Refused {
         message: format!(
@@ -359,7 +372,8 @@ fn agent_lost(id: &SessionId) -> HostError {
     }
 }
 
-/// Returns what a session was opened with, or what one of before there were several agents comes to.
+/// Returns the parameters in the header; sessions of versions with one agent only have none, so theirs are made from
+/// agent type and model.
 fn opened_with(metadata: &SessionMetadata) -> OpenedWith {
     metadata.crow().opened_with.unwrap_or_else(|| OpenedWith {
         model: Some(metadata.model_ref()),

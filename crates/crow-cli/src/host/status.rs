@@ -1,4 +1,4 @@
-//! What a session works with, for people.
+//! The command `status`: the settings and usage of a session.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,15 @@ use crow_runtime::SessionUsage;
 use super::opened::SessionState;
 use crate::render::one_line;
 
-/// Writes it, a fact in each line.
-pub(super) fn text(current: &SessionState, usage: SessionUsage, is_held: bool) -> String {
+/// Formats the status, one fact per line.
+pub(super) fn text(current: &SessionState, usage: SessionUsage, is_sandboxed: bool) -> String {
     let metadata = current.handle.metadata();
     let crow = metadata.crow();
     let standing = &current.standing;
     let mode = standing.mode.map_or("custom", Preset::as_str);
-    let looks = standing.reviewers.join(", ");
-    let mode = if looks.is_empty() { mode.to_owned() } else { format!("{mode}, {looks} looks") };
+    let reviewers = standing.reviewers.join(", ");
+    let mode =
+        if reviewers.is_empty() { mode.to_owned() } else { format!("{mode}, {reviewers} looks") };
     let mut text = String::new();
     let mut line = |name: &str, value: &dyn std::fmt::Display| {
         // Writing to a string cannot fail.
@@ -36,18 +37,18 @@ pub(super) fn text(current: &SessionState, usage: SessionUsage, is_held: bool) -
     line("permissions", &current.handle.policy().mode());
     line(
         "sandbox",
-        if is_held { &"holds commands" } else { &"off: commands can do whatever you can do" },
+        if is_sandboxed { &"holds commands" } else { &"off: commands can do whatever you can do" },
     );
     for server in &current.servers() {
-        line("mcp", &format_args!("{} ({})", server.name, how(server)));
+        line("mcp", &format_args!("{} ({})", server.name, server_state(server)));
     }
     line("context", &context(usage));
     line("cost", &usage.cost_usd.map_or("unknown".to_owned(), |cost| format!("${cost:.4}")));
     text.trim_end().to_owned()
 }
 
-/// Says how a server does.
-fn how(server: &ServerSummary) -> String {
+/// Describes the state of an MCP server.
+fn server_state(server: &ServerSummary) -> String {
     match &server.state {
         ServerState::Unused => "not needed yet".to_owned(),
         ServerState::Connected => format!("{} tools", server.tools.len()),

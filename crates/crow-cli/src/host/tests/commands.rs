@@ -1,4 +1,4 @@
-//! The commands of a session.
+//! Slash commands of the host.
 
 use crow_core::message::Block;
 use crow_runtime::{AgentHost as _, CommandOutcome, SessionSetup};
@@ -20,7 +20,7 @@ async fn shown(
 }
 
 #[tokio::test]
-async fn the_status_says_what_a_session_works_with() {
+async fn the_status_command_shows_settings_and_usage() {
     let scene = Scene::new();
     let handle = scene.create(SessionSetup::default()).await;
     scene.model.push(reply([text("Good day.")]));
@@ -40,7 +40,7 @@ async fn the_status_says_what_a_session_works_with() {
 }
 
 #[tokio::test]
-async fn a_review_is_made_by_an_agent_that_only_reads() {
+async fn the_review_command_starts_a_reviewer_that_only_reads() {
     let scene = Scene::new();
     let handle = scene.create(SessionSetup::default()).await;
     let prompt = shown(&scene, &handle, "review", "the tests").await;
@@ -67,16 +67,16 @@ async fn a_review_is_made_by_an_agent_that_only_reads() {
 }
 
 #[tokio::test]
-async fn a_session_is_written_as_markdown_and_nothing_is_overwritten() {
+async fn export_writes_markdown_and_overwrites_nothing() {
     let scene = Scene::new();
     let handle = scene.create(SessionSetup::default()).await;
     let list = json!({"path": "."});
     scene.model.push(reply([text("I look."), call("c1", "list_directory", list)]));
     scene.model.push(reply([text("# Nothing here")]));
     run(&handle, "look around").await;
-    let told = shown(&scene, &handle, "export", "out.md").await;
+    let message = shown(&scene, &handle, "export", "out.md").await;
     let path = scene.project.join("out.md");
-    assert_eq!(told, format!("written to {}", path.display()));
+    assert_eq!(message, format!("written to {}", path.display()));
     let text = std::fs::read_to_string(path).unwrap();
     for part in [
         "# look around",
@@ -95,7 +95,7 @@ async fn a_session_is_written_as_markdown_and_nothing_is_overwritten() {
 }
 
 #[tokio::test]
-async fn a_prompt_of_the_user_is_a_command_in_every_project() {
+async fn a_prompt_file_of_the_user_is_a_command_in_every_project() {
     let scene = Scene::new();
     let folder = scene.home.path().join(".config/crow-agent/prompts/commands");
     std::fs::create_dir_all(&folder).unwrap();
@@ -124,7 +124,7 @@ async fn options_are_shown_and_set_by_commands() {
 }
 
 #[tokio::test]
-async fn all_that_a_command_printed_is_shown_on_demand() {
+async fn the_output_command_shows_the_complete_output_of_a_call() {
     let scene = Scene::new();
     let permissions = Some(crow_core::permission::PermissionMode::FullAuto);
     let setup = SessionSetup { permissions, ..SessionSetup::default() };

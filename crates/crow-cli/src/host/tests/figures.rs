@@ -1,4 +1,4 @@
-//! What sessions cost that only wait.
+//! Memory and time that idle sessions take.
 
 use std::{
     fs,
@@ -10,19 +10,19 @@ use crow_testkit::scripted::{reply, text};
 
 use super::scene::{Scene, run};
 
-/// How many sessions are opened.
+/// Number of sessions that are opened.
 const SESSIONS: u64 = 200;
-/// The most that they may need together, in KiB, in a build that is not optimised.
+/// Maximum memory of all sessions together, in KiB, in an unoptimised build.
 const MOST_MEMORY: u64 = 100 * 1024;
-/// The most that the first session may take, which reads the agents.
+/// Maximum time for the first session, which reads the agents.
 const MOST_FIRST: Duration = Duration::from_secs(1);
-/// The most that another one may take, in a build that is not optimised.
+/// Maximum time for each further session, in an unoptimised build.
 const MOST_TIME: Duration = Duration::from_millis(50);
 
-/// How often memory is measured. Tests beside this one in the process need some as well: the least counts.
+/// Number of memory measurements. Tests running in the same process need memory as well, so the minimum counts.
 const TRIES: u32 = 4;
 
-/// Returns the memory of this process in KiB, with its share of what it has in common with others.
+/// Returns the proportional set size of this process in KiB: its own memory and its share of shared pages.
 fn memory() -> u64 {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
@@ -30,7 +30,7 @@ fn memory() -> u64 {
 }
 
 #[tokio::test]
-async fn two_hundred_sessions_that_wait_stay_small_and_are_made_at_once() {
+async fn two_hundred_idle_sessions_stay_small_and_start_fast() {
     let scene = Scene::new();
     fs::write(scene.project.join("AGENTS.md"), "Be kind.\n".repeat(100)).unwrap();
     let new = || NewSession { cwd: scene.project.clone(), ..NewSession::default() };
@@ -47,15 +47,15 @@ async fn two_hundred_sessions_that_wait_stay_small_and_are_made_at_once() {
     let grown = memory().saturating_sub(before);
     took.sort();
     let median = took[took.len() / 2];
-    let told = format!("first {first:?}, then {median:?} each; {} KiB each", grown / SESSIONS);
-    assert!(grown < MOST_MEMORY && median < MOST_TIME && first < MOST_FIRST, "{told}");
+    let figures = format!("first {first:?}, then {median:?} each; {} KiB each", grown / SESSIONS);
+    assert!(grown < MOST_MEMORY && median < MOST_TIME && first < MOST_FIRST, "{figures}");
 }
 
 #[tokio::test]
-async fn sessions_that_said_something_stay_small() {
+async fn sessions_with_one_turn_stay_small() {
     let mut least = u64::MAX;
     for _ in 0..TRIES {
-        least = least.min(grown_by_sessions_that_said_something().await);
+        least = least.min(memory_of_sessions_with_one_turn().await);
         if least < MOST_MEMORY / 4 {
             return;
         }
@@ -63,8 +63,8 @@ async fn sessions_that_said_something_stay_small() {
     panic!("{least} KiB");
 }
 
-/// Returns what many sessions with a turn each need, in KiB.
-async fn grown_by_sessions_that_said_something() -> u64 {
+/// Returns the memory in KiB that 50 sessions with one turn each need together.
+async fn memory_of_sessions_with_one_turn() -> u64 {
     let scene = Scene::new();
     let mut handles = Vec::new();
     let mut before = 0;

@@ -1,4 +1,4 @@
-//! Folders beside the working directory.
+//! Additional directories of a session.
 
 use crow_core::permission::PermissionMode;
 use crow_runtime::{
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::scene::{Scene, run};
 
 #[tokio::test]
-async fn a_further_folder_is_worked_in_like_the_first_one_also_after_a_resume() {
+async fn an_additional_directory_is_writable_also_after_a_resume() {
     let scene = Scene::new();
     let beside = scene.beside("beside");
     let setup = SessionSetup {
@@ -44,7 +44,7 @@ async fn a_further_folder_is_worked_in_like_the_first_one_also_after_a_resume() 
 }
 
 #[tokio::test]
-async fn without_it_the_same_folder_is_outside() {
+async fn a_directory_that_was_not_added_is_outside_the_workspace() {
     let scene = Scene::new();
     let beside = scene.beside("beside");
     let setup =
@@ -58,7 +58,7 @@ async fn without_it_the_same_folder_is_outside() {
 }
 
 #[tokio::test]
-async fn the_folders_of_an_open_session_stay_as_they_are() {
+async fn the_additional_directories_of_an_open_session_cannot_change() {
     let scene = Scene::new();
     let beside = scene.beside("beside");
     let with = |folders: Vec<std::path::PathBuf>| SessionSetup {
@@ -73,7 +73,7 @@ async fn the_folders_of_an_open_session_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn commands_may_change_a_further_folder_and_no_other_one() {
+async fn sandboxed_commands_change_an_additional_directory_and_no_other() {
     let scene = Scene::with_sandbox(|home| Some(SandboxConfig::new(home.join("sandbox"))));
     let (beside, other) = (scene.beside("beside"), scene.beside("other"));
     let setup = SessionSetup {
@@ -92,7 +92,7 @@ async fn commands_may_change_a_further_folder_and_no_other_one() {
 }
 
 #[tokio::test]
-async fn a_further_folder_that_vanished_breaks_neither_commands_nor_their_undo() {
+async fn a_removed_additional_directory_breaks_neither_commands_nor_undo() {
     let scene = Scene::with_sandbox(|home| Some(SandboxConfig::new(home.join("sandbox"))));
     let beside = scene.beside("beside");
     let setup = SessionSetup {

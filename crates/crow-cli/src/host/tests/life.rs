@@ -10,23 +10,23 @@ use super::scene::{environment, host, host_with_providers};
 use crate::{credentials::Credential, product};
 
 #[tokio::test]
-async fn the_product_does_what_every_host_must() {
+async fn the_product_host_meets_the_host_contract() {
     let folder = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([reply([text("Something.")])]);
-    let kept = tempfile::tempdir().unwrap();
-    check_host(&host(&model, kept.path()), folder.path()).await;
+    let home = tempfile::tempdir().unwrap();
+    check_host(&host(&model, home.path()), folder.path()).await;
 }
 
 #[tokio::test]
-async fn the_product_with_providers_does_what_every_host_must() {
+async fn the_product_host_with_providers_meets_the_host_contract() {
     let folder = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([reply([text("Something.")])]);
-    let kept = tempfile::tempdir().unwrap();
-    check_host(&host_with_providers(&model, kept.path()), folder.path()).await;
+    let home = tempfile::tempdir().unwrap();
+    check_host(&host_with_providers(&model, home.path()), folder.path()).await;
 }
 
 #[tokio::test]
-async fn only_agents_that_exist_can_be_asked_for() {
+async fn a_session_with_an_unknown_agent_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let new = NewSession {
         cwd: "/".into(),
@@ -38,12 +38,12 @@ async fn only_agents_that_exist_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn the_only_key_that_is_stored_is_forgotten_and_none_of_several() {
+async fn logout_removes_the_only_stored_key_and_refuses_several() {
     let folder = tempfile::tempdir().unwrap();
     let host = host(&ScriptedModel::new([]), folder.path());
     host.authenticate().await.unwrap();
     let file = product::credential_file(&environment(folder.path())).unwrap();
-    let refused = |said: Result<(), HostError>| match said {
+    let refused = |result: Result<(), HostError>| match result {
         Err(HostError::Refused { message, .. }) => message,
         other => panic!("{other:?}"),
     };
@@ -60,20 +60,20 @@ async fn the_only_key_that_is_stored_is_forgotten_and_none_of_several() {
 }
 
 #[tokio::test]
-async fn a_session_in_another_project_that_is_not_trusted_says_so() {
-    let kept = tempfile::tempdir().unwrap();
+async fn a_session_in_an_untrusted_project_emits_a_notice() {
+    let home = tempfile::tempdir().unwrap();
     let project = tempfile::tempdir().unwrap();
     let cwd = project.path().canonicalize().unwrap();
     std::fs::create_dir(cwd.join(".crow-agent")).unwrap();
     std::fs::write(cwd.join(".crow-agent/permissions.json"), "{}").unwrap();
-    let host = host(&ScriptedModel::new([]), kept.path());
+    let host = host(&ScriptedModel::new([]), home.path());
     let handle = host.create(NewSession { cwd, ..NewSession::default() }).await.unwrap();
     let mut events = handle.stream().unwrap();
-    let told = loop {
+    let notice = loop {
         let event = events.next().await.expect("the agent has ended");
         if let AgentEvent::Notice { text, .. } = &event.event {
             break text.clone();
         }
     };
-    assert!(told.contains("is not trusted"), "{told}");
+    assert!(notice.contains("is not trusted"), "{notice}");
 }

@@ -13,7 +13,7 @@ const AGENT: &str =
     "---\nname: local\ndescription: knows this project\n---\nYou know the project.\n";
 
 #[tokio::test]
-async fn a_session_works_with_the_configuration_of_its_own_project() {
+async fn a_session_uses_the_configuration_of_its_own_project() {
     let scene = Scene::new();
     let other = scene.beside("other");
     for (project, agent) in [(&scene.project, "local"), (&other, "elsewhere")] {
@@ -34,18 +34,18 @@ async fn a_session_works_with_the_configuration_of_its_own_project() {
 }
 
 #[tokio::test]
-async fn what_changed_in_a_project_counts_for_new_sessions_once_it_is_trusted_again() {
+async fn changed_project_files_apply_to_new_sessions_after_renewed_trust() {
     let scene = Scene::new();
     let first = scene.create(SessionSetup::default()).await;
     Scene::configure(&scene.project, "agents/local.md", AGENT);
     let untrusted = scene.create(SessionSetup::default()).await;
-    let asked = |handle: &crow_runtime::AgentHandle| handle.session_id().clone();
-    let refused = scene.host.set_option(&asked(&untrusted), "agent", "local").await;
+    let id = |handle: &crow_runtime::AgentHandle| handle.session_id().clone();
+    let refused = scene.host.set_option(&id(&untrusted), "agent", "local").await;
     assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
     scene.trust(&scene.project);
     let trusted = scene.create(SessionSetup::default()).await;
     scene.set(&trusted, "agent", "local").await;
-    assert!(scene.host.set_option(&asked(&first), "agent", "local").await.is_err());
+    assert!(scene.host.set_option(&id(&first), "agent", "local").await.is_err());
     Scene::configure(&scene.project, "agents/local.md", "---\nname: local\n---\nDo evil.\n");
     let changed = scene.create(SessionSetup::default()).await;
     assert_eq!(scene.value(&changed, "agent").await, "BUILD-HITL");
@@ -55,7 +55,7 @@ async fn what_changed_in_a_project_counts_for_new_sessions_once_it_is_trusted_ag
 }
 
 #[tokio::test]
-async fn a_directory_is_known_by_its_real_name() {
+async fn directories_are_resolved_to_their_canonical_path() {
     let scene = Scene::new();
     let link = scene.project.with_file_name("link");
     std::os::unix::fs::symlink(&scene.project, &link).unwrap();
@@ -86,7 +86,7 @@ async fn a_session_holds_what_the_servers_of_its_own_project_are_started_from() 
     let setup = SessionSetup { permissions, ..SessionSetup::default() };
     let new = NewSession { cwd: other.clone(), setup, ..NewSession::default() };
     let handle = scene.host.create(new).await.unwrap();
-    // What a script does is known to the sandbox alone.
+    // Only the sandbox sees what a script does; the command line does not show it.
     let script = files.map(|file| format!("echo evil >> {file}; rm -f {file}")).join("; ");
     std::fs::write(other.join("work"), script).unwrap();
     scene.model.push(reply([call("c1", "bash", json!({"command": "sh work"}))]));

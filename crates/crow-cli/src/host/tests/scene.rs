@@ -1,4 +1,4 @@
-//! A host in folders of its own.
+//! A host in temporary folders, with a scripted model.
 
 use std::{
     fs,
@@ -29,7 +29,7 @@ pub(super) fn host(model: &ScriptedModel, folder: &Path) -> ProductHost {
     host_with(model, folder, None, None)
 }
 
-/// Makes one that knows the providers that are built in, beside its model.
+/// Creates a host with the built-in providers beside its scripted model.
 pub(super) fn host_with_providers(model: &ScriptedModel, folder: &Path) -> ProductHost {
     let providers = crate::product::models(&environment(folder), &[]).unwrap();
     host_with(model, folder, None, Some(Arc::new(providers)))
@@ -67,13 +67,13 @@ fn host_with(
     })
 }
 
-/// A host, its user's home, and a project.
+/// A host with the home of its user and a project.
 pub(super) struct Scene {
     pub(super) model: ScriptedModel,
     pub(super) host: ProductHost,
     pub(super) home: TempDir,
     _projects: TempDir,
-    /// The project, resolved.
+    /// Canonical path of the project.
     pub(super) project: PathBuf,
 }
 
@@ -82,7 +82,7 @@ impl Scene {
         Self::with_sandbox(|_| None)
     }
 
-    /// Makes one whose commands are held by what is made of a folder.
+    /// Creates a scene whose commands run in the sandbox that `sandbox` makes for the home.
     pub(super) fn with_sandbox(sandbox: impl FnOnce(&Path) -> Option<SandboxConfig>) -> Self {
         let (home, projects) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let model = ScriptedModel::new([]);
@@ -92,25 +92,25 @@ impl Scene {
         Self { model, host, home, _projects: projects, project }
     }
 
-    /// Makes another folder beside the project.
+    /// Creates a folder next to the project.
     pub(super) fn beside(&self, name: &str) -> PathBuf {
         let path = self.project.parent().unwrap().join(name);
         fs::create_dir_all(&path).unwrap();
         path
     }
 
-    /// Writes a file of a project's configuration.
+    /// Writes a file below the `.crow-agent` of a project.
     pub(super) fn configure(project: &Path, name: &str, text: &str) {
         let path = project.join(".crow-agent").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    /// Trusts a project as it is.
+    /// Adds a project in its current state to the trust store.
     pub(super) fn trust(&self, project: &Path) {
         let environment = environment(self.home.path());
-        let standing = trust::standing(project, &environment).unwrap();
-        let TrustStatus::Untrusted(untrusted) = standing else { panic!("{standing:?}") };
+        let status = trust::standing(project, &environment).unwrap();
+        let TrustStatus::Untrusted(untrusted) = status else { panic!("{status:?}") };
         let store = trust::trust_store(&environment).unwrap();
         store.add(untrusted.contents.root(), untrusted.fingerprint).unwrap();
     }
@@ -129,7 +129,7 @@ impl Scene {
         self.host.set_option(handle.session_id(), name, value).await.unwrap();
     }
 
-    /// Returns the switches in the log of a session.
+    /// Returns the changes of all switch events in the log of a session.
     pub(super) fn switches(&self, handle: &AgentHandle) -> Vec<String> {
         let stored = self.host.runtime().config().store.read(handle.session_id()).unwrap();
         let mut switches = Vec::new();
@@ -142,12 +142,12 @@ impl Scene {
     }
 }
 
-/// Says something, and waits for the end of the run.
-pub(super) async fn run(handle: &AgentHandle, words: &str) {
+/// Sends a prompt and waits for the end of the run.
+pub(super) async fn run(handle: &AgentHandle, text: &str) {
     let mut events = handle.subscribe();
-    handle.send_input(vec![Block::text(words)]).unwrap();
-    while let Some(seen) = events.next().await {
-        if let crow_runtime::ObserverItem::Event(event) = seen
+    handle.send_input(vec![Block::text(text)]).unwrap();
+    while let Some(item) = events.next().await {
+        if let crow_runtime::ObserverItem::Event(event) = item
             && event.session_id == *handle.session_id()
             && matches!(event.event, AgentEvent::RunEnd { .. })
         {

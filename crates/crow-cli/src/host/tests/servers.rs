@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::scene::{Scene, run};
 
-/// A server behind a client, with a tool that says what the client is called.
+/// An MCP server behind a client, with one tool that returns the name of the client.
 #[derive(Debug, Default)]
 struct Client {
     name: &'static str,
     gone: CancellationToken,
-    asked: Mutex<Vec<String>>,
+    methods: Mutex<Vec<String>>,
 }
 
 impl Client {
@@ -31,7 +31,7 @@ impl Client {
         if self.gone.is_cancelled() {
             return Err(McpLinkError::Closed);
         }
-        self.asked.lock().unwrap().push(method.to_owned());
+        self.methods.lock().unwrap().push(method.to_owned());
         let tool = json!({"name": "who", "inputSchema": {"type": "object"}});
         Ok(match method {
             "server/discover" => json!({
@@ -63,46 +63,47 @@ impl McpLink for Client {
     }
 }
 
-/// What a client says that serves a server itself.
-fn of(client: &Arc<Client>) -> SessionSetup {
+/// Returns the setup of a client that serves MCP itself.
+fn setup_with_server(client: &Arc<Client>) -> SessionSetup {
     let transport = McpTransport::Client(ClientServer::new(Arc::clone(client) as _));
     let server = McpServerConfig { name: "own".to_owned(), transport };
     SessionSetup { mcp_servers: vec![server], ..SessionSetup::default() }
 }
 
-/// Lets the model call the tool, and returns what came of it.
-async fn asked(scene: &Scene, handle: &AgentHandle, id: &str) -> String {
+/// Makes the model call the tool, and returns the result as the model sees it.
+async fn call_tool(scene: &Scene, handle: &AgentHandle, id: &str) -> String {
     scene.model.push(reply([call(id, "mcp__own__who", json!({}))]));
     scene.model.push(reply([text("So be it.")]));
     run(handle, "who is it?").await;
-    let seen = scene.model.requests().pop().unwrap();
-    seen.outline().pop().unwrap()
+    let request = scene.model.requests().pop().unwrap();
+    request.outline().pop().unwrap()
 }
 
 #[tokio::test]
-async fn the_servers_of_the_client_that_opened_a_session_last_are_those_that_it_has() {
+async fn a_session_uses_the_servers_of_the_client_that_opened_it_last() {
     let scene = Scene::new();
     let (first, second) = (Client::named("first"), Client::named("second"));
-    let setup = SessionSetup { permissions: Some(PermissionMode::FullAuto), ..of(&first) };
+    let setup =
+        SessionSetup { permissions: Some(PermissionMode::FullAuto), ..setup_with_server(&first) };
     let handle = scene.create(setup).await;
     let id = handle.session_id();
-    let said = asked(&scene, &handle, "c1").await;
-    assert!(said.contains("first"), "{said}");
-    // Its connection breaks off.
+    let result = call_tool(&scene, &handle, "c1").await;
+    assert!(result.contains("first"), "{result}");
+    // The connection of the first client breaks.
     first.gone.cancel();
-    let said = asked(&scene, &handle, "c2").await;
-    assert!(said.contains("the client that serves it is gone"), "{said}");
-    // Another one shows the session.
-    scene.host.open(id, of(&second)).await.unwrap();
-    let said = asked(&scene, &handle, "c3").await;
-    assert!(said.contains("second"), "{said}");
+    let result = call_tool(&scene, &handle, "c2").await;
+    assert!(result.contains("the client that serves it is gone"), "{result}");
+    // A second client opens the session.
+    scene.host.open(id, setup_with_server(&second)).await.unwrap();
+    let result = call_tool(&scene, &handle, "c3").await;
+    assert!(result.contains("second"), "{result}");
     assert!(scene.model.requests().pop().unwrap().tools.contains(&"mcp__own__who".to_owned()));
-    // The same words again change nothing.
-    let connected = second.asked.lock().unwrap().len();
-    scene.host.open(id, of(&second)).await.unwrap();
-    asked(&scene, &handle, "c4").await;
-    assert_eq!(second.asked.lock().unwrap().len(), connected + 1);
-    // One without servers.
+    // Opening it again with the same servers changes nothing.
+    let connected = second.methods.lock().unwrap().len();
+    scene.host.open(id, setup_with_server(&second)).await.unwrap();
+    call_tool(&scene, &handle, "c4").await;
+    assert_eq!(second.methods.lock().unwrap().len(), connected + 1);
+    // A client without servers opens it.
     scene.host.open(id, SessionSetup::default()).await.unwrap();
     scene.model.push(reply([text("Nothing.")]));
     run(&handle, "and now?").await;
@@ -120,7 +121,7 @@ async fn what_a_client_hands_over_to_reach_a_server_is_kept_out_of_the_log() {
     };
     let server = McpServerConfig { name: "web".to_owned(), transport };
     let setup = SessionSetup { mcp_servers: vec![server], ..SessionSetup::default() };
-    // In a session that begins, and in one that goes on.
+    // In a new session, and in one that is open already.
     for opened_later in [false, true] {
         let handle = if opened_later {
             let handle = scene.create(SessionSetup::default()).await;

@@ -1,4 +1,4 @@
-//! What is set in an open session.
+//! Changing options of an open session, and remembering them.
 
 use crow_core::permission::PermissionMode;
 use crow_runtime::{AgentHost as _, HostError, SessionSetup, SystemPrompt};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::scene::{Scene, run};
 
 #[tokio::test]
-async fn another_agent_has_its_own_tools_and_prompt_from_the_next_run_on() {
+async fn another_agent_brings_its_tools_and_prompt_from_the_next_run_on() {
     let scene = Scene::new();
     let handle = scene.create(SessionSetup::default()).await;
     scene.model.push(reply([text("One.")]));
@@ -27,7 +27,7 @@ async fn another_agent_has_its_own_tools_and_prompt_from_the_next_run_on() {
 }
 
 #[tokio::test]
-async fn a_mode_that_needs_a_reviewer_seats_one_who_ends_the_run() {
+async fn a_mode_that_needs_a_reviewer_adds_one_that_ends_the_run() {
     let scene = Scene::new();
     let handle = scene.create(SessionSetup::default()).await;
     assert_eq!(scene.value(&handle, "mode").await, "hitl");
@@ -46,7 +46,7 @@ async fn a_mode_that_needs_a_reviewer_seats_one_who_ends_the_run() {
 }
 
 #[tokio::test]
-async fn a_reviewer_that_may_repair_does_not_keep_that_right_as_a_judge() {
+async fn a_reviewer_changed_from_smart_to_judge_gets_a_new_session() {
     let scene = Scene::new();
     let handle = scene.create(SessionSetup::default()).await;
     let approval = || reply([call("c1", "task_complete", json!({"summary": "I looked."}))]);
@@ -68,7 +68,7 @@ async fn a_reviewer_that_may_repair_does_not_keep_that_right_as_a_judge() {
 }
 
 #[tokio::test]
-async fn without_a_reviewer_a_mode_that_needs_one_becomes_the_one_that_goes_on_least() {
+async fn removing_the_reviewer_changes_a_mode_that_needs_one_to_hitl() {
     let scene = Scene::new();
     let setup = SessionSetup { agent: Some("BUILD-SMART".into()), ..SessionSetup::default() };
     let handle = scene.create(setup).await;
@@ -80,7 +80,7 @@ async fn without_a_reviewer_a_mode_that_needs_one_becomes_the_one_that_goes_on_l
 }
 
 #[tokio::test]
-async fn how_much_is_thought_reaches_the_model() {
+async fn the_thinking_amount_reaches_the_model() {
     let scene = Scene::new();
     let handle = scene.create(SessionSetup::default()).await;
     scene.set(&handle, "thinking", "high").await;
@@ -91,7 +91,7 @@ async fn how_much_is_thought_reaches_the_model() {
 }
 
 #[tokio::test]
-async fn words_behind_the_system_prompt_stay_with_the_session() {
+async fn an_appended_system_prompt_is_stored_with_the_session() {
     let scene = Scene::new();
     let append = |text: &str| SessionSetup {
         system_prompt: Some(SystemPrompt::Append(text.into())),
@@ -118,7 +118,7 @@ async fn words_behind_the_system_prompt_stay_with_the_session() {
 }
 
 #[tokio::test]
-async fn a_new_session_begins_with_what_was_chosen_last_in_the_project() {
+async fn a_new_session_starts_with_the_last_choices_in_the_project() {
     let scene = Scene::new();
     let first = scene.create(SessionSetup::default()).await;
     scene.set(&first, "agent", "BUILD-LOOP").await;
@@ -137,7 +137,7 @@ async fn a_new_session_begins_with_what_was_chosen_last_in_the_project() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_gone_is_no_choice_any_more() {
+async fn a_remembered_agent_that_was_removed_is_ignored() {
     let scene = Scene::new();
     let agents = scene.home.path().join(".config/crow-agent/agents");
     std::fs::create_dir_all(&agents).unwrap();
@@ -152,7 +152,7 @@ async fn an_agent_that_is_gone_is_no_choice_any_more() {
 }
 
 #[tokio::test]
-async fn what_an_option_does_not_take_changes_nothing() {
+async fn an_invalid_option_value_is_refused_and_changes_nothing() {
     let scene = Scene::new();
     let handle = scene.create(SessionSetup::default()).await;
     let id = handle.session_id();
@@ -172,7 +172,7 @@ async fn what_an_option_does_not_take_changes_nothing() {
 }
 
 #[tokio::test]
-async fn options_come_in_the_order_in_which_people_look_for_them() {
+async fn options_are_listed_in_a_fixed_order() {
     let scene = Scene::new();
     let handle = scene.create(SessionSetup::default()).await;
     let options = scene.host.options(handle.session_id()).await.unwrap();
