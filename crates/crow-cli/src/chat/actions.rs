@@ -1,4 +1,4 @@
-//! What the commands do.
+//! Running the commands of the chat.
 
 use std::time::Duration;
 
@@ -17,80 +17,83 @@ use super::{
 };
 use crate::{error::CliError, run::console_style};
 
-/// The host's command that lists sessions; with an id it is the chat's own.
+/// Host command that lists sessions; with an id the chat handles it itself.
 const SESSIONS: &str = "sessions";
-/// How long it may take until an agent is told of an undo. Where nothing changed, it is told nothing.
-const TELLING: Duration = Duration::from_millis(200);
+/// Time to wait for the event with which an agent records an undo. There is none if nothing changed.
+const UNDO_EVENT_WAIT: Duration = Duration::from_millis(200);
 
 impl ChatLoop {
-    /// Does what a command says. Returns how the person left, if so. What goes wrong is shown and the chat goes on.
+    /// Runs a command. Returns the end of the chat if the command ends it. Errors of the command are shown, and the
+    /// chat continues.
     pub(super) async fn command(
         &mut self,
         name: &str,
         argument: &str,
-        place: ChatPhase,
+        phase: ChatPhase,
     ) -> Result<Option<ChatEnd>, CliError> {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
         let name = alias.map_or(name, |(_, name)| *name);
-        let turns = name == "new" || (name == SESSIONS && !argument.is_empty());
-        let undoes = ["undo", "redo"].contains(&name);
-        let hosts = self.host.commands(self.handle.session_id()).await?;
+        let switches_session = name == "new" || (name == SESSIONS && !argument.is_empty());
+        let is_undo = ["undo", "redo"].contains(&name);
+        let host_commands = self.host.commands(self.handle.session_id()).await?;
+        // Aliases are resolved; what remains is a chat command, a switch of the session, or a host command.
         match name {
             "quit" => return Ok(Some(ChatEnd::Asked)),
             "help" => {
                 let columns = console_style(&self.environment).width;
-                self.screen.push_say(help(&all(hosts), columns));
+                self.screen.push_say(help(&all(host_commands), columns));
             }
-            _ if (turns || undoes) && place == ChatPhase::Work => {
+            _ if (switches_session || is_undo) && phase == ChatPhase::Work => {
                 self.screen.push_say("the agent works; ctrl-c stops it".to_owned());
             }
-            _ if turns => self.go_over(name, argument).await?,
-            name if hosts.iter().any(|command| command.name == name) => {
+            _ if switches_session => self.switch_session(name, argument).await?,
+            name if host_commands.iter().any(|command| command.name == name) => {
                 let id = self.handle.session_id().clone();
                 match self.host.run_command(&id, name, argument).await {
-                    // While the agent works it would end up in the middle of other words.
-                    Ok(CommandOutcome::Prompt(_)) if place == ChatPhase::Work => {
+                    // A prompt sent now would interrupt the text of the running agent.
+                    Ok(CommandOutcome::Prompt(_)) if phase == ChatPhase::Work => {
                         self.screen.push_say("the agent works; ctrl-c stops it".to_owned());
                     }
                     Ok(CommandOutcome::Prompt(content)) => {
-                        // Boxed: a run may lead to a command again.
+                        // Boxed, because a run can lead to a command again (recursion).
                         return Box::pin(self.tell(content)).await;
                     }
                     Ok(CommandOutcome::Shown(text)) => {
                         self.screen.push_say(text);
-                        if undoes {
-                            self.hear_of_undo().await;
+                        if is_undo {
+                            self.show_undo_event().await;
                         }
                     }
                     Err(error) => self.complain(&error.into()),
                 }
             }
-            name => self.screen.push_say(unknown(name, &all(hosts))),
+            name => self.screen.push_say(unknown(name, &all(host_commands))),
         }
         Ok(None)
     }
 
-    /// Shows what the agent was told of an undo, so that it stands below it and not below the next prompt.
-    async fn hear_of_undo(&mut self) {
-        let end = Instant::now() + TELLING;
+    /// Shows the event of an undo now, so that it stands below the command and not below the next prompt.
+    async fn show_undo_event(&mut self) {
+        let end = Instant::now() + UNDO_EVENT_WAIT;
         while let Ok(Some(event)) = timeout_at(end, self.events.next()).await {
-            let is_told =
+            let is_undo_event =
                 matches!(event.event, AgentEvent::FilesRestored { .. } | AgentEvent::Rewind { .. });
             self.screen.push(event);
-            if is_told {
+            if is_undo_event {
                 break;
             }
         }
     }
 
-    /// Shows what went wrong, and what can be done.
+    /// Shows an error with its hint.
     pub(super) fn complain(&mut self, error: &CliError) {
         let hint = error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
         self.screen.push_say(format!("error: {}{hint}", error.message));
     }
 
-    async fn go_over(&mut self, name: &str, argument: &str) -> Result<(), CliError> {
-        let (opened, kept) = if name == SESSIONS {
+    /// Opens the named session, or creates one, and switches to it. Errors are shown.
+    async fn switch_session(&mut self, name: &str, argument: &str) -> Result<(), CliError> {
+        let (opened, retention) = if name == SESSIONS {
             (self.open(argument.to_owned()).await, SessionRetention::Yes)
         } else {
             (self.create().await, SessionRetention::NotYet)
@@ -100,7 +103,7 @@ impl ChatLoop {
                 self.screen.push_say("this session is open already".to_owned());
                 Ok(())
             }
-            Ok(handle) => self.turn_to(handle, kept).await,
+            Ok(handle) => self.turn_to(handle, retention).await,
             Err(error) => {
                 self.complain(&error);
                 Ok(())
@@ -112,7 +115,7 @@ impl ChatLoop {
         let store = std::sync::Arc::clone(&self.store);
         let found = spawn_blocking(move || store.find(&prefix)).await;
         let id: SessionId = found.map_err(|error| CliError::failed(error.to_string()))??;
-        // What the person permits here holds there too, whatever that session was left with.
+        // The permission mode of this chat applies to the opened session as well, whatever it was closed with.
         let mode = self.handle.policy().mode();
         Ok(self
             .host
@@ -120,18 +123,18 @@ impl ChatLoop {
             .await?)
     }
 
-    /// Makes a session like the one that is open.
+    /// Creates a session with the options of the current one.
     async fn create(&self) -> Result<AgentHandle, CliError> {
         Ok(self.host.create_like(self.handle.session_id()).await?)
     }
 }
 
-/// The commands in the order in which the help shows them.
-fn all(hosts: Vec<HostCommand>) -> Vec<HostCommand> {
-    // What the chat does itself goes before what the host does under the same name.
+/// Returns all commands in the order of the help.
+fn all(host_commands: Vec<HostCommand>) -> Vec<HostCommand> {
+    // A command of the chat replaces a host command of the same name.
     let is_own = |command: &HostCommand| OWN.iter().any(|own| own.name == command.name);
-    let hosts = hosts.into_iter().filter(|command| !is_own(command));
-    let hosts = hosts.map(|command| match command.name.as_ref() {
+    let host_commands = host_commands.into_iter().filter(|command| !is_own(command));
+    let host_commands = host_commands.map(|command| match command.name.as_ref() {
         SESSIONS => HostCommand::new(
             SESSIONS,
             "[ID]",
@@ -139,7 +142,7 @@ fn all(hosts: Vec<HostCommand>) -> Vec<HostCommand> {
         ),
         _ => command,
     });
-    hosts.chain(OWN.iter().cloned()).collect()
+    host_commands.chain(OWN.iter().cloned()).collect()
 }
 
 fn unknown(name: &str, commands: &[HostCommand]) -> String {

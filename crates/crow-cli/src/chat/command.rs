@@ -1,4 +1,4 @@
-//! What a line at the prompt means.
+//! Parsing lines entered at the prompt, and the commands of the chat itself.
 
 use std::fmt::Write as _;
 
@@ -9,17 +9,17 @@ use crow_runtime::HostCommand;
 pub(super) enum ChatLine {
     /// Nothing was typed.
     Nothing,
-    /// Words for the agent.
+    /// Text for the agent.
     Prompt(String),
-    /// A command, without its slash, and what follows it.
+    /// A command without its slash, and its argument.
     Command { name: String, argument: String },
 }
 
-/// How alike two names are of which one is offered for the other.
+/// Minimum Jaro-Winkler similarity of a suggested command name.
 const ALIKE: f64 = 0.7;
 
 impl ChatLine {
-    /// Reads a line. A path is not a command, and neither is what begins with a blank.
+    /// Parses a line. A path is not a command, and neither is a line that starts with a blank.
     pub(super) fn parse(line: &str) -> Self {
         if line.trim().is_empty() {
             return Self::Nothing;
@@ -31,7 +31,7 @@ impl ChatLine {
                 && name.chars().all(fits)
         };
         match word.strip_prefix('/') {
-            // A slash alone asks what there is.
+            // A slash alone shows the help.
             Some("") if rest.trim().is_empty() => {
                 Self::Command { name: HELP.to_owned(), argument: String::new() }
             }
@@ -45,7 +45,7 @@ impl ChatLine {
 
 /// The command that lists the others.
 pub(super) const HELP: &str = "help";
-/// The chat's own commands, which stand beside those of the host.
+/// Commands of the chat, in addition to those of the host.
 pub(super) static OWN: [HostCommand; 3] = [
     HostCommand::new("new", "", "start a new session"),
     HostCommand::new(HELP, "", "show this"),
@@ -54,7 +54,7 @@ pub(super) static OWN: [HostCommand; 3] = [
 /// Other names of commands.
 pub(super) const ALIASES: [(&str, &str); 1] = [("exit", "quit")];
 
-/// The keys, for the help.
+/// Text of the help about keys.
 const KEYS: &str = "\
 ctrl-c      stop the agent; again: leave
 ctrl-d      leave, at an empty prompt
@@ -62,7 +62,7 @@ up, ctrl-r  earlier prompts; one that begins with a blank is not kept
 \\ enter     a further line; a paste of several lines is one prompt
 While the agent works: what you type and enter reaches it before its next step.";
 
-/// Writes the help, in lines of at most `columns` columns where they can be broken.
+/// Formats the help. A description that does not fit beside its command within `columns` goes on its own line.
 pub(super) fn help(commands: &[HostCommand], columns: usize) -> String {
     let heads: Vec<_> = commands
         .iter()
@@ -83,7 +83,7 @@ pub(super) fn help(commands: &[HostCommand], columns: usize) -> String {
     text
 }
 
-/// Finds the command that was probably meant.
+/// Returns the command whose name is most similar, if it is similar enough.
 pub(super) fn nearest<'a>(name: &str, commands: &'a [HostCommand]) -> Option<&'a str> {
     let scored = commands
         .iter()
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_nothing_a_prompt_or_a_command() {
+    fn lines_parse_as_nothing_a_prompt_or_a_command() {
         let prompt = |text: &str| ChatLine::Prompt(text.to_owned());
         let command = |name: &str, argument: &str| ChatLine::Command {
             name: name.to_owned(),
@@ -129,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_not_there_gets_the_nearest_one() {
+    fn the_nearest_command_is_suggested_for_an_unknown_one() {
         assert_eq!(nearest("hepl", &OWN), Some("help"));
         assert_eq!(nearest("qiut", &OWN), Some("quit"));
         assert_eq!(nearest("etc", &OWN), None);
     }
 
     #[test]
-    fn the_help_lists_what_there_is_and_fits() {
+    fn the_help_lists_all_commands_for_any_width() {
         for columns in [40, 80] {
             let text = help(&OWN, columns);
             assert!(OWN.iter().all(|command| text.contains(&format!("/{}", command.name))));

@@ -1,4 +1,8 @@
-//! The conversation: prompts, and what holds between them.
+//! The loop of a chat: reads prompts, sends them to the agent, and switches between sessions.
+//!
+//! The chat alternates between two states. At the prompt, a line editor reads on a blocking thread while this task
+//! handles signals, keys and late events ([`ChatLoop::prompt`]). While the agent works, keys are handled here and the
+//! editor rests in `editor` (see `work.rs`).
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -35,10 +39,10 @@ use crate::{
     },
 };
 
-/// How long the last words may take to reach the screen.
+/// Time the last output may take to reach the screen.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What a conversation is made of.
+/// Parameters of a chat.
 pub(super) struct ChatLoopParts {
     pub(super) launched: StartedAgent,
     pub(super) environment: Environment,
@@ -48,7 +52,7 @@ pub(super) struct ChatLoopParts {
     pub(super) modes: Modes,
 }
 
-/// A conversation at a terminal.
+/// State of a chat at a terminal.
 pub(super) struct ChatLoop {
     pub(super) host: ProductHost,
     pub(super) environment: Environment,
@@ -56,7 +60,7 @@ pub(super) struct ChatLoop {
     pub(super) models: Arc<dyn Models>,
     pub(super) handle: AgentHandle,
     pub(super) events: EventStream,
-    /// Whether the session holds anything worth keeping.
+    /// Whether the session is kept when the chat leaves it.
     pub(super) kept: SessionRetention,
     pub(super) screen: ScreenThread,
     pub(super) signals: Signals,
@@ -66,32 +70,32 @@ pub(super) struct ChatLoop {
     pub(super) questions: QuestionQueue,
     pub(super) interrupts: Interrupts,
     pub(super) work: AgentWork,
-    /// Away while it reads.
+    /// The line editor; `None` while it reads on another thread.
     editor: Option<LineEditor>,
-    /// What the editor reads, where keys come one by one.
+    /// Input of the editor; `None` if the terminal delivers whole lines.
     pub(super) feed: Option<InputFeed>,
     pub(super) pastes: Pastes,
 }
 
-/// Whether a session stays when the chat leaves it.
+/// Whether a session is kept when the chat leaves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionRetention {
-    /// Something was said in it.
+    /// It has a prompt, or existed before.
     Yes,
-    /// It was made for this chat and nothing was said yet.
+    /// It was created for this chat and has no prompt yet: it is deleted.
     NotYet,
 }
 
-/// Why the chat ended.
+/// Reason for the end of the chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChatEnd {
-    /// The person left.
+    /// The user left.
     Asked,
-    /// The person would not wait for the agent to stop, or a signal said so.
+    /// The user did not wait for the agent to stop, or a signal ended the program.
     Interrupted,
 }
 
-/// What came of the prompt.
+/// Result of one prompt.
 enum PromptOutcome {
     Line(String),
     Left(ChatEnd),
@@ -109,11 +113,12 @@ impl ChatLoop {
         names.dedup();
         let history = environment.data_dir().ok().map(|folder| folder.join("prompts"));
         let keyboard = Keyboard::new().map_err(|error| unreadable(&error))?;
-        let goes_on = Arc::new(Notify::new());
+        let still_reading = Arc::new(Notify::new());
         let pastes = Pastes::default();
-        let live = modes.is_live().then(|| InputFeed::new(Arc::clone(&goes_on), pastes.clone()));
+        let live =
+            modes.is_live().then(|| InputFeed::new(Arc::clone(&still_reading), pastes.clone()));
         let feed = live.transpose().map_err(|error| unreadable(&error))?;
-        let editor = LineEditor::new(names, history, modes.clone(), &goes_on, pastes.clone())
+        let editor = LineEditor::new(names, history, modes.clone(), &still_reading, pastes.clone())
             .map_err(|error| CliError::failed(format!("the terminal cannot be used: {error}")))?;
         let mut conversation = Self {
             events: stream(&handle)?,
@@ -141,29 +146,29 @@ impl ChatLoop {
         Ok(conversation)
     }
 
-    /// Talks until the person leaves.
-    pub(super) async fn hold(&mut self, kept: SessionRetention) -> Result<ChatEnd, CliError> {
-        self.kept = kept;
+    /// Runs the chat until the user leaves.
+    pub(super) async fn hold(&mut self, retention: SessionRetention) -> Result<ChatEnd, CliError> {
+        self.kept = retention;
         self.greet().await?;
         loop {
             let line = match self.prompt().await? {
-                PromptOutcome::Left(left) => return Ok(left),
+                PromptOutcome::Left(end) => return Ok(end),
                 PromptOutcome::Line(line) => line,
             };
-            let left = match ChatLine::parse(&line) {
+            let end = match ChatLine::parse(&line) {
                 ChatLine::Nothing => None,
                 ChatLine::Command { name, argument } => {
                     self.command(&name, &argument, ChatPhase::Prompt).await?
                 }
                 ChatLine::Prompt(text) => self.tell(vec![Block::text(text)]).await?,
             };
-            if let Some(left) = left {
-                return Ok(left);
+            if let Some(end) = end {
+                return Ok(end);
             }
         }
     }
 
-    /// Says something to the agent, and follows what it does.
+    /// Sends input to the agent and shows its work until it is idle.
     pub(super) async fn tell(&mut self, content: Vec<Block>) -> Result<Option<ChatEnd>, CliError> {
         self.kept = SessionRetention::Yes;
         let sent = self.handle.send_input(content);
@@ -171,7 +176,7 @@ impl ChatLoop {
         self.follow().await
     }
 
-    /// Says how to go on, and removes a session in which nothing was said.
+    /// Shows how to resume the session; deletes a session without a prompt.
     pub(super) async fn close(&mut self) {
         match self.kept {
             SessionRetention::Yes if self.is_stored().await => {
@@ -183,11 +188,11 @@ impl ChatLoop {
                 drop(self.host.delete(&id).await);
             }
         }
-        // A terminal that takes nothing may not hold up the end.
+        // A terminal that accepts no output must not delay the end.
         drop(timeout(LAST_WORDS, self.screen.shown()).await);
     }
 
-    /// Returns whether something that was said can be read again: a full disk may have taken nothing.
+    /// Returns true if the stored log contains user input. It can be missing, for example after a full disk.
     async fn is_stored(&self) -> bool {
         let (store, id) = (Arc::clone(&self.store), self.handle.session_id().clone());
         let stored = spawn_blocking(move || store.read(&id)).await;
@@ -199,25 +204,26 @@ impl ChatLoop {
         self.host.runtime()
     }
 
-    /// Goes over to another session.
+    /// Switches to another session; closes the previous one, or deletes it if it has no prompt.
     pub(super) async fn turn_to(
         &mut self,
         handle: AgentHandle,
-        kept: SessionRetention,
+        retention: SessionRetention,
     ) -> Result<(), CliError> {
         let events = stream(&handle)?;
         let before: SessionId = self.handle.session_id().clone();
-        let left = match self.kept {
+        let result = match self.kept {
             SessionRetention::Yes => self.host.close(&before).await.map(drop),
             SessionRetention::NotYet => self.host.delete(&before).await,
         };
-        (self.handle, self.events, self.kept) = (handle, events, kept);
-        if let Err(error) = left {
+        (self.handle, self.events, self.kept) = (handle, events, retention);
+        if let Err(error) = result {
             self.complain(&CliError::from(error));
         }
         self.greet().await
     }
 
+    /// Shows the greeting and, for a resumed session, a recap.
     async fn greet(&mut self) -> Result<(), CliError> {
         let options = self.host.options(self.handle.session_id()).await?;
         let value = |name: &str| {
@@ -236,7 +242,7 @@ impl ChatLoop {
         self.screen.push_say(greeting.text(&self.environment));
         if self.kept == SessionRetention::Yes {
             let (store, id) = (Arc::clone(&self.store), self.handle.session_id().clone());
-            // Without it the session goes on as well.
+            // The recap is optional: a log that cannot be read is ignored.
             if let Ok(Ok(stored)) = spawn_blocking(move || store.read(&id)).await {
                 let recap = recap(&stored.events);
                 if !recap.is_empty() {
@@ -247,13 +253,15 @@ impl ChatLoop {
         Ok(())
     }
 
-    /// Reads a prompt. Events that come meanwhile are shown behind it.
+    /// Reads a prompt with the line editor. Events that arrive meanwhile are shown as they come.
     async fn prompt(&mut self) -> Result<PromptOutcome, CliError> {
         tokio::select! {
             biased;
             _ = self.signals.next() => return Ok(PromptOutcome::Left(ChatEnd::Interrupted)),
             shown = self.screen.shown() => shown.map_err(|_| unwritable())?,
         }
+        // Text typed while the agent worked becomes the draft; unfinished escape sequences and pastes go to the
+        // editor as bytes.
         let Some(mut editor) = self.editor.take() else {
             return Err(CliError::failed("the prompt is gone"));
         };
@@ -263,6 +271,7 @@ impl ChatLoop {
             feed.push(&unfinished);
             feed.begin();
         }
+        // The editor blocks, so it reads on a thread and comes back with the result.
         let mut reading = spawn_blocking(move || {
             let entered = editor.read(&draft);
             (editor, entered)
@@ -299,6 +308,7 @@ impl ChatLoop {
         }
     }
 
+    /// Handles what the editor returned.
     async fn entered(&mut self, entered: EditorOutcome) -> Result<PromptOutcome, CliError> {
         match entered {
             EditorOutcome::Line(line) => {
@@ -316,8 +326,8 @@ impl ChatLoop {
             },
             EditorOutcome::Suspend(draft) => {
                 self.typing.replace(draft);
-                let left = self.stop().await;
-                Ok(left.map_or(PromptOutcome::Line(String::new()), PromptOutcome::Left))
+                let end = self.stop().await;
+                Ok(end.map_or(PromptOutcome::Line(String::new()), PromptOutcome::Left))
             }
             EditorOutcome::End => Ok(PromptOutcome::Left(ChatEnd::Asked)),
             EditorOutcome::Failed(error) => {
@@ -327,10 +337,11 @@ impl ChatLoop {
     }
 }
 
-/// What the first ctrl-c at the prompt says.
+/// Message after the first ctrl-c at the prompt.
 const LEAVES: &str = "ctrl-c again or /quit leaves";
 
-/// Waits for keys, and meanwhile passes those on that are there already. Where lines come whole, the editor reads itself.
+/// Waits for keys, and passes waiting bytes on to the editor meanwhile. Without a feed the editor reads the terminal
+/// itself, and this never returns.
 async fn keys(keyboard: &Keyboard, feed: Option<&mut InputFeed>) -> io::Result<Vec<u8>> {
     let Some(feed) = feed else { return std::future::pending().await };
     tokio::select! {
@@ -352,7 +363,7 @@ pub(super) fn unwritable() -> CliError {
     CliError::failed("the output cannot be written")
 }
 
-/// Says why an agent ended that nobody asked to end.
+/// Returns the error for an agent that ended by itself.
 pub(super) fn failure(end: &AgentEnd) -> CliError {
     match &end.result {
         Ok(()) => CliError::failed("the agent has ended"),

@@ -1,4 +1,4 @@
-//! The prompt: a line editor with a history.
+//! The prompt: a line editor with history, completion of commands and continuation lines.
 
 use std::{
     fs, io,
@@ -22,18 +22,18 @@ use tokio::sync::Notify;
 
 use super::{modes::Modes, pastes::Pastes};
 
-/// What stands before a prompt.
+/// Text before the input at the prompt.
 pub(super) const PROMPT: &str = "> ";
-/// How many prompts are kept.
-const KEPT: usize = 1000;
+/// Maximum number of prompts in the history.
+const HISTORY_SIZE: usize = 1000;
 
-/// What came of the prompt.
+/// Result of reading a prompt.
 #[derive(Debug)]
 pub(super) enum EditorOutcome {
     Line(String),
     /// Ctrl-c.
     Interrupt,
-    /// Ctrl-z, and what was typed.
+    /// Ctrl-z, with the text typed so far.
     Suspend(String),
     /// Ctrl-d on an empty line, or the terminal is gone.
     End,
@@ -49,20 +49,21 @@ pub(super) struct LineEditor {
     pastes: Pastes,
 }
 
-/// What was typed when ctrl-z came.
+/// Text on the line when ctrl-z was pressed.
 type SuspendedInput = Arc<Mutex<Option<String>>>;
 
 impl LineEditor {
-    /// Makes an editor that completes `names` and keeps its history in `history`, if it can.
+    /// Creates an editor that completes `names` and stores its history in `history`, if given. `still_reading` is
+    /// notified when a key that could end the reading did not.
     pub(super) fn new(
         names: Vec<String>,
         history: Option<PathBuf>,
         modes: Modes,
-        goes_on: &Arc<Notify>,
+        still_reading: &Arc<Notify>,
         pastes: Pastes,
     ) -> Result<Self, String> {
         let config = Config::builder()
-            .max_history_size(KEPT)
+            .max_history_size(HISTORY_SIZE)
             .and_then(|builder| builder.history_ignore_dups(true))
             .map_err(|error| error.to_string())?
             .history_ignore_space(true)
@@ -72,10 +73,10 @@ impl LineEditor {
         editor.set_helper(Some(Names { names, continues }));
         editor.set_auto_add_history(false);
         for key in [KeyEvent(KeyCode::Enter, Modifiers::NONE), KeyEvent::ctrl('J')] {
-            let enter = Enter(Arc::clone(goes_on));
+            let enter = Enter(Arc::clone(still_reading));
             editor.bind_sequence(key, EventHandler::Conditional(Box::new(enter)));
         }
-        let end = EventHandler::Conditional(Box::new(EndOfInput(Arc::clone(goes_on))));
+        let end = EventHandler::Conditional(Box::new(EndOfInput(Arc::clone(still_reading))));
         editor.bind_sequence(KeyEvent::ctrl('D'), end);
         let suspended = SuspendedInput::default();
         let suspend = EventHandler::Conditional(Box::new(Suspend(Arc::clone(&suspended))));
@@ -83,7 +84,7 @@ impl LineEditor {
         let newline = EventHandler::Simple(Cmd::Newline);
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), newline);
         if let Some(path) = &history {
-            // What cannot be read is begun anew.
+            // A history that cannot be read starts empty.
             drop(editor.load_history(path));
         }
         Ok(Self { editor, history, modes, suspended, pastes })
@@ -93,7 +94,7 @@ impl LineEditor {
     pub(super) fn read(&mut self, draft: &str) -> EditorOutcome {
         self.modes.prompt();
         let read = self.editor.readline_with_initial(PROMPT, (draft, ""));
-        // At once: what is typed from here on is not echoed.
+        // Switched immediately: keys typed from here on must not be echoed.
         self.modes.work();
         let suspended = self.suspended.lock().unwrap_or_else(PoisonError::into_inner).take();
         match read {
@@ -101,8 +102,9 @@ impl LineEditor {
                 EditorOutcome::Suspend(line)
             }
             Ok(line) => {
-                let line = line.replace(CONTINUED, "\n");
-                // A long paste would fill the screen whenever somebody looks for another prompt: it is not kept.
+                let line = line.replace(CONTINUATION, "\n");
+                // A prompt with a long paste is not stored: it would fill the screen when the user pages through the
+                // history.
                 EditorOutcome::Line(self.pastes.take_into(&line).unwrap_or_else(|| {
                     self.keep(&line);
                     line
@@ -118,7 +120,7 @@ impl LineEditor {
         }
     }
 
-    /// Keeps a prompt in the history, for this user alone. A history that cannot be written is not worth a word.
+    /// Adds a prompt to the history file, which only this user can read. Errors are ignored.
     fn keep(&mut self, line: &str) {
         let Some(path) = &self.history else { return };
         if line.trim().is_empty() || !self.editor.add_history_entry(line).unwrap_or(false) {
@@ -131,13 +133,13 @@ impl LineEditor {
     }
 }
 
-/// What Enter puts behind a backslash: a mark that takes no room and that no paste has, and a new line. The editor has no
-/// command that replaces a character and moves behind it.
-const GOES_ON: &str = "\u{2060}\n";
-/// The backslash and what stands behind it, which stand for the new line.
-const CONTINUED: &str = "\\\u{2060}\n";
+/// Text that Enter inserts after a trailing backslash: a word joiner, which has no width and occurs in no paste, and
+/// a newline. The editor has no command that replaces a character and moves behind it.
+const CONTINUATION_INSERT: &str = "\u{2060}\n";
+/// Backslash and inserted text, which are replaced by a newline in the result.
+const CONTINUATION: &str = "\\\u{2060}\n";
 
-/// A backslash at the end of a line goes on with a further one.
+/// Enter after a trailing backslash starts a further line.
 struct Enter(Arc<Notify>);
 
 impl ConditionalEventHandler for Enter {
@@ -145,12 +147,12 @@ impl ConditionalEventHandler for Enter {
         let at_end = ctx.pos() == ctx.line().len() && ctx.line().ends_with('\\');
         at_end.then(|| {
             self.0.notify_one();
-            Cmd::Insert(1, GOES_ON.to_owned())
+            Cmd::Insert(1, CONTINUATION_INSERT.to_owned())
         })
     }
 }
 
-/// Ctrl-d ends the reading only where nothing is typed.
+/// Ctrl-d ends the reading only on an empty line.
 struct EndOfInput(Arc<Notify>);
 
 impl ConditionalEventHandler for EndOfInput {
@@ -162,7 +164,7 @@ impl ConditionalEventHandler for EndOfInput {
     }
 }
 
-/// Ctrl-z ends the reading; the process is stopped by who owns its signals, with the terminal as it was.
+/// Ctrl-z ends the reading. The owner of the signals then stops the process, with the terminal restored.
 struct Suspend(SuspendedInput);
 
 impl ConditionalEventHandler for Suspend {
@@ -173,18 +175,18 @@ impl ConditionalEventHandler for Suspend {
     }
 }
 
-/// Completes the names of commands.
+/// Completes names of commands; ends lines, or continues them after a backslash.
 struct Names {
     names: Vec<String>,
     continues: Continues,
 }
 
-/// How a line goes on after a backslash.
+/// How a line continues after a backslash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Continues {
-    /// The key does it.
+    /// The Enter key inserts the continuation.
     AsTyped,
-    /// There are no keys: the line is looked at when it is entered.
+    /// Lines are delivered whole: the validator looks for the backslash.
     ByLine,
 }
 
@@ -199,8 +201,9 @@ impl Completer for Names {
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let typed = line.get(..pos).unwrap_or(line);
         let matching = self.names.iter().filter(|name| name.starts_with(typed));
-        let found = if typed.starts_with('/') { matching.cloned().collect() } else { Vec::new() };
-        Ok((0, found))
+        let candidates =
+            if typed.starts_with('/') { matching.cloned().collect() } else { Vec::new() };
+        Ok((0, candidates))
     }
 }
 
@@ -212,8 +215,8 @@ impl Highlighter for Names {}
 
 impl Validator for Names {
     fn validate(&self, ctx: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        let goes_on = self.continues == Continues::ByLine && ctx.input().ends_with('\\');
-        Ok(if goes_on { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+        let is_continued = self.continues == Continues::ByLine && ctx.input().ends_with('\\');
+        Ok(if is_continued { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
     }
 }
 

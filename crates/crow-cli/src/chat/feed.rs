@@ -1,7 +1,10 @@
-//! What is typed at the prompt, on its way to the line editor.
+//! Passing typed bytes to the line editor, one line at a time.
 //!
-//! The editor reads as much as there is, and forgets what stands behind the line that it returns. So it reads from a
-//! pseudo-terminal of its own and gets no more than what may be one line; the rest waits here.
+//! The editor reads all available bytes, and discards those behind the line that it returns. So standard input is
+//! replaced by a pseudo-terminal, and [`InputFeed`] writes to it only up to the first key that may end the reading
+//! (`Keys::first_line`). After such a key it stops (`FeedFlow::Paused`) until the editor reports that it is still
+//! reading, starts to read again, or `ENTERING` has passed. Other bytes stay in `waiting`, where the chat takes them
+//! when the agent starts to work. Long pastes are replaced by a short placeholder on the way (`InputPastes`).
 
 use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
 
@@ -18,15 +21,15 @@ use tokio::{
     time::sleep,
 };
 
-/// The most bytes that are passed on at once.
+/// Maximum number of bytes per write.
 const CHUNK: usize = 1024;
-/// How long the editor may take to return a line. After that, the key meant something else to it.
+/// Time the editor may take to return a line. After that, the key had another meaning to it.
 const ENTERING: Duration = Duration::from_millis(500);
 const PASTE_BEGINS: &[u8; 6] = b"\x1b[200~";
 const PASTE_ENDS: &[u8; 6] = b"\x1b[201~";
 const ESCAPE: u8 = 0x1b;
 
-/// Passes on what is typed.
+/// Feeds typed bytes to the editor.
 #[derive(Debug)]
 pub(super) struct InputFeed {
     master: AsyncFd<OwnedFd>,
@@ -34,26 +37,26 @@ pub(super) struct InputFeed {
     arriving: InputPastes,
     keys: Keys,
     flow: FeedFlow,
-    goes_on: Arc<Notify>,
+    still_reading: Arc<Notify>,
 }
 
-/// Whether the editor gets more.
+/// Whether the editor gets further bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FeedFlow {
     Open,
-    /// What it got may end its reading.
-    Held,
+    /// The last key may have ended the reading.
+    Paused,
 }
 
 impl InputFeed {
-    /// Puts a terminal of its own in the place of standard input. Whoever wants the real one has a copy of it.
+    /// Replaces standard input by a pseudo-terminal. Users of the real terminal have a copy of its descriptor.
     ///
-    /// `goes_on` tells that a key which may end the reading did not.
+    /// `still_reading` is notified when a key that may end the reading did not.
     #[expect(
         deprecated,
         reason = "its successor needs `unsafe`; the descriptor here is owned and stays open"
     )]
-    pub(super) fn new(goes_on: Arc<Notify>, pastes: Pastes) -> io::Result<Self> {
+    pub(super) fn new(still_reading: Arc<Notify>, pastes: Pastes) -> io::Result<Self> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
         grantpt(&master)?;
         unlockpt(&master)?;
@@ -68,31 +71,31 @@ impl InputFeed {
         dup2_stdin(&slave)?;
         let (waiting, keys, flow) = (Vec::new(), Keys::default(), FeedFlow::Open);
         let arriving = InputPastes { paste: None, pastes };
-        Ok(Self { master, waiting, arriving, keys, flow, goes_on })
+        Ok(Self { master, waiting, arriving, keys, flow, still_reading })
     }
 
-    /// The editor begins to read.
+    /// Called when the editor starts to read.
     pub(super) fn begin(&mut self) {
         self.flow = FeedFlow::Open;
     }
 
-    /// Adds what was typed.
+    /// Adds typed bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.arriving.push(bytes, &mut self.waiting);
     }
 
-    /// Takes what the editor did not get.
+    /// Takes the bytes that the editor did not get.
     pub(super) fn take(&mut self) -> Vec<u8> {
         self.arriving.give_up(&mut self.waiting);
         std::mem::take(&mut self.waiting)
     }
 
-    /// Passes on what may be passed on. Returns only when that fails. May be dropped at any time.
+    /// Writes waiting bytes to the editor as far as the flow allows. Returns only on an error. Cancel safe.
     pub(super) async fn pump(&mut self) -> io::Error {
         loop {
-            if self.flow == FeedFlow::Held {
+            if self.flow == FeedFlow::Paused {
                 tokio::select! {
-                    () = self.goes_on.notified() => {}
+                    () = self.still_reading.notified() => {}
                     () = sleep(ENTERING) => {}
                 }
                 self.flow = FeedFlow::Open;
@@ -104,12 +107,13 @@ impl InputFeed {
                 Ok(guard) => guard,
                 Err(error) => return error,
             };
+            // `first_line` works on a copy of the key state; only bytes that were really written advance it.
             let next = self.keys.first_line(&self.waiting);
             match rustix::io::write(guard.get_inner(), next) {
                 Ok(length) => {
                     for byte in self.waiting.drain(..length) {
-                        self.flow = if self.keys.push(byte) == Means::End {
-                            FeedFlow::Held
+                        self.flow = if self.keys.push(byte) == KeyEffect::End {
+                            FeedFlow::Paused
                         } else {
                             FeedFlow::Open
                         };
@@ -123,16 +127,17 @@ impl InputFeed {
     }
 }
 
-/// What comes, up to the end of a paste: a long one goes on to the editor as a few words.
+/// Detects bracketed pastes in the input and replaces long ones by placeholders.
 #[derive(Debug)]
 struct InputPastes {
-    /// A paste whose end is still to come.
+    /// Bytes of a paste whose end has not arrived.
     paste: Option<Vec<u8>>,
     pastes: Pastes,
 }
 
 impl InputPastes {
-    /// Passes bytes on. A mark of which the first half was passed on already is the editor's: its paste is shown whole.
+    /// Appends bytes to `waiting`. If the first half of a start mark was already written to the editor, the editor
+    /// handles that paste, and it is shown in full.
     fn push(&mut self, bytes: &[u8], waiting: &mut Vec<u8>) {
         for byte in bytes {
             let Some(paste) = &mut self.paste else {
@@ -156,7 +161,7 @@ impl InputPastes {
         }
     }
 
-    /// Passes on what came of a paste that goes on.
+    /// Appends an unfinished paste, with its start mark.
     fn give_up(&mut self, waiting: &mut Vec<u8>) {
         if let Some(paste) = self.paste.take() {
             waiting.extend_from_slice(PASTE_BEGINS);
@@ -165,24 +170,24 @@ impl InputPastes {
     }
 }
 
-/// The last keys, as far as they say what the next one means.
+/// State for deciding what the next key means.
 #[derive(Debug, Clone, Copy, Default)]
 struct Keys {
     last: [u8; 6],
     pasting: bool,
 }
 
-/// What a key may mean to the editor.
+/// Effect that a key may have on the editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Means {
-    /// It goes on reading.
+enum KeyEffect {
+    /// The editor continues to read.
     More,
-    /// It returns.
+    /// The editor may return.
     End,
 }
 
 impl Keys {
-    fn push(&mut self, byte: u8) -> Means {
+    fn push(&mut self, byte: u8) -> KeyEffect {
         let after_escape = self.last.last() == Some(&ESCAPE);
         self.last.rotate_left(1);
         if let Some(last) = self.last.last_mut() {
@@ -193,14 +198,14 @@ impl Keys {
             PASTE_ENDS => false,
             _ => self.pasting,
         };
-        // Enter, ctrl-c, ctrl-d, ctrl-z. Alt and Enter make a new line.
+        // Enter, ctrl-c, ctrl-d, ctrl-z. Alt with Enter inserts a newline.
         let ends = matches!(byte, b'\r' | b'\n' | 0x03 | 0x04 | 0x1a);
-        if ends && !after_escape && !self.pasting { Means::End } else { Means::More }
+        if ends && !after_escape && !self.pasting { KeyEffect::End } else { KeyEffect::More }
     }
 
-    /// Returns what goes to the editor at once: up to the first key that may end its reading.
+    /// Returns the bytes up to the first key that may end the reading, at most `CHUNK`.
     fn first_line(mut self, bytes: &[u8]) -> &[u8] {
-        let end = bytes.iter().position(|byte| self.push(*byte) == Means::End);
+        let end = bytes.iter().position(|byte| self.push(*byte) == KeyEffect::End);
         let length = end.map_or(bytes.len(), |end| end + 1).min(CHUNK);
         bytes.get(..length).unwrap_or(bytes)
     }
@@ -211,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_editor_gets_what_may_be_one_line() {
+    fn the_editor_gets_at_most_one_line() {
         let table: [(&[u8], usize); 8] = [
             (b"", 0),
             (b"one", 3),
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_paste_goes_to_the_editor_as_a_few_words() {
+    fn a_long_paste_reaches_the_editor_as_a_placeholder() {
         let mut arriving = InputPastes { paste: None, pastes: Pastes::default() };
         let mut waiting = Vec::new();
         let long = format!("a\x1b[200~{}\x1b[201~b\r", "x\r".repeat(30));
@@ -250,7 +255,7 @@ mod tests {
     fn a_paste_that_comes_in_parts_does_not_end_the_line() {
         let mut keys = Keys::default();
         let means: Vec<_> = b"\x1b[200~a\r".iter().map(|byte| keys.push(*byte)).collect();
-        assert!(means.iter().all(|means| *means == Means::More), "{means:?}");
+        assert!(means.iter().all(|means| *means == KeyEffect::More), "{means:?}");
         assert_eq!(keys.first_line(b"b\rc\x1b[201~d\re"), b"b\rc\x1b[201~d\r");
     }
 }

@@ -1,37 +1,37 @@
-//! What stands on the screen before the first prompt, and after the last one.
+//! The texts before the first prompt and after the last one.
 
 use std::path::Path;
 
 use crate::{environment::Environment, render::one_line};
 
-/// What is said of the session when the chat opens.
+/// Facts of the session in the greeting.
 pub(super) struct ChatGreeting<'a> {
     pub(super) model: &'a str,
     pub(super) cwd: &'a Path,
     pub(super) agent: &'a str,
     pub(super) mode: &'a str,
     pub(super) permissions: &'a str,
-    /// The title of a session that goes on.
+    /// Title of a resumed session.
     pub(super) resumed: Option<&'a str>,
 }
 
 impl ChatGreeting<'_> {
-    /// Writes at most five lines.
+    /// Formats the greeting in at most five lines.
     pub(super) fn text(&self, environment: &Environment) -> String {
         let version = env!("CARGO_PKG_VERSION");
         let model = one_line(self.model);
         let cwd = one_line(&below_home(self.cwd, environment));
         let agent = one_line(self.agent);
         let (mode, permissions) = (self.mode, self.permissions);
-        let going_on = self.resumed.map(|title| format!("going on with: {}\n", one_line(title)));
+        let resumed = self.resumed.map(|title| format!("going on with: {}\n", one_line(title)));
         format!(
             "crow-agent {version}  {model}\n{cwd}\n{}agent: {agent}  mode: {mode}  permissions: {permissions}\n/help shows commands and keys",
-            going_on.unwrap_or_default()
+            resumed.unwrap_or_default()
         )
     }
 }
 
-/// Says how to go on with a session.
+/// Returns the command that resumes a session.
 pub(super) fn farewell(session: &str) -> String {
     format!("go on with: crow-agent --resume {}", one_line(session))
 }

@@ -1,6 +1,6 @@
-//! What ctrl-c does.
+//! The effect of ctrl-c.
 
-/// What the chat is doing when ctrl-c comes.
+/// State of the chat when ctrl-c is pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChatPhase {
     /// It waits for a prompt.
@@ -9,34 +9,34 @@ pub(super) enum ChatPhase {
     Work,
 }
 
-/// What ctrl-c does.
+/// The effect of ctrl-c.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InterruptAction {
     /// The run is interrupted.
     Stop,
-    /// It is said that once more leaves.
+    /// A message says that a second ctrl-c leaves.
     Warn,
     /// The program ends.
     Leave,
 }
 
-/// Counts how often ctrl-c came in a row.
+/// Tracks consecutive presses of ctrl-c.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     last: Option<ChatPhase>,
 }
 
 impl Interrupts {
-    /// Decides what this one does.
-    pub(super) fn press(&mut self, place: ChatPhase) -> InterruptAction {
-        match (self.last.replace(place), place) {
-            (Some(last), place) if last == place => InterruptAction::Leave,
+    /// Returns the effect of this press.
+    pub(super) fn press(&mut self, phase: ChatPhase) -> InterruptAction {
+        match (self.last.replace(phase), phase) {
+            (Some(last), phase) if last == phase => InterruptAction::Leave,
             (_, ChatPhase::Prompt) => InterruptAction::Warn,
             (_, ChatPhase::Work) => InterruptAction::Stop,
         }
     }
 
-    /// Something else happened: the next one is the first again.
+    /// Starts anew: the next press counts as the first.
     pub(super) fn reset(&mut self) {
         self.last = None;
     }
@@ -56,15 +56,15 @@ mod tests {
             (&[Work, Prompt, Prompt], &[Stop, Warn, Leave]),
             (&[Prompt, Work, Work], &[Warn, Stop, Leave]),
         ];
-        for (places, expected) in table {
+        for (phases, expected) in table {
             let mut interrupts = Interrupts::default();
-            let decisions: Vec<_> = places.iter().map(|place| interrupts.press(*place)).collect();
-            assert_eq!(decisions, expected, "{places:?}");
+            let decisions: Vec<_> = phases.iter().map(|phase| interrupts.press(*phase)).collect();
+            assert_eq!(decisions, expected, "{phases:?}");
         }
     }
 
     #[test]
-    fn what_happens_between_two_makes_the_second_a_first() {
+    fn a_reset_makes_the_next_press_the_first() {
         let mut interrupts = Interrupts::default();
         interrupts.press(ChatPhase::Work);
         interrupts.reset();

@@ -1,8 +1,8 @@
-//! The chat: a line-based conversation on a handle, for any terminal.
+//! The chat: a line-based conversation with an agent, for any terminal.
 //!
-//! While the agent works, what is typed is collected here and shown on the live line; between the runs a line editor
-//! reads. The editor gets what is typed
-//! line by line, so that nothing which was typed ahead is lost in it. What is shown goes through the thread that shows runs, see [`crate::run`].
+//! While the agent works, typed text is collected here and shown on the live line; between runs a line editor reads.
+//! The editor gets the input line by line, so that text typed ahead is not lost in it. All output goes through the
+//! screen thread that also shows single runs, see [`crate::run`].
 
 mod actions;
 mod asked;

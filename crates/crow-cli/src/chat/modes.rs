@@ -1,4 +1,4 @@
-//! How the terminal treats what is typed.
+//! Terminal modes: original, at the prompt, and while the agent works.
 
 use std::{
     io::{self, Write as _},
@@ -13,32 +13,34 @@ use rustix::{
     },
 };
 
-/// The value of a control character that no key sends.
+/// Value that disables a control character.
 const DISABLED: u8 = if cfg!(target_os = "macos") { 0xff } else { 0 };
-/// The terminal marks pastes.
+/// Escape sequences that switch bracketed paste on and off.
 pub(super) const PASTE_ON: &str = "\u{1b}[?2004h";
 pub(super) const PASTE_OFF: &str = "\u{1b}[?2004l";
-/// A wait that only looks.
+/// Timeout of a poll that does not wait.
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// How the terminal was, how it is at the prompt, and how it is while the agent works.
+/// The terminal modes of the chat; without content on terminals that are left as they are.
 #[derive(Debug, Clone)]
-pub(super) struct Modes(Option<Arc<Three>>);
+pub(super) struct Modes(Option<Arc<TerminalModes>>);
 
 #[derive(Debug)]
-struct Three {
+struct TerminalModes {
     terminal: OwnedFd,
-    /// Whether the chat is over. The thread that reads prompts may end later.
+    /// True once the chat has ended; then no mode is set any more, because the thread that reads prompts may end
+    /// later.
     over: Mutex<bool>,
     original: Termios,
-    /// Each key comes at once, unseen.
+    /// Keys arrive one by one, without echo and signals.
     prompting: Termios,
-    /// As at the prompt, but ctrl-c is a signal.
+    /// As at the prompt, but ctrl-c sends a signal.
     working: Termios,
 }
 
 impl Modes {
-    /// Reads how the terminal is. A terminal that understands nothing is left as it is: lines come when they are entered.
+    /// Reads the current mode and derives the others. A terminal without escape sequences is left as it is: it
+    /// delivers whole lines.
     pub(super) fn read(capable: Capable) -> io::Result<Self> {
         if capable == Capable::No {
             return Ok(Self(None));
@@ -50,37 +52,37 @@ impl Modes {
         let codes = &mut working.special_codes;
         codes[SpecialCodeIndex::VMIN] = 1;
         codes[SpecialCodeIndex::VTIME] = 0;
-        // Ctrl-z comes as a key, so that the terminal is put right before the process stops.
+        // Ctrl-z arrives as a key, so that the terminal is restored before the process stops.
         codes[SpecialCodeIndex::VSUSP] = DISABLED;
         codes[SpecialCodeIndex::VQUIT] = DISABLED;
         let mut prompting = working.clone();
         prompting.local_modes -= LocalModes::ISIG;
         prompting.input_modes -= InputModes::ICRNL | InputModes::IXON;
         let over = Mutex::new(false);
-        Ok(Self(Some(Arc::new(Three { terminal, over, original, prompting, working }))))
+        Ok(Self(Some(Arc::new(TerminalModes { terminal, over, original, prompting, working }))))
     }
 
-    /// Returns whether keys come one by one while the agent works.
+    /// Returns true if keys arrive one by one.
     pub(super) fn is_live(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Makes the terminal as it is at the prompt.
+    /// Sets the mode of the prompt.
     pub(super) fn prompt(&self) {
         self.set(|modes| &modes.prompting);
     }
 
-    /// Makes the terminal as it is while the agent works.
+    /// Sets the mode of the working agent.
     pub(super) fn work(&self) {
         self.set(|modes| &modes.working);
     }
 
-    /// Makes the terminal as it was.
+    /// Sets the original mode.
     pub(super) fn restore(&self) {
         self.set(|modes| &modes.original);
     }
 
-    /// Makes the terminal as it was, for good.
+    /// Sets the original mode and refuses further changes.
     fn close(&self) {
         if let Some(modes) = &self.0 {
             let mut over = modes.over.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,8 +91,8 @@ impl Modes {
         }
     }
 
-    /// A terminal that is gone needs no mode.
-    fn set(&self, mode: impl Fn(&Three) -> &Termios) {
+    /// Sets a mode unless the chat has ended. Errors are ignored: the terminal may be gone.
+    fn set(&self, mode: impl Fn(&TerminalModes) -> &Termios) {
         if let Some(modes) = &self.0
             && let over = modes.over.lock().unwrap_or_else(PoisonError::into_inner)
             && !*over
@@ -107,7 +109,7 @@ pub(super) enum Capable {
     No,
 }
 
-/// Makes the terminal as it was, however the chat ends.
+/// Restores the terminal when dropped, however the chat ends.
 #[derive(Debug)]
 pub(super) struct TerminalModeGuard(pub(super) Modes);
 
@@ -116,7 +118,7 @@ impl Drop for TerminalModeGuard {
         self.0.close();
         let stdout = io::stdout();
         let mut fds = [PollFd::new(&stdout, PollFlags::OUT)];
-        // A terminal that takes nothing may not hold up the end.
+        // A terminal that accepts no output must not delay the end.
         if self.0.is_live() && poll(&mut fds, Some(&NO_TIME)).is_ok_and(|ready| ready > 0) {
             let mut stdout = stdout.lock();
             drop(stdout.write_all(PASTE_OFF.as_bytes()).and_then(|()| stdout.flush()));

@@ -1,24 +1,24 @@
-//! Long pastes: a few words stand for each on the line, and its text is put in their place when the line is sent.
+//! Long pastes: a placeholder stands on the line, and is replaced by the text when the line is sent.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A paste of more lines or bytes is not shown whole.
+/// Bounds above which a paste is shown as a placeholder.
 const MOST_LINES: usize = 20;
 const MOST_BYTES: usize = 2048;
 
-/// The long pastes that stand on lines which were not sent yet. A clone knows the same ones.
+/// Long pastes on lines that were not sent yet. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pastes(Arc<Mutex<Vec<LongPaste>>>);
 
 #[derive(Debug)]
 struct LongPaste {
-    /// What stands for it; no other one has the same.
+    /// Placeholder; unique among the stored pastes.
     shown: String,
     text: String,
 }
 
 impl Pastes {
-    /// Returns what is shown of a text: all of it, or words that stand for it if it is long.
+    /// Returns the text, or a placeholder for it if it is long.
     pub(super) fn shown(&self, text: String) -> String {
         let Some(size) = size_above(MOST_LINES, MOST_BYTES, &text) else { return text };
         let mut pastes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,31 +30,32 @@ impl Pastes {
         shown
     }
 
-    /// Returns a line with the texts of its long pastes, which are forgotten then. None if it has none.
+    /// Replaces the placeholders in a line by their texts, and forgets these pastes. Returns `None` if the line has
+    /// none.
     pub(super) fn take_into(&self, line: &str) -> Option<String> {
         let mut pastes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut rest, mut whole, mut used) = (line, String::new(), Vec::new());
-        // What was pasted may hold the words of another paste, and is not looked at.
+        let (mut rest, mut expanded, mut used) = (line, String::new(), Vec::new());
+        // Inserted text is not searched: it may contain the placeholder of another paste.
         while let Some((at, paste)) = pastes
             .iter()
             .filter_map(|paste| Some((rest.find(&paste.shown)?, paste)))
             .min_by_key(|(at, _)| *at)
         {
-            whole.push_str(&rest[..at]);
-            whole.push_str(&paste.text);
+            expanded.push_str(&rest[..at]);
+            expanded.push_str(&paste.text);
             rest = &rest[at + paste.shown.len()..];
             used.push(paste.shown.clone());
         }
         if used.is_empty() {
             return None;
         }
-        whole.push_str(rest);
+        expanded.push_str(rest);
         pastes.retain(|paste| !used.contains(&paste.shown));
-        Some(whole)
+        Some(expanded)
     }
 }
 
-/// Says how long a text is that has more lines or bytes.
+/// Describes the size of a text that exceeds one of the bounds; `None` for others.
 pub(super) fn size_above(most_lines: usize, most_bytes: usize, text: &str) -> Option<String> {
     let lines = text.lines().count();
     if lines <= most_lines && text.len() <= most_bytes {
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_paste_is_shown_in_a_few_words_and_sent_whole() {
+    fn a_long_paste_is_shown_as_a_placeholder_and_sent_in_full() {
         let pastes = Pastes::default();
         let short = "a\n".repeat(MOST_LINES);
         assert_eq!(pastes.shown(short.clone()), short);

@@ -1,4 +1,4 @@
-//! What a session that goes on was about, in a few lines.
+//! A recap of a resumed session in a few lines.
 
 use crow_core::{
     capability::PermissionAnswer,
@@ -10,16 +10,16 @@ use crow_core::{
 
 use crate::{open_reply::text_of, render::one_line};
 
-/// How many characters of a prompt and of an answer are shown.
+/// Maximum length of a shown prompt or answer, in characters.
 const SHOWN: usize = 300;
 
-/// Writes the last prompt and what was answered, and what is allowed without a question. Nothing of an empty session.
+/// Formats the last prompt, its answer and the grants of the session; empty for an empty session.
 pub(super) fn recap(events: &[Envelope]) -> String {
     let (mut prompt, mut answer) = (String::new(), String::new());
     for envelope in events.iter().filter(|envelope| envelope.is_root()) {
         if let AgentEvent::UserInput { source: InputSource::Prompt, content, .. } = &envelope.event
         {
-            prompt = words(content);
+            prompt = text_of_input(content);
             answer.clear();
         }
         if let AgentEvent::Reply { blocks, .. } = &envelope.event
@@ -42,7 +42,7 @@ pub(super) fn recap(events: &[Envelope]) -> String {
     lines.join("\n")
 }
 
-/// Names what was allowed for the session, each once.
+/// Describes each grant of the session once.
 fn allowed(events: &[Envelope]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for envelope in events {
@@ -75,7 +75,7 @@ fn name(grant: &Grant) -> String {
     }
 }
 
-fn words(content: &[Block]) -> String {
+fn text_of_input(content: &[Block]) -> String {
     let texts = content.iter().filter_map(|block| match block {
         Block::Text { text } => Some(text.as_str()),
         Block::Image(_) => None,
@@ -85,6 +85,6 @@ fn words(content: &[Block]) -> String {
 
 fn shorten(text: &str) -> String {
     let text = one_line(text);
-    let begin: String = text.chars().take(SHOWN).collect();
-    if begin.len() < text.len() { begin + "…" } else { begin }
+    let prefix: String = text.chars().take(SHOWN).collect();
+    if prefix.len() < text.len() { prefix + "…" } else { prefix }
 }

@@ -1,4 +1,4 @@
-//! Opening the chat and leaving it.
+//! Starting the chat and shutting it down.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     trust,
 };
 
-/// Opens the chat and returns how the process exits.
+/// Runs the chat and returns the exit code of the process.
 pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let request = AgentRequest::from(args);
     let store = product::session_store(environment)?;
@@ -53,16 +53,16 @@ pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<Ex
         modes: terminal,
     })
     .await?;
-    let kept =
+    let retention =
         if request.resume.is_some() { SessionRetention::Yes } else { SessionRetention::NotYet };
-    let left = conversation.hold(kept).await;
+    let end = conversation.hold(retention).await;
     conversation.close().await;
     conversation.runtime().shutdown_all(SHUTDOWN).await;
     drop(restore);
-    match left {
+    match end {
         Ok(ChatEnd::Asked) => Ok(ExitCode::Done),
         Ok(ChatEnd::Interrupted) => Ok(ExitCode::Interrupted),
-        // It is on the screen already.
+        // The error is on the screen already, so only the exit code is returned.
         Err(error) if error.message == conversation.work.error => Ok(error.exit),
         Err(error) => Err(error),
     }

@@ -1,4 +1,12 @@
-//! While the agent works: events go to the screen, what is typed goes to the agent.
+//! The chat while the agent works: events go to the screen, typed text goes to the agent.
+//!
+//! `ChatLoop::follow` runs from one input until the agent has nothing left to do. It waits for signals, keys, events,
+//! room on the screen and ticks at once. [`WorkPhase`] tracks the run: after its end no further events are taken
+//! until the result is shown, so that it stands below its own output; after that, input that the agent has not read
+//! (`unread`) may start another run.
+//!
+//! Typed text is collected in `typing`. A question takes the input line: text typed before it moves to
+//! `QuestionOnScreen::before` and comes back after the answer.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -33,59 +41,60 @@ use crate::{
     },
 };
 
-/// How long after a run the agent may take to begin with words that it has not read.
+/// Time after a run within which the agent may start to process unread input.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long the process may take to stop.
-const STOPPED: Duration = Duration::from_millis(200);
+/// Time the process may take to stop after ctrl-z.
+const STOP_WAIT: Duration = Duration::from_millis(200);
 
-/// How many characters of words are shown that could not be sent.
-const NAMED: usize = 40;
+/// Length of the excerpt that names text which could not be sent, in characters.
+const EXCERPT: usize = 40;
 
-/// How far the agent is with what it was told.
+/// State of the agent and of its current run.
 #[derive(Debug, Default)]
 pub(super) struct AgentWork {
     report: ReportBuilder,
     phase: WorkPhase,
-    /// How many inputs the agent has not read yet.
+    /// Number of inputs that the agent has not read yet.
     unread: usize,
-    /// The last error that is on the screen.
+    /// Last error shown on the screen.
     pub(super) error: String,
-    /// Whether this run made calls.
+    /// Whether the current run made calls.
     calls: RunActivity,
-    /// The questions of this run, as they were asked.
+    /// Question events of the current run, for showing them again.
     requests: Vec<Arc<Envelope>>,
-    /// The question that is on the screen, where keys come one by one.
+    /// Question on the screen; only used if keys arrive one by one.
     asked: Option<QuestionOnScreen>,
 }
 
-/// Longer words that were entered while the agent works are not shown whole.
+/// Bounds above which text entered while the agent works is echoed as an excerpt.
 const MOST_ECHOED_LINES: usize = 200;
 const MOST_ECHOED_BYTES: usize = 20 * 1024;
 
-/// Whether a run is under way.
+/// Phase of the current run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum WorkPhase {
     #[default]
     Running,
-    /// A run ended, and what came of it is not on the screen yet.
+    /// The run has ended and its result is not on the screen yet.
     Ended,
-    /// It was shown. Words that are not read begin another one.
+    /// The result was shown at this time. Unread input starts another run.
     Shown(Instant),
 }
 
 impl ChatLoop {
-    /// Shows events and takes words until the agent has nothing to do. Returns how the person left, if so.
+    /// Shows events and passes typed text on until the agent is done. Returns the end of the chat if the user left.
     pub(super) async fn follow(&mut self) -> Result<Option<ChatEnd>, CliError> {
         self.work.phase = WorkPhase::Running;
         self.work.unread = 1;
         self.work.calls = RunActivity::None;
         self.resume_typing();
+        // Keys typed ahead of the end of the prompt come first.
         let ahead = self.feed.as_mut().map(InputFeed::take).unwrap_or_default();
         if !ahead.is_empty()
-            && let Some(left) = self.on_bytes(&ahead).await?
+            && let Some(chat_end) = self.on_bytes(&ahead).await?
         {
-            return Ok(Some(left));
+            return Ok(Some(chat_end));
         }
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -94,13 +103,13 @@ impl ChatLoop {
             let has_room = self.screen.has_room() && self.work.phase != WorkPhase::Ended;
             tokio::select! {
                 biased;
-                wish = self.signals.next() => if let Some(left) = self.on_wish(wish) {
-                    return Ok(Some(left));
+                wish = self.signals.next() => if let Some(chat_end) = self.on_wish(wish) {
+                    return Ok(Some(chat_end));
                 },
                 typed = self.keyboard.read() => {
                     let Ok(bytes) = typed else { return Ok(Some(ChatEnd::Interrupted)) };
-                    if let Some(left) = self.on_bytes(&bytes).await? {
-                        return Ok(Some(left));
+                    if let Some(chat_end) = self.on_bytes(&bytes).await? {
+                        return Ok(Some(chat_end));
                     }
                 }
                 event = self.events.next(), if has_room => match event {
@@ -122,7 +131,7 @@ impl ChatLoop {
         Ok(None)
     }
 
-    /// Takes an event and those that wait behind it.
+    /// Handles an event and those that are queued behind it, as far as the screen has room.
     pub(super) fn take(&mut self, first: Arc<Envelope>) {
         let mut next = Some(first);
         while let Some(event) = next {
@@ -143,15 +152,16 @@ impl ChatLoop {
                 self.work.calls = RunActivity::Some;
             }
             self.on_progress(&event);
-            // The greeting said it.
+            // The greeting shows these facts already.
             if !matches!(event.event, AgentEvent::SessionStart { .. }) {
                 self.screen.push(event);
             }
-            let goes_on = self.screen.has_room() && self.work.phase != WorkPhase::Ended;
-            next = if goes_on { self.events.try_next() } else { None };
+            let may_continue = self.screen.has_room() && self.work.phase != WorkPhase::Ended;
+            next = if may_continue { self.events.try_next() } else { None };
         }
     }
 
+    /// Updates phase and number of unread inputs from the events of the root session.
     fn on_progress(&mut self, envelope: &Envelope) {
         if !envelope.is_root() {
             return;
@@ -177,11 +187,12 @@ impl ChatLoop {
         }
     }
 
+    /// Shows the result of a run that has ended.
     async fn show_end(&mut self) {
         learn_prices(&mut self.work.report, &*self.models).await;
         let mut report = self.work.report.report();
         if report.code() == ExitCode::Interrupted {
-            // Who interrupted it knows, and is still here.
+            // The user interrupted it, so no error is shown.
             report.error = None;
         }
         self.work.requests.clear();
@@ -214,9 +225,11 @@ impl ChatLoop {
         }
     }
 
+    /// Handles typed bytes: edits the line, answers questions, runs commands and steers the agent. Returns the end of
+    /// the chat if the user left.
     async fn on_bytes(&mut self, bytes: &[u8]) -> Result<Option<ChatEnd>, CliError> {
         let typed = match (bytes.is_empty(), self.modes.is_live()) {
-            // Where keys come one by one, no key ends the input.
+            // Keys that arrive one by one do not end the input: an empty read means that the terminal is gone.
             (true, true) => return Ok(Some(ChatEnd::Interrupted)),
             (true, false) => vec![TypedLine::EndOfInput],
             (false, _) => self.typing.push(bytes),
@@ -227,13 +240,13 @@ impl ChatLoop {
             asked.began.get_or_insert_with(Instant::now);
         }
         self.show_input();
-        // Lines that come at once are one input: there is room for a few only.
+        // Lines that arrive together are sent as one input: the queue of inputs is short.
         let mut words: Vec<String> = Vec::new();
         for typed in typed {
             match typed {
                 TypedLine::Suspend => {
-                    if let Some(left) = self.suspend().await {
-                        return Ok(Some(left));
+                    if let Some(chat_end) = self.suspend().await {
+                        return Ok(Some(chat_end));
                     }
                 }
                 TypedLine::Redraw => self.ask_again(),
@@ -241,7 +254,7 @@ impl ChatLoop {
                 TypedLine::EndOfInput => {}
                 TypedLine::Line(line) if self.questions.is_open() => self.answer(&line),
                 TypedLine::Line(line) => {
-                    // It may have been begun at the prompt.
+                    // The line may have been started at the prompt, and contain placeholders of pastes.
                     let line = self.pastes.take_into(&line).unwrap_or(line);
                     match ChatLine::parse(&line) {
                         ChatLine::Nothing if words.is_empty() => {}
@@ -250,9 +263,9 @@ impl ChatLoop {
                         ChatLine::Command { name, argument } => {
                             self.steer(&mut words);
                             self.echo(&line);
-                            let left = self.command(&name, &argument, ChatPhase::Work).await?;
-                            if left.is_some() {
-                                return Ok(left);
+                            let chat_end = self.command(&name, &argument, ChatPhase::Work).await?;
+                            if chat_end.is_some() {
+                                return Ok(chat_end);
                             }
                         }
                     }
@@ -264,7 +277,7 @@ impl ChatLoop {
         Ok(None)
     }
 
-    /// Passes words on to the working agent. Those that it cannot take stay on the line.
+    /// Sends text to the working agent. If it is refused, the text is put back on the line.
     fn steer(&mut self, words: &mut Vec<String>) {
         let text = std::mem::take(words).join("\n").trim().to_owned();
         if text.is_empty() {
@@ -286,7 +299,7 @@ impl ChatLoop {
         }
     }
 
-    /// Shows what was entered. Where the terminal shows it by itself, it stands there already.
+    /// Echoes entered text, unless the terminal echoes it itself.
     fn echo(&mut self, text: &str) {
         if !self.modes.is_live() {
             return;
@@ -298,7 +311,7 @@ impl ChatLoop {
         self.screen.push_say(format!("> {shown}"));
     }
 
-    /// Asks the next question when everything before it is on the screen.
+    /// Shows the next question once all earlier output is on the screen.
     fn ask_next(&mut self) {
         if !self.screen.is_idle() {
             return;
@@ -308,9 +321,10 @@ impl ChatLoop {
         self.ask(&text);
     }
 
+    /// Shows the choices of a question and gives it the input line.
     fn ask(&mut self, text: &str) {
         if !self.modes.is_live() {
-            // What was typed before the question was not meant for it.
+            // Text typed before the question was not meant for it.
             let _ = tcflush(io::stdin(), QueueSelector::IFlush);
             self.typing.replace(String::new());
             self.screen.push_prompt(text.to_owned());
@@ -325,12 +339,12 @@ impl ChatLoop {
         self.show_input();
     }
 
-    /// Shows the open question once more.
+    /// Shows the open question again.
     fn ask_again(&mut self) {
         let Some(question) = self.questions.open() else { return };
         let text = question.choices();
-        let mut asked = self.work.requests.iter();
-        if let Some(request) = asked.find(|event| question.is_asked_by(&event.event)) {
+        let mut requests = self.work.requests.iter();
+        if let Some(request) = requests.find(|event| question.is_asked_by(&event.event)) {
             self.screen.push_again(Arc::clone(request));
         }
         if !self.modes.is_live() {
@@ -342,12 +356,13 @@ impl ChatLoop {
         self.show_input();
     }
 
+    /// Takes a line as the answer of the open question, or keeps it and explains the possible answers.
     fn answer(&mut self, line: &str) {
         let Some(question) = self.questions.open() else { return };
         let (hint, text) = (question.not_understood(), question.choices());
-        let looks =
+        let kind =
             if question.is_plain_answer(line) { QuestionLine::Plain } else { QuestionLine::Words };
-        let may_answer = self.work.asked.as_ref().is_none_or(|asked| asked.may_answer(looks));
+        let may_answer = self.work.asked.as_ref().is_none_or(|asked| asked.may_answer(kind));
         if may_answer && let Some(answered) = self.questions.answer(line) {
             return self.send(answered, line);
         }
@@ -359,7 +374,7 @@ impl ChatLoop {
         }
     }
 
-    /// Answers the open question as somebody who wants none of it.
+    /// Answers the open question with a refusal.
     fn refuse(&mut self) {
         let Some(line) = self.questions.open().map(TerminalQuestion::refusal) else { return };
         if let Some(answered) = self.questions.refuse() {
@@ -367,17 +382,19 @@ impl ChatLoop {
         }
     }
 
+    /// Delivers an answer and shows it above the input line.
     fn send(&mut self, answered: AnswerDelivery, line: &str) {
-        let asked = self.work.asked.as_ref().map(|asked| format!("{}{line}", asked.prompt));
+        let answered_line =
+            self.work.asked.as_ref().map(|question| format!("{}{line}", question.prompt));
         self.put_back();
-        if let Some(asked) = asked {
-            self.screen.push_say(asked);
+        if let Some(answered_line) = answered_line {
+            self.screen.push_say(answered_line);
         }
-        // The question may have been withdrawn by a cancel.
+        // The question may be gone because of a cancel; then there is nothing to do.
         drop(answered.send(&self.handle));
     }
 
-    /// The question that the person looks at needs no answer any more.
+    /// Removes a question from the screen that needs no answer any more.
     fn end_question(&mut self) {
         if self.modes.is_live() {
             self.put_back();
@@ -386,7 +403,7 @@ impl ChatLoop {
         }
     }
 
-    /// Puts words that the agent has not read back to where they were typed. Returns whether there were any.
+    /// Moves unread input of the agent back to the input line. Returns true if there was any.
     fn take_back_words(&mut self) -> bool {
         let words = self.handle.take_back_steering();
         self.work.unread = self.work.unread.saturating_sub(words.len());
@@ -399,10 +416,10 @@ impl ChatLoop {
         true
     }
 
-    /// Goes on with what was typed before the question.
+    /// Restores the text typed before the question.
     fn put_back(&mut self) {
         if let Some(asked) = self.work.asked.take() {
-            // What is typed and not entered is not an answer either, and may go on.
+            // A line that was not entered is no answer; it is kept behind the restored text.
             let typed = self.typing.replace(asked.before);
             self.typing.append(&typed);
         }
@@ -425,7 +442,7 @@ impl ChatLoop {
         self.show_input();
     }
 
-    /// What is typed and not entered stays for the prompt.
+    /// Clears the live line. Text that was not entered stays for the prompt.
     fn pause_typing(&mut self) {
         if self.modes.is_live() {
             self.screen.push_input(LiveInput::default());
@@ -433,33 +450,36 @@ impl ChatLoop {
         }
     }
 
+    /// Stops the process on ctrl-z, and shows input and question again when it continues.
     async fn suspend(&mut self) -> Option<ChatEnd> {
         self.pause_typing();
         self.screen.push_say("stopped; fg goes on".to_owned());
         let _ = self.screen.shown().await;
-        let left = self.stop().await;
+        let chat_end = self.stop().await;
         self.resume_typing();
         self.ask_again();
-        left
+        chat_end
     }
 
-    /// Stops as ctrl-z does elsewhere, with the terminal as it was. Returns how a signal ended that.
+    /// Stops the process group with the terminal restored. Returns the end of the chat if a signal ended it
+    /// meanwhile.
     pub(super) async fn stop(&mut self) -> Option<ChatEnd> {
         self.modes.restore();
         let _ = kill_current_process_group(Signal::TSTP);
-        // The stop may come a moment later, and a process that nobody could wake is not stopped at all.
-        match timeout(STOPPED, self.signals.next()).await {
+        // The stop may be delivered a moment later. A process in an orphaned process group, which nobody could
+        // continue, is not stopped at all.
+        match timeout(STOP_WAIT, self.signals.next()).await {
             Ok(Wish::End) => Some(ChatEnd::Interrupted),
             Ok(Wish::Interrupt | Wish::Continue) | Err(_) => None,
         }
     }
 }
 
-/// The beginning of a text, to tell it from others.
+/// Returns the beginning of a text, in quotes.
 fn shorten(text: &str) -> String {
     let text = one_line(text);
-    let begin: String = text.chars().take(NAMED).collect();
-    if begin.len() < text.len() { format!("“{begin}…”") } else { format!("“{begin}”") }
+    let prefix: String = text.chars().take(EXCERPT).collect();
+    if prefix.len() < text.len() { format!("“{prefix}…”") } else { format!("“{prefix}”") }
 }
 
 fn text_of_block(block: Block) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `acp`.
+//! `acp`: serving editors over the Agent Client Protocol.
 
 use std::{env::current_exe, fs, path::Path, sync::Arc};
 
@@ -18,10 +18,10 @@ use crate::{
     trust,
 };
 
-/// The variable that holds the token which clients must show.
+/// Environment variable with the token that clients must present.
 const TOKEN: &str = "CROW_ACP_TOKEN";
 
-/// `acp`: serves an editor until it goes away.
+/// Serves an editor on stdin and stdout until it disconnects, or editors over HTTP until a signal.
 pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let listen = args.listen.map(|address| (address, args.token_file.clone()));
     let request = AgentRequest::from(args);
@@ -36,7 +36,8 @@ pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<Exit
             ..SessionSetup::default()
         },
     };
-    // An editor shows what an answer says, and hides a program that ends at once.
+    // If the program cannot start, it still answers requests with the error: an editor shows answers, but hides a
+    // program that ends at once.
     let server = match product_host(&request, environment) {
         Ok(host) => AcpServer::new(Arc::new(host), identity),
         Err(error) => {
@@ -79,7 +80,8 @@ async fn stop(mut signals: Signals) {
     }
 }
 
-/// Reads the token that clients must show, if there is one.
+/// Reads the token that clients must present: from the file, else from the environment. Fails if it is too short or
+/// not ASCII.
 fn token(file: Option<&Path>, environment: &Environment) -> Result<Option<AccessToken>, CliError> {
     let token = match file {
         Some(file) => Some(fs::read_to_string(file).map_err(|error| {
@@ -120,7 +122,7 @@ fn product_host(
     })
 }
 
-/// How a person stores a key: this program, in a terminal.
+/// Returns the command with which a user stores a key: this program, in a terminal.
 fn login() -> Option<TerminalLogin> {
     Some(TerminalLogin {
         program: current_exe().ok()?.to_str()?.to_owned(),

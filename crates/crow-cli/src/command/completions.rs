@@ -1,7 +1,8 @@
-//! `completions`, and what its scripts ask for while somebody types.
+//! `completions`, and the answers to its scripts while a user types.
 //!
-//! A script knows nothing itself: at each tab it starts the program with [`VARIABLE`] and the words typed so far, and the
-//! program offers what may stand there. So all shells offer the same, and what is configured meanwhile is offered too.
+//! The scripts contain no completions: at each tab they start the program with [`VARIABLE`] set and the words typed
+//! so far, and it prints the candidates. So all shells offer the same, and completions follow the current
+//! configuration.
 
 use std::{borrow::Cow, ffi::OsString, path::Path};
 
@@ -11,14 +12,15 @@ use clap_complete::{Shell, env::Shells};
 use super::write_out;
 use crate::{args::Cli, environment::Environment, error::CliError, output::ExitCode};
 
-/// Names the shell that asks.
+/// Environment variable that names the calling shell.
 const VARIABLE: &str = "CROW_COMPLETE";
-/// Stands between the program and the words that were typed.
+/// Separator between the program and the typed words.
 const WORDS: &str = "--";
-/// The script for bash. The one of the library takes words as bash breaks them: nothing is offered behind `--model=` and
-/// behind a `:` in the name of a model.
+/// Script for bash. The one of the library splits words as bash does, and so completes nothing behind `--model=` and
+/// behind a `:` in a model name.
 const BASH: &str = include_str!("completions.bash");
-/// In a folder of `fpath` zsh runs the script at the first tab: it then offers something at once.
+/// Text appended for zsh, which runs a script from a folder of `fpath` at the first tab: with it, that tab already
+/// gets candidates.
 const ZSH_AT_FIRST: &str =
     "[[ $funcstack[1] == _crow-agent ]] && _clap_dynamic_completer_crow_agent \"$@\"\n";
 
@@ -47,7 +49,8 @@ pub(crate) fn completions(
     write_out(&script)
 }
 
-/// Offers what may stand at the place where somebody types, if a script asks for it.
+/// Prints the candidates for the word being typed. Returns `None` if the program was not called by a completion
+/// script.
 pub(crate) fn offer(
     args: &[OsString],
     environment: &Environment,
@@ -57,26 +60,27 @@ pub(crate) fn offer(
     let words = words.get(1..).unwrap_or_default().to_vec();
     let shells = Shells::builtins();
     let completer = shells.completer(&shell)?;
-    let mut offered = Vec::new();
+    let mut candidates = Vec::new();
     let cwd = environment.current_dir().ok();
-    // Where nothing can stand nothing is offered.
-    let asked = completer.write_complete(&mut Cli::command(), words, cwd, &mut offered);
-    Some(match asked {
-        Ok(()) => write_out(&offered),
+    // A position without candidates is no error.
+    let result = completer.write_complete(&mut Cli::command(), words, cwd, &mut candidates);
+    Some(match result {
+        Ok(()) => write_out(&candidates),
         Err(_) => Ok(ExitCode::Done),
     })
 }
 
-/// How a script starts the program: by its name where it was started so, else by its path.
+/// Returns the command with which a script starts the program: its name if it was started by name, else its absolute
+/// path.
 fn program(args: &[OsString], environment: &Environment) -> String {
-    let given = args.first().map_or(Path::new("crow-agent"), Path::new);
+    let path = args.first().map_or(Path::new("crow-agent"), Path::new);
     match environment.current_dir() {
-        Ok(cwd) if given.components().count() > 1 => cwd.join(given).display().to_string(),
-        _ => given.display().to_string(),
+        Ok(cwd) if path.components().count() > 1 => cwd.join(path).display().to_string(),
+        _ => path.display().to_string(),
     }
 }
 
-/// Quotes a word for a shell, where it needs that.
+/// Quotes a word for a shell if necessary.
 pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/_-.+@:=,".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {

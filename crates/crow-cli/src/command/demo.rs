@@ -38,10 +38,10 @@ const PROJECT: [(&str, &str); 4] = [
     ("total.sh", include_str!("../../demo/project/total.sh")),
 ];
 const PROMPT: &str = "`sh check.sh` fails in this project. Find out why and fix it.";
-/// How long the check may take.
+/// Time limit of the check.
 const CHECK_TIME: Duration = Duration::from_secs(20);
 
-/// `demo`.
+/// Runs the demonstration and checks its result.
 pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let folder = copy_project()?;
     let project = folder.join("project");
@@ -73,7 +73,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         store,
         models: Arc::clone(&models),
         rules: rules()?,
-        // What is tried out leaves nothing in the user's own folders.
+        // A demonstration leaves nothing in the user's own folders.
         snapshots: product::snapshot_stores_in(folder.join("snapshots"), environment),
         providers: None,
         fallback,
@@ -97,14 +97,14 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
     Ok(exit)
 }
 
-/// The commands are known: they may run also where nothing holds them.
+/// Returns rules that allow all commands: those of the recording are known, so they may also run without a sandbox.
 fn rules() -> Result<StoredRules, CliError> {
     let rules = RuleSet::new([PermissionRule::allow_tool("bash")]);
     let user = rules.map_err(|error| CliError::failed(error.to_string()))?;
     Ok(StoredRules { user, ..StoredRules::default() })
 }
 
-/// Puts the project into a new folder of its own, which stays for the user to look at.
+/// Copies the project into a new temporary folder, which stays for the user to inspect.
 fn copy_project() -> Result<PathBuf, CliError> {
     let unwritable = |error: std::io::Error| {
         CliError::failed(format!("the demonstration cannot be set up: {error}"))
@@ -138,7 +138,7 @@ async fn check_passes(project: &Path, environment: &Environment) -> Result<bool,
     Ok(outcome.end == ProcessEnd::Exited(0))
 }
 
-/// The one model of the demonstration.
+/// Provider of the single model of the demonstration.
 #[derive(Debug)]
 struct DemoModel {
     provider: Arc<ReplayProvider>,

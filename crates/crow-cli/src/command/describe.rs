@@ -1,4 +1,4 @@
-//! `man`.
+//! `man`, and writing to stdout.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 
 use crate::{args::Cli, error::CliError, output::ExitCode};
 
-/// Prints the manual: the page of the program, and after it those of its commands.
+/// Prints the manual page of the program, followed by those of its commands.
 pub(crate) fn man() -> Result<ExitCode, CliError> {
     let mut pages = Vec::new();
     let mut command = Cli::command();
@@ -24,7 +24,7 @@ fn render_page(command: &clap::Command, pages: &mut Vec<u8>) -> Result<(), CliEr
         .try_for_each(|sub| render_page(sub, pages))
 }
 
-/// Writes to stdout. A reader that has enough is no error.
+/// Writes to stdout. A closed pipe is no error: the reader has enough.
 pub(crate) fn write_out(bytes: &[u8]) -> Result<ExitCode, CliError> {
     use io::Write as _;
     let mut out = io::stdout().lock();

@@ -1,4 +1,4 @@
-//! The commands.
+//! Implementation of the subcommands.
 
 mod acp;
 mod completions;

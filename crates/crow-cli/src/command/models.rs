@@ -1,4 +1,4 @@
-//! `models`.
+//! `models`: listing providers and models.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::{
     trust,
 };
 
-/// `models`.
+/// Lists all providers, or the named one, with their models and the discovered local servers.
 pub(crate) async fn models(
     args: &ModelsArgs,
     environment: &Environment,
@@ -29,10 +29,10 @@ pub(crate) async fn models(
         models.default_model_of(name)?;
     }
     let wanted = |name: &str| args.provider.as_deref().is_none_or(|provider| provider == name);
-    let found = discover(&models).await;
+    let servers = discover(&models).await;
     let mut text = String::new();
     for provider in models.list().iter().filter(|provider| wanted(&provider.name)) {
-        let served = found
+        let served = servers
             .iter()
             .find(|server| server.provider == provider.name)
             .map(|server| server.models.as_slice());

@@ -33,7 +33,7 @@ use crate::{
     trust,
 };
 
-/// `permissions list`.
+/// Lists the rules of the organisation, the user and the project.
 pub(crate) fn list_rules(
     output: OutputForm,
     environment: &Environment,
@@ -41,7 +41,7 @@ pub(crate) fn list_rules(
     let store = product::rule_store(environment)?;
     let StoredRules { managed, user } = store.load()?;
     let project = trust::project_of(environment.current_dir()?, environment)?;
-    tell_notice(&project);
+    print_notice(&project);
     let all = managed.rules().iter().chain(user.rules()).chain(project.rules.rules());
     let mut rules: Vec<_> = all.collect();
     rules.sort_by_key(|rule| {
@@ -69,8 +69,8 @@ pub(crate) fn list_rules(
     write_out(text.as_bytes())
 }
 
-/// Says why rules of the project are not among those that count.
-fn tell_notice(project: &trust::Project) {
+/// Prints the notice of a project whose configuration is not in effect.
+fn print_notice(project: &trust::Project) {
     project.notice.iter().for_each(|notice| say(notice));
 }
 
@@ -114,7 +114,8 @@ fn scope_name(scope: &RuleScope) -> String {
     }
 }
 
-/// `permissions explain`.
+/// Explains how a tool call or command line would be decided. Builds the policy as a session does, but runs nothing
+/// except a test of the sandbox.
 pub(crate) async fn explain(
     args: &ExplainArgs,
     environment: &Environment,
@@ -127,23 +128,23 @@ pub(crate) async fn explain(
     let mode = PermissionMode::from(args.permissions);
     let cwd = working_directory(args.cwd.as_deref(), environment)?;
     let project = trust::project_of(&cwd, environment)?;
-    tell_notice(&project);
+    print_notice(&project);
     let mut sandbox = sandbox_config(&SandboxOptions::default(), environment)?;
     if let Some(trusted) = &project.trusted {
         sandbox.protected_files.clone_from(&trusted.protected);
     }
     let places = sandbox.places();
     let containment = try_out(sandbox, &cwd).await.0;
-    let is_whole = containment == Containment::Full;
-    // As a session has it.
+    let is_full = containment == Containment::Full;
+    // The same policy as in a session.
     let mut policy = PermissionPolicy::new(mode)
         .with_rules(managed)
         .with_rules(user)
         .with_rules(project.rules)
         .with_places(places)
         .with_uncontained(!containment.holds())
-        .with_read_sandbox(is_whole);
-    policy.set_read_only_sandbox(is_whole);
+        .with_read_sandbox(is_full);
+    policy.set_read_only_sandbox(is_full);
     let workspace = Workspace::new(cwd);
     let policy = resolve_rules(policy, &workspace);
     let call = Call::read(&args.call, &workspace)?;
@@ -166,7 +167,7 @@ pub(crate) async fn explain(
     }
 }
 
-/// A call that might be made.
+/// A hypothetical call.
 struct Call {
     tool: String,
     category: ToolCategory,
@@ -175,7 +176,7 @@ struct Call {
 }
 
 impl Call {
-    /// Reads the name of a tool and a path, else a command line.
+    /// Parses a tool name with a path; anything else is a command line.
     fn read(text: &str, workspace: &Workspace) -> Result<Self, CliError> {
         let (name, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
         let tools = product::all_tools();
@@ -187,7 +188,7 @@ impl Call {
                 requires_permission: tool.requires_permission(),
                 plan: plan(name, tool.category(), rest.trim(), workspace)?,
             },
-            // Which tools servers have is known only in a session.
+            // Tools of MCP servers are known only in a session, so any full name is accepted.
             None if is_sourced_pattern(name) && !name.ends_with('*') => Self {
                 tool: name.to_owned(),
                 category: ToolCategory::External,
@@ -208,8 +209,8 @@ impl Call {
     }
 }
 
-/// Whether what follows the name of a tool is one path, and not the rest of a command line that begins with the same word:
-/// `grep` is a program, too.
+/// Returns true if the text after a tool name is one path, and not the rest of a command line that begins with the
+/// same word: `grep` is also a program.
 fn is_path_argument(tool: &str, rest: &str) -> bool {
     let is_program = !tool.contains('_');
     let is_command = rest.contains([
@@ -219,7 +220,8 @@ fn is_path_argument(tool: &str, rest: &str) -> bool {
     !(is_command || is_several && is_program)
 }
 
-/// What a call of a tool would do, worked out as the tool itself does. Without a path it is one of the working directory.
+/// Returns the plan of a call, computed as the tool itself does. Without a path, the path `FILE` in the working
+/// directory is used.
 fn plan(
     tool: &str,
     category: ToolCategory,
@@ -279,17 +281,21 @@ fn tell(call: &Call, explanation: &Explanation, containment: &Containment) -> St
             CommandMeaning::Unclear(reason) => line("unclear", reason),
         }
         if explanation.decision != RuleDecision::Deny {
-            line("sandbox", held(command, explanation, containment));
+            line("sandbox", sandbox_state(command, explanation, containment));
         }
     }
     text
 }
 
-/// Says what holds a command.
-fn held(line: &CommandLine, explanation: &Explanation, containment: &Containment) -> &'static str {
-    let is_held_mode = matches!(explanation.cause, DecisionCause::Mode(PermissionMode::ReadOnly));
+/// Describes how the sandbox confines a command.
+fn sandbox_state(
+    line: &CommandLine,
+    explanation: &Explanation,
+    containment: &Containment,
+) -> &'static str {
+    let is_read_only = matches!(explanation.cause, DecisionCause::Mode(PermissionMode::ReadOnly));
     match containment {
-        Containment::Full if line.only_reads() || is_held_mode => {
+        Containment::Full if line.only_reads() || is_read_only => {
             "whole, and nothing but its temporary files can be changed in it"
         }
         Containment::Full => "whole",

@@ -14,12 +14,12 @@ use crate::{
     trust,
 };
 
-/// `run`.
+/// Runs a prompt in a new session.
 pub(crate) async fn run(args: RunArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     start(RunRequest::new(args, environment)?, environment).await
 }
 
-/// `sessions resume`.
+/// Runs a prompt in a stored session.
 pub(crate) async fn resume(
     id: String,
     prompt: Option<String>,
@@ -37,7 +37,7 @@ async fn start(request: RunRequest, environment: &Environment) -> Result<ExitCod
     let providers = Arc::new(product::models(environment, &project.providers)?);
     let models: Arc<dyn Models> = Arc::clone(&providers) as _;
     if let (Some(notice), OutputForm::Json) = (&project.notice, request.output) {
-        // In text it is shown with the other events.
+        // In text output the notice is one of the events.
         say(notice);
     }
     let launched = launch(ProductLaunch {

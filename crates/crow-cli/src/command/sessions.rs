@@ -32,13 +32,13 @@ use crate::{
     session_record::SessionRecord,
 };
 
-/// `sessions list`.
+/// Lists the stored sessions.
 pub(crate) async fn list(args: &ListArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let cwd = args.cwd.as_deref().map(|cwd| resolved(cwd, environment)).transpose()?;
     let limit = Some(args.limit).filter(|limit| *limit > 0);
     let filter = SessionFilter { cwd, limit, after: None, unused: UnusedSessions::LeftOut };
     let sessions = product::session_store(environment)?.list(&filter)?;
-    // Providers that cannot be read keep nobody from seeing sessions.
+    // Sessions are listed without prices if the providers cannot be loaded.
     let models = product::models(environment, &[]).ok();
     match args.output {
         OutputForm::Json => {
@@ -74,7 +74,7 @@ fn resolved(cwd: &Path, environment: &Environment) -> Result<PathBuf, CliError> 
         .map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))
 }
 
-/// `sessions show`.
+/// Shows the events of a session, or its changes.
 pub(crate) async fn show(args: &ShowArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     if args.changes {
         return show_changes(args, environment);
@@ -102,13 +102,13 @@ pub(crate) async fn show(args: &ShowArgs, environment: &Environment) -> Result<E
     write_out(&text)
 }
 
-/// `sessions export`.
+/// Prints a session as Markdown.
 pub(crate) async fn export(prefix: &str, environment: &Environment) -> Result<ExitCode, CliError> {
     let record = record(prefix, environment)?;
     write_out(to_markdown(&record, &prices(&record, environment).await).as_bytes())
 }
 
-/// Reads what is recorded of a session, and says what of it is damaged.
+/// Reads the record of a session, and reports damage on stderr.
 fn record(prefix: &str, environment: &Environment) -> Result<SessionRecord, CliError> {
     let store = product::session_store(environment)?;
     let id = store.find(prefix)?;
@@ -117,7 +117,7 @@ fn record(prefix: &str, environment: &Environment) -> Result<SessionRecord, CliE
     Ok(record)
 }
 
-/// What the models of a session cost. Providers that cannot be read keep nobody from reading a session.
+/// Returns the prices of the models of a session; empty if the providers cannot be loaded.
 async fn prices(record: &SessionRecord, environment: &Environment) -> Vec<(ModelRef, Price)> {
     match product::models(environment, &[]) {
         Ok(models) => record.prices(&models).await,
@@ -125,37 +125,38 @@ async fn prices(record: &SessionRecord, environment: &Environment) -> Vec<(Model
     }
 }
 
-/// `sessions repair`, which repairs the sessions of the agents below it as well.
+/// Repairs a session and the sessions of its subagents, and lists what was lost.
 pub(crate) fn repair(prefix: &str, environment: &Environment) -> Result<ExitCode, CliError> {
     let store = product::session_store(environment)?;
     let root = store.find(prefix)?;
-    let mut told = String::new();
+    let mut report = String::new();
     for id in family(store.as_ref(), &root)? {
         let SessionRepair { damage, kept } = store.repair(&id)?;
         if damage.is_none() {
             continue;
         }
-        let _ = writeln!(told, "session {id}: {damage}");
+        let _ = writeln!(report, "session {id}: {damage}");
         if let Some(reason) = damage.header {
-            let _ = writeln!(told, "  the header was made anew from the log ({reason})");
+            let _ = writeln!(report, "  the header was made anew from the log ({reason})");
             if store.header(&id)?.crow().agent_lost {
-                told.push_str("  the log does not tell the agent: name it with --agent when the session goes on\n");
+                report.push_str("  the log does not tell the agent: name it with --agent when the session goes on\n");
             }
         }
         for LostLine { line, reason } in damage.lines {
-            let _ = writeln!(told, "  line {line} is lost ({reason})");
+            let _ = writeln!(report, "  line {line} is lost ({reason})");
         }
         for path in kept {
-            let _ = writeln!(told, "  as it was: {}", path.display());
+            let _ = writeln!(report, "  as it was: {}", path.display());
         }
     }
-    if told.is_empty() {
-        told = format!("session {root}: nothing is damaged\n");
+    if report.is_empty() {
+        report = format!("session {root}: nothing is damaged\n");
     }
-    write_out(neutralise(&told).as_bytes())
+    write_out(neutralise(&report).as_bytes())
 }
 
-/// `sessions rm`. All ids are looked up before any session is removed; what is removed is told also if a later one fails.
+/// Removes sessions. All ids are resolved before any session is removed; each removal is reported at once, so it is
+/// known if a later one fails.
 pub(crate) fn remove(prefixes: &[String], environment: &Environment) -> Result<ExitCode, CliError> {
     let store = product::session_store(environment)?;
     let mut ids: Vec<SessionId> = Vec::new();
@@ -173,16 +174,16 @@ pub(crate) fn remove(prefixes: &[String], environment: &Environment) -> Result<E
     Ok(ExitCode::Done)
 }
 
-/// A session in the list, as a program reads it.
+/// A listed session in JSON.
 #[derive(Debug, Serialize)]
 struct ListedSession {
     #[serde(flatten)]
     session: SessionMetadata,
-    /// What it used with the agents below it.
+    /// Usage, including that of its subagents.
     used: UsageReport,
 }
 
-/// Sums up what a session and the agents below it used. The money is told if the price of every model is known.
+/// Sums up the usage of a session and its subagents. The cost is `None` if the price of a model is unknown.
 async fn used_by(session: &SessionMetadata, models: Option<&ProviderModels>) -> UsageReport {
     let crow = session.crow();
     if crow.spent.is_empty() {

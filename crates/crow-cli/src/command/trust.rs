@@ -1,4 +1,4 @@
-//! `trust`.
+//! `trust`: trusting a project, listing trusted projects and revoking trust.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::{
     trust::{ProjectConfig, TrustStatus, UntrustedConfig, project_root, standing, trust_store},
 };
 
-/// `trust`.
+/// Shows the untrusted configuration of a project and asks whether to trust it; or lists or revokes.
 pub(crate) fn trust(args: &TrustArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     if args.list {
         return list(environment);
@@ -43,7 +43,7 @@ fn ask(
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
     write_out(untrusted.description().as_bytes())?;
-    // What would stop every run is not trusted.
+    // A configuration that would fail every run is not trusted.
     ProjectConfig::parse(&untrusted.contents)?;
     if !args.yes {
         if !environment.stdin_is_terminal {
@@ -60,7 +60,7 @@ fn ask(
 }
 
 fn revoke(given: Option<&Path>, environment: &Environment) -> Result<ExitCode, CliError> {
-    // A project that is gone can be forgotten by the path that the list shows.
+    // A deleted project can be revoked by the absolute path that the list shows.
     let root = match working_directory(given, environment) {
         Ok(cwd) => project_root(&cwd),
         Err(error) => given.filter(|path| path.is_absolute()).map(PathBuf::from).ok_or(error)?,

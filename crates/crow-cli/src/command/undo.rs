@@ -19,37 +19,38 @@ use crate::{
     undo::{DiffRefusal, DiffRequest, HowWords, Journal, absolute, diff_of, journal_of, lost},
 };
 
-/// `undo`.
+/// Undoes changes of a session.
 pub(crate) fn undo(args: &UndoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
-    let mut known = journal_of(args.of.session.as_deref(), environment)?;
-    let report = known.journal.undo(&args.words.target(), args.words.options())?;
-    tell(&known, &report, (&args.of, args.words.how), environment)
+    let mut opened = journal_of(args.of.session.as_deref(), environment)?;
+    let report = opened.journal.undo(&args.words.target(), args.words.options())?;
+    print_report(&opened, &report, (&args.of, args.words.how), environment)
 }
 
-/// `redo`.
+/// Undoes the last undo.
 pub(crate) fn redo(args: &RedoArgs, environment: &Environment) -> Result<ExitCode, CliError> {
-    let mut known = journal_of(args.of.session.as_deref(), environment)?;
-    let report = known.journal.redo(args.how.into())?;
-    tell(&known, &report, (&args.of, args.how), environment)
+    let mut opened = journal_of(args.of.session.as_deref(), environment)?;
+    let report = opened.journal.redo(args.how.into())?;
+    print_report(&opened, &report, (&args.of, args.how), environment)
 }
 
-/// `restore`.
+/// Restores a file to its state at a point of the session.
 pub(crate) fn restore(args: &RestoreArgs, environment: &Environment) -> Result<ExitCode, CliError> {
-    let mut known = journal_of(args.of.session.as_deref(), environment)?;
+    let mut opened = journal_of(args.of.session.as_deref(), environment)?;
     let cwd = environment.current_dir()?;
-    let path = absolute(args.what.path.as_os_str(), known.journal.roots(), cwd);
-    let report = known.journal.restore(&path, &args.what.at, args.how.into())?;
-    tell(&known, &report, (&args.of, args.how), environment)
+    let path = absolute(args.what.path.as_os_str(), opened.journal.roots(), cwd);
+    let report = opened.journal.restore(&path, &args.what.at, args.how.into())?;
+    print_report(&opened, &report, (&args.of, args.how), environment)
 }
 
-/// `diff`.
+/// Prints a diff of the changes of a session. The output for a program is relative to the repository, so that `git
+/// apply` accepts it.
 pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCode, CliError> {
-    let known = journal_of(args.of.session.as_deref(), environment)?;
+    let opened = journal_of(args.of.session.as_deref(), environment)?;
     let request = DiffRequest { what: args.what.clone(), paths: args.paths.clone() };
-    let patch = diff_of(&known.journal, &request, environment.current_dir()?)?;
-    let ignored = known.journal.ignored(patch.files.iter().map(|file| file.path.as_path()));
+    let patch = diff_of(&opened.journal, &request, environment.current_dir()?)?;
+    let ignored = opened.journal.ignored(patch.files.iter().map(|file| file.path.as_path()));
     match args.of.output {
-        OutputForm::Json => write_out(&line(&DiffLine::new(&known.session, &patch, &ignored))?),
+        OutputForm::Json => write_out(&line(&DiffLine::new(&opened.session, &patch, &ignored))?),
         OutputForm::Text => {
             let destination = if environment.stdout_is_terminal {
                 Destination::Reader
@@ -57,7 +58,7 @@ pub(crate) fn diff(args: &DiffArgs, environment: &Environment) -> Result<ExitCod
                 Destination::Program
             };
             let style = out_style(environment);
-            let root = known.journal.root();
+            let root = opened.journal.root();
             let seen_from = match destination {
                 Destination::Program => repository_around(root),
                 Destination::Reader => root,
@@ -85,13 +86,13 @@ impl From<DiffRefusal> for CliError {
     }
 }
 
-/// Returns the folder that the names in a patch are relative to: git leaves out, without a word, what does not begin with the
-/// way from the repository to where it is called.
+/// Returns the folder that the names in a patch are relative to. `git apply` silently skips names that do not start
+/// with the path from the repository to the directory it is called in.
 fn repository_around(root: &Path) -> &Path {
     root.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(root)
 }
 
-/// `sessions show --changes`.
+/// Lists the calls that changed files, and the undo records, of a session.
 pub(crate) fn show_changes(
     args: &ShowArgs,
     environment: &Environment,
@@ -103,7 +104,7 @@ pub(crate) fn show_changes(
     match args.output {
         OutputForm::Json => {
             let lost = |call: &ChangedCall| lost.get(&call.seq).copied().unwrap_or(0);
-            let lines = all.iter().map(|happened| match happened {
+            let lines = all.iter().map(|change| match change {
                 ChangeLine::Call(call) => line(&CallLine::new(call, lost(call))),
                 ChangeLine::Undo(record) => line(&RecordLine::new(record)),
             });
@@ -118,21 +119,21 @@ pub(crate) fn show_changes(
     }
 }
 
-/// Tells of a report. The exit code says whether every path is as it was to be.
-fn tell(
-    known: &Journal,
+/// Prints an undo report. The exit code is `Done` only if every path has its intended state.
+fn print_report(
+    opened: &Journal,
     report: &UndoReport,
     (of, how): (&OfSession, HowWords),
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
     let paths = report.paths.iter().map(|path| path.path.as_path());
-    let ignored = known.journal.ignored(paths);
+    let ignored = opened.journal.ignored(paths);
     match of.output {
-        OutputForm::Json => write_out(&line(&UndoLine::new(&known.session, report, &ignored))?)?,
+        OutputForm::Json => write_out(&line(&UndoLine::new(&opened.session, report, &ignored))?)?,
         OutputForm::Text => {
             let reporter = UndoReporter {
                 style: &out_style(environment),
-                root: known.journal.root(),
+                root: opened.journal.root(),
                 prompting: CommandStyle::Program(of.session.clone()),
                 forced: how.force,
                 ignored: &ignored,
@@ -143,7 +144,7 @@ fn tell(
     Ok(if report.is_complete() { ExitCode::Done } else { ExitCode::Failed })
 }
 
-/// How stdout looks, which may be a file where stderr is a terminal.
+/// Returns the style of stdout, which may be a file although stderr is a terminal.
 fn out_style(environment: &Environment) -> ConsoleStyle {
     let style = console_style(environment);
     ConsoleStyle { colour: style.colour && environment.stdout_is_terminal, ..style }
