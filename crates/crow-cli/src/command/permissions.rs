@@ -33,7 +33,7 @@ use crate::{
     trust,
 };
 
-/// Lists the rules of the organisation, the user and the project.
+/// Lists the managed rules, those of the user and those of a trusted project.
 pub(crate) fn list_rules(
     output: OutputForm,
     environment: &Environment,

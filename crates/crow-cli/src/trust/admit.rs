@@ -1,4 +1,4 @@
-//! Whether a project's configuration counts.
+//! The trust status of a project, and what a project adds to the configuration.
 
 use std::{
     collections::BTreeMap,
@@ -30,34 +30,35 @@ use crate::{
     run::{Audience, say},
 };
 
-/// What a project adds to the user's own configuration: nothing, unless it is trusted.
+/// Additions of a project to the user's configuration; empty unless the project is trusted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Project {
     /// Rules that only deny or ask.
     pub(crate) rules: RuleSet,
     pub(crate) providers: Vec<ProviderConfig>,
-    /// Its agents, prompts and settings.
+    /// Agents, prompts and settings.
     pub(crate) layer: Option<ConfigLayer>,
-    /// Servers of its `.mcp.json`.
+    /// MCP servers of its `.mcp.json`.
     pub(crate) mcp_servers: BTreeMap<String, ServerTable>,
-    /// What the user is to know of it.
+    /// Notice for the user, for example that the project is not trusted.
     pub(crate) notice: Option<String>,
-    /// By what it is known again before one of its servers is started, if it is trusted.
+    /// State to compare with before one of its servers is started; `None` if the project is not trusted.
     pub(crate) trusted: Option<TrustedState>,
-    /// Command lines of servers of the user's own that are not started: from files of a project that is not trusted.
+    /// Command lines of the user's own servers that must not be started, because they run files of an untrusted
+    /// project.
     pub(crate) withheld: Vec<Vec<String>>,
 }
 
-/// How a project's configuration stands.
+/// Trust status of a project's configuration.
 #[derive(Debug)]
 pub(crate) enum TrustStatus {
-    /// It has none.
+    /// There is no configuration.
     Nothing,
-    /// The user trusts it as it is.
+    /// The user trusts the current state.
     Trusted(ProjectFiles),
-    /// The user does not trust it, or not as it is now.
+    /// The user does not trust it, or it has changed since.
     Untrusted(UntrustedConfig),
-    /// It is not even looked at, or it is not known whether it is trusted.
+    /// It cannot be read, or the trust store cannot be read.
     Refused {
         reason: String,
         /// The user's own servers that are started from its files.
@@ -65,16 +66,16 @@ pub(crate) enum TrustStatus {
     },
 }
 
-/// Configuration that the user does not trust.
+/// Configuration that is not trusted in its current state.
 #[derive(Debug)]
 pub(crate) struct UntrustedConfig {
     pub(crate) contents: ProjectFiles,
     pub(crate) fingerprint: Fingerprint,
-    /// As what it was trusted before, if it was.
+    /// Fingerprint of the state that was trusted before, if any.
     pub(crate) before: Option<Fingerprint>,
 }
 
-/// By what it is known again whether a project's configuration stands as it did.
+/// Comparable summary of a [`TrustStatus`], for noticing changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TrustStamp {
     Nothing,
@@ -84,7 +85,7 @@ pub(crate) enum TrustStamp {
 }
 
 impl TrustStatus {
-    /// Returns by what it is known again.
+    /// Returns the stamp of this status.
     pub(crate) fn mark(&self) -> TrustStamp {
         match self {
             Self::Nothing => TrustStamp::Nothing,
@@ -95,10 +96,10 @@ impl TrustStatus {
     }
 }
 
-/// Finds out how the configuration counts that holds for a working directory. Blocks.
+/// Returns the trust status of the configuration that applies to a working directory. Blocks.
 pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<TrustStatus, CliError> {
     let root = project_root(cwd);
-    // What is wrong with the user's configuration is said where it is used; then none of its servers is started.
+    // Errors of the user's configuration are reported where it is used; with errors, none of its servers is started.
     let user_servers = mcp::user_servers(cwd, environment).unwrap_or_default();
     let refused = |reason: String| {
         let user_servers = started_from(&root, &user_servers);
@@ -121,13 +122,13 @@ pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<TrustSta
     })
 }
 
-/// Returns what the configuration adds that holds for a working directory. Asks nobody. Blocks.
+/// Returns what the project of a working directory adds. Does not ask. Blocks.
 pub(crate) fn project_of(cwd: &Path, environment: &Environment) -> Result<Project, CliError> {
     Project::of(cwd, standing(cwd, environment)?)
 }
 
-/// Returns what the configuration adds that holds for a working directory. If the user does not trust it and is there,
-/// this is asked. Blocks.
+/// Returns what the project of a working directory adds. If it is not trusted and the user can answer, asks whether
+/// to trust it. Blocks.
 pub(crate) fn admit(
     cwd: &Path,
     environment: &Environment,
@@ -137,7 +138,7 @@ pub(crate) fn admit(
     if audience == Audience::Person
         && let Some(notice) = project.notice.take()
     {
-        // Before the conversation begins: it shows what happens in it, and this happened before.
+        // Printed before the conversation starts: the conversation shows only what happens in it.
         say(&exact_line(&notice));
     }
     Ok(project)
@@ -157,7 +158,7 @@ fn admitted(
         (TrustStatus::Trusted(contents), _) => return Project::trusted(&contents),
         (standing @ TrustStatus::Refused { .. }, _) => return Project::of(cwd, standing),
     };
-    // What cannot be used is not asked about.
+    // A configuration with errors is not offered for trust.
     let project = match Project::trusted(&untrusted.contents) {
         Ok(project) => project,
         Err(error) => {
@@ -177,7 +178,7 @@ fn admitted(
 }
 
 impl Project {
-    /// Returns what the configuration adds that holds for a working directory and stands like this.
+    /// Returns what a project with this status adds.
     pub(crate) fn of(cwd: &Path, standing: TrustStatus) -> Result<Self, CliError> {
         match standing {
             TrustStatus::Nothing => Ok(Self::default()),
@@ -196,12 +197,12 @@ impl Project {
             ProjectConfig::parse(contents)?;
         let notice = (!faults.is_empty()).then(|| faults.join("\n"));
         let trusted = TrustedState::of(contents);
-        // Files that servers are started from are asked about like others that start programs.
-        let asked = contents.programs.named.iter().map(|path| {
+        // Like other files that start programs, changes of files that servers are started from are asked about.
+        let ask_rules = contents.programs.named.iter().map(|path| {
             let id = format!("project:starts {}", path.display());
             PermissionRule::ask_for_path(Access::Write, path).with_id(id)
         });
-        let rules = RuleSet::new(rules.into_rules().into_iter().chain(asked))
+        let rules = RuleSet::new(rules.into_rules().into_iter().chain(ask_rules))
             .map_err(|error| CliError::usage(error.to_string()))?;
         let (layer, trusted) = (Some(layer(contents)), Some(trusted));
         Ok(Self { rules, providers, layer, mcp_servers, notice, trusted, withheld: Vec::new() })
@@ -238,7 +239,8 @@ impl UntrustedConfig {
         format!("{} {why}, and is not used; `crow-agent trust` shows it and asks", place.display())
     }
 
-    /// Says what there is, what it could do, and what is not as it was when it was trusted.
+    /// Describes the configuration for the question: its files, what each could do, and what has changed since it was
+    /// trusted.
     pub(crate) fn description(&self) -> String {
         let place = exact_line(&self.contents.place().display().to_string());
         let differences = self.before.as_ref().map(|before| before.differences(&self.fingerprint));
@@ -275,7 +277,8 @@ impl UntrustedConfig {
     }
 }
 
-/// Lists the files of the project that its servers are started from: those that are named, and others that changed.
+/// Lists the files that servers are started from: those named in the configuration and those that changed by name,
+/// the others by number.
 fn programs(
     contents: &ProjectFiles,
     differences: &BTreeMap<String, Difference>,
@@ -315,7 +318,7 @@ fn refused(cwd: &Path, reason: &str) -> String {
     format!("{} is not used: {reason}", folder.display())
 }
 
-/// Returns where it is kept what the user trusts.
+/// Returns the store of trusted projects.
 pub(crate) fn trust_store(environment: &Environment) -> Result<TrustStore, CliError> {
     Ok(TrustStore::new(&environment.data_dir()?))
 }

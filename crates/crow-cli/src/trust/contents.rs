@@ -1,6 +1,8 @@
-//! Everything below a project's `.crow-agent`, and its `.mcp.json`, read once into memory.
+//! The files of a project's configuration: everything below `.crow-agent`, and `.mcp.json`, read once into memory.
 //!
-//! What is shown, hashed and used are the same bytes: nothing is read a second time from the disk.
+//! The same bytes are shown, hashed and used; nothing is read from disk a second time. Names are relative to
+//! `.crow-agent`; those of files beside it start with [`BESIDE`]. Links are stored as links, and accepted only if
+//! they lead to a file that was read as well.
 
 use std::{
     collections::BTreeMap,
@@ -18,35 +20,35 @@ use super::{
 };
 use crate::mcp::PROJECT_FILE;
 
-/// The folder of a project's configuration.
+/// Folder of a project's configuration.
 pub(crate) const FOLDER: &str = ".crow-agent";
-/// What the names of files begin with that lie beside the folder. No name below it does.
+/// Prefix of the names of files outside the folder. No name below the folder starts with it.
 pub(super) const BESIDE: &str = "../";
-/// The most files, links and folders.
+/// Maximum number of files, links and folders.
 const MOST_ITEMS: usize = 200;
-/// The most bytes of all files together.
+/// Maximum size of all files together, in bytes.
 const MOST_BYTES: u64 = 1024 * 1024;
-/// How deep folders may lie in each other.
+/// Maximum depth of nested folders.
 const DEEPEST: usize = 16;
-/// The bits of a mode that let somebody execute a file.
+/// Execute bits of a file mode.
 const EXECUTE_BITS: u32 = 0o111;
-/// How many links may lead from one to the next.
+/// Maximum length of a chain of links.
 const MOST_LINKS: usize = 8;
 
-/// Everything below a project's `.crow-agent`.
+/// The files of a project's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProjectFiles {
-    /// The project's root, resolved.
+    /// Canonical path of the project's root.
     pub(super) root: PathBuf,
-    /// What there is, by its path below the folder, with `/` between the names.
+    /// Entries by path below the folder, with `/` as separator.
     pub(super) items: BTreeMap<String, ProjectItem>,
-    /// The files of the project that its servers, and the user's own, are started from.
+    /// Project files that its servers, and those of the user, are started from.
     pub(super) programs: ProjectPrograms,
-    /// The user's own servers that are started from files of the project.
+    /// The user's own servers that are started from project files.
     pub(super) user_servers: Vec<StartedServer>,
 }
 
-/// One thing below the folder.
+/// An entry of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ProjectItem {
     Folder,
@@ -60,7 +62,7 @@ pub(crate) enum ProjectItem {
     },
 }
 
-/// Why a project's configuration is not even looked at.
+/// Reason for which a configuration is refused without being shown.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ContentsError {
     #[error("{} cannot be read: {source}", .path.display())]
@@ -75,8 +77,8 @@ pub(crate) enum ContentsError {
     Link { path: PathBuf, target: String },
 }
 
-/// Finds the folder whose `.crow-agent` counts for a working directory: the nearest one up to the root of the
-/// repository, else that root, or the directory itself.
+/// Returns the folder whose `.crow-agent` applies to a working directory: the nearest one up to the root of the
+/// repository, else that root, or the directory itself outside a repository.
 pub(crate) fn project_root(cwd: &Path) -> PathBuf {
     let top = cwd.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(cwd);
     let is_there = |folder: &&Path| match folder.join(FOLDER).symlink_metadata() {
@@ -88,18 +90,19 @@ pub(crate) fn project_root(cwd: &Path) -> PathBuf {
 }
 
 impl ProjectFiles {
-    /// Reads what is below the folder of a project, and the files that it or one of these servers of the user is started
-    /// from. None if there is no file and no link. Blocks.
+    /// Reads the configuration of a project, and finds the files that its servers and `user_servers` are started
+    /// from. Returns `None` if there is no file, no link and no such server. Blocks.
     pub(crate) fn read(
         root: &Path,
         user_servers: &[StartedServer],
     ) -> Result<Option<Self>, ContentsError> {
         let folder = root.join(FOLDER);
+        // 1) `.mcp.json`, then everything below `.crow-agent`.
         let mut reader =
             ProjectReader { folder: &folder, items: BTreeMap::new(), room: MOST_BYTES };
         reader.read_servers(root)?;
         match Directory::open(&folder) {
-            Ok(held) => reader.read_folder(&held, "", 0)?,
+            Ok(directory) => reader.read_folder(&directory, "", 0)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error)
                 if crow_fs::is_link_error(&error)
@@ -117,18 +120,22 @@ impl ProjectFiles {
         }
         let programs = ProjectPrograms::default();
         let mut contents = Self { root: root.to_path_buf(), items, programs, user_servers };
+        // 2) Every link must lead to a file that was read.
         for (name, item) in &contents.items {
             if let ProjectItem::Link { target } = item
-                && contents.followed(name).is_none()
+                && contents.resolve_links(name).is_none()
             {
                 let (path, target) = (folder.join(name), target.clone());
                 return Err(ContentsError::Link { path, target });
             }
         }
-        let own = servers(&contents);
-        let own: Vec<_> =
-            own.values().filter_map(|server| StartedServer::of_project(root, server)).collect();
-        contents.programs = ProjectPrograms::find(root, &own);
+        // 3) The files that servers are started from.
+        let project_servers = servers(&contents);
+        let project_servers: Vec<_> = project_servers
+            .values()
+            .filter_map(|server| StartedServer::of_project(root, server))
+            .collect();
+        contents.programs = ProjectPrograms::find(root, &project_servers);
         let of_user = ProjectPrograms::find(root, &contents.user_servers);
         contents.programs.add_of_user(root, of_user);
         Ok(Some(contents))
@@ -139,13 +146,13 @@ impl ProjectFiles {
         &self.root
     }
 
-    /// Returns the names of its files, as they are shown.
+    /// Returns the names of its files and links, relative to the root.
     pub(crate) fn file_names(&self) -> Vec<String> {
         let files = self.items.iter().filter(|(_, item)| !matches!(item, ProjectItem::Folder));
         files.map(|(name, _)| Self::shown(name)).collect()
     }
 
-    /// Returns the path of something below the folder.
+    /// Returns the path of an entry.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         match name.strip_prefix(BESIDE) {
             Some(name) => self.root.join(name),
@@ -153,8 +160,8 @@ impl ProjectFiles {
         }
     }
 
-    /// Returns what there is to trust, for messages: the folder if it is there, else the file that names servers, else
-    /// the project, from whose files the user's own servers are started.
+    /// Returns the path that messages name: the folder if it exists, else `.mcp.json`, else the root, if only servers
+    /// of the user are started from its files.
     pub(super) fn place(&self) -> PathBuf {
         let servers = format!("{BESIDE}{PROJECT_FILE}");
         if self.items.keys().any(|name| *name != servers) {
@@ -166,40 +173,42 @@ impl ProjectFiles {
         }
     }
 
-    /// Returns the file that names servers, and its bytes.
+    /// Returns path and bytes of `.mcp.json`.
     pub(crate) fn servers(&self) -> Option<(PathBuf, &[u8])> {
         let name = format!("{BESIDE}{PROJECT_FILE}");
         Some((self.path(&name), self.file(&name)?))
     }
 
-    /// Names something for people, as seen from the project's root.
+    /// Returns the name of an entry relative to the project's root, for display.
     pub(crate) fn shown(name: &str) -> String {
         name.strip_prefix(BESIDE).map_or_else(|| format!("{FOLDER}/{name}"), str::to_owned)
     }
 
-    /// Returns the bytes of a file, or of the file that a link leads to.
+    /// Returns the bytes of a file; follows links.
     pub(crate) fn file(&self, name: &str) -> Option<&[u8]> {
-        match self.items.get(self.followed(name)?.as_str())? {
+        match self.items.get(self.resolve_links(name)?.as_str())? {
             ProjectItem::File { bytes, .. } => Some(bytes),
             ProjectItem::Folder | ProjectItem::Link { .. } => None,
         }
     }
 
-    /// Follows links to the name of a file. Only folders that are none themselves are passed through, so that the system
+    /// Follows links to the name of a file. Intermediate path components must be real folders, so that the system
     /// would find the same file.
-    fn followed(&self, name: &str) -> Option<String> {
+    fn resolve_links(&self, name: &str) -> Option<String> {
         let mut name = name.to_owned();
         for _ in 0..=MOST_LINKS {
             match self.items.get(&name)? {
                 ProjectItem::File { .. } => return Some(name),
                 ProjectItem::Folder => return None,
-                ProjectItem::Link { target } => name = self.lead(&name, target)?,
+                ProjectItem::Link { target } => name = self.link_target(&name, target)?,
             }
         }
         None
     }
 
-    fn lead(&self, link: &str, target: &str) -> Option<String> {
+    /// Returns the name that a link leads to; `None` if it leaves the folder or passes through something that is no
+    /// folder.
+    fn link_target(&self, link: &str, target: &str) -> Option<String> {
         if target.starts_with('/') {
             return None;
         }
@@ -213,8 +222,8 @@ impl ProjectFiles {
                 continue;
             }
             parts.push(step);
-            let is_passed = steps.peek().is_some();
-            if is_passed && self.items.get(&parts.join("/")) != Some(&ProjectItem::Folder) {
+            let has_more = steps.peek().is_some();
+            if has_more && self.items.get(&parts.join("/")) != Some(&ProjectItem::Folder) {
                 return None;
             }
         }
@@ -222,7 +231,7 @@ impl ProjectFiles {
     }
 }
 
-/// Returns those of the servers that are started from files below a root. Blocks.
+/// Returns the servers that are started from files below a root. Blocks.
 pub(super) fn started_from(root: &Path, servers: &[StartedServer]) -> Vec<StartedServer> {
     let is_from_here =
         |server: &&StartedServer| !ProjectPrograms::find(root, [*server]).held.is_empty();
@@ -236,7 +245,7 @@ struct ProjectReader<'a> {
 }
 
 impl ProjectReader<'_> {
-    /// Reads the file beside the folder that names servers, as other programs have it.
+    /// Reads `.mcp.json`, which other programs use as well.
     fn read_servers(&mut self, root: &Path) -> Result<(), ContentsError> {
         let path = root.join(PROJECT_FILE);
         match crow_fs::open_file(&path) {
@@ -270,7 +279,7 @@ impl ProjectReader<'_> {
         if depth > DEEPEST {
             return odd(here, "nested too deeply");
         }
-        // One more than there may be, so that too many are seen.
+        // Lists one entry more than allowed, so that an excess is noticed.
         let entries = folder.entries(MOST_ITEMS + 1);
         for (entry, _) in entries.map_err(|error| unreadable(here.clone(), error))? {
             let Some(name) = entry.as_os_str().to_str() else {
@@ -279,21 +288,22 @@ impl ProjectReader<'_> {
             if self.items.len() == MOST_ITEMS {
                 return Err(ContentsError::TooMany { path: self.folder.to_path_buf() });
             }
-            let whole = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
-            self.read_item(folder, &entry, whole, depth)?;
+            let item_name =
+                if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+            self.read_item(folder, &entry, item_name, depth)?;
         }
         Ok(())
     }
 
-    /// Reads one thing as what it is when it is opened, whatever it was when the folder was listed.
+    /// Reads an entry by its type when it is opened, regardless of its type when the folder was listed.
     fn read_item(
         &mut self,
         folder: &Directory,
         name: &EntryName,
-        whole: String,
+        item_name: String,
         depth: usize,
     ) -> Result<(), ContentsError> {
-        let path = self.path(&whole);
+        let path = self.path(&item_name);
         let unreadable = |error| unreadable(path.clone(), error);
         let file = match folder.open_file(name) {
             Ok(file) => file,
@@ -305,7 +315,7 @@ impl ProjectReader<'_> {
                         what: "a link whose target is not text",
                     });
                 };
-                self.items.insert(whole, ProjectItem::Link { target });
+                self.items.insert(item_name, ProjectItem::Link { target });
                 return Ok(());
             }
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
@@ -317,8 +327,8 @@ impl ProjectReader<'_> {
         let item = match metadata.kind {
             EntryKind::Directory => {
                 let inner = folder.open_beneath(Path::new(name.as_os_str())).map_err(unreadable)?;
-                self.items.insert(whole.clone(), ProjectItem::Folder);
-                return self.read_folder(&inner, &whole, depth + 1);
+                self.items.insert(item_name.clone(), ProjectItem::Folder);
+                return self.read_folder(&inner, &item_name, depth + 1);
             }
             EntryKind::File => {
                 let executable = metadata.mode & EXECUTE_BITS != 0;
@@ -328,7 +338,7 @@ impl ProjectReader<'_> {
                 return Err(ContentsError::Odd { path, what: "neither a file nor a folder" });
             }
         };
-        self.items.insert(whole, item);
+        self.items.insert(item_name, item);
         Ok(())
     }
 

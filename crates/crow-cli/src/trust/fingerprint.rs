@@ -1,4 +1,4 @@
-//! What a project's configuration was when it was shown, and how it differs by now.
+//! Fingerprints of project configurations, and their differences.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -9,8 +9,8 @@ use super::{
     programs::OF_USER,
 };
 
-/// A hash over all names, kinds, contents, link targets and execute bits, and one for each of them: so that it can be said
-/// what changed.
+/// A hash over all names, kinds, contents, link targets and execute bits, and a mark of each entry, so that changes
+/// can be named.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fingerprint {
@@ -18,7 +18,7 @@ pub(crate) struct Fingerprint {
     items: BTreeMap<String, String>,
 }
 
-/// How one thing differs from what was trusted.
+/// Change of an entry since it was trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Difference {
     New,
@@ -37,16 +37,16 @@ impl fmt::Display for Difference {
 }
 
 impl Fingerprint {
-    /// Takes the fingerprint of what was read.
+    /// Computes the fingerprint of a configuration.
     pub(crate) fn of(contents: &ProjectFiles) -> Self {
         let programs = contents.programs.marks.iter();
         let mut items: BTreeMap<String, String> =
             programs.map(|(name, mark)| (name.clone(), mark.clone())).collect();
-        // A file of the configuration that is started as well counts as what it is there.
+        // A configuration file that is also started as a program is marked as configuration.
         items.extend(contents.items.iter().map(|(name, item)| (name.clone(), mark(item))));
         let mut hasher = blake3::Hasher::new();
         for (name, mark) in &items {
-            // With lengths, so that no two folders make the same bytes.
+            // Lengths make the encoding unambiguous: no two configurations give the same bytes.
             for part in [name, mark] {
                 hasher.update(&(part.len() as u64).to_le_bytes());
                 hasher.update(part.as_bytes());
@@ -55,17 +55,17 @@ impl Fingerprint {
         Self { hash: hasher.finalize().to_hex().to_string(), items }
     }
 
-    /// Returns whether trust in this is trust in `now`: it is the same, or the user's own servers are started from fewer
-    /// files, because he changed his configuration or a file is gone.
+    /// Returns true if trust in this state extends to `now`: they are equal, or `now` only lacks files of the user's
+    /// own servers, because the user changed their configuration or a file is gone.
     pub(crate) fn covers(&self, now: &Self) -> bool {
-        let is_less = |(name, what): (&String, &Difference)| {
-            *what == Difference::Removed
+        let is_removed_user_file = |(name, difference): (&String, &Difference)| {
+            *difference == Difference::Removed
                 && self.items.get(name).is_some_and(|mark| mark.starts_with(OF_USER))
         };
-        self.differences(now).iter().all(is_less)
+        self.differences(now).iter().all(is_removed_user_file)
     }
 
-    /// Says how `now` differs.
+    /// Returns the entries that differ in `now`.
     pub(crate) fn differences(&self, now: &Self) -> BTreeMap<String, Difference> {
         let mut differences = BTreeMap::new();
         for (name, mark) in &now.items {

@@ -1,8 +1,8 @@
-//! Trust in projects: nothing of a workspace acts before the user has seen it and said so.
+//! Trust in projects: configuration in a workspace has no effect before the user has seen it and agreed.
 //!
-//! A project's configuration is everything below its `.crow-agent`. It is read once; what was read is hashed, shown and
-//! used. Trust holds for exactly these bytes, names, links and execute bits, at this place: whatever is new, changed or
-//! gone makes it untrusted again.
+//! The configuration of a project is everything below its `.crow-agent`, and its `.mcp.json`. It is read once; the
+//! same bytes are hashed, shown and used. Trust applies to exactly these bytes, names, links and execute bits in this
+//! directory: any new, changed or removed entry makes the project untrusted again.
 
 mod admit;
 mod contents;

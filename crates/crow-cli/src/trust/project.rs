@@ -1,4 +1,4 @@
-//! What a project's configuration says, and what it could do.
+//! Parsing a project's configuration, and describing what it could do.
 
 use std::{
     collections::BTreeMap,
@@ -24,20 +24,20 @@ const RULES: &str = "permissions.json";
 /// The folder of provider files.
 const PROVIDERS: &str = "providers/";
 
-/// What a project's configuration says.
+/// Parsed configuration of a project.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ProjectConfig {
     /// Rules that only deny or ask.
     pub(crate) rules: RuleSet,
     pub(crate) providers: Vec<ProviderConfig>,
-    /// Servers of its `.mcp.json`.
+    /// MCP servers of its `.mcp.json`.
     pub(crate) mcp_servers: BTreeMap<String, ServerTable>,
-    /// What is wrong with others.
+    /// Errors of servers that were left out.
     pub(crate) faults: Vec<String>,
 }
 
 impl ProjectConfig {
-    /// Understands what was read.
+    /// Parses the files. Fails if one is invalid, except for `.mcp.json`.
     pub(crate) fn parse(contents: &ProjectFiles) -> Result<Self, CliError> {
         let rules = match contents.file(RULES) {
             Some(bytes) => rules(contents.root(), &contents.path(RULES), bytes)?,
@@ -51,7 +51,7 @@ impl ProjectConfig {
         }
         config::check_project(&layer(contents))?;
         let (mcp_servers, faults) = match contents.servers() {
-            // It is written for other programs, too: what is wrong with it is told, and stops nothing.
+            // The file is shared with other programs: its errors are reported and do not stop the agent.
             Some((path, bytes)) => mcp::servers_of_project(&path, bytes)
                 .unwrap_or_else(|error| (BTreeMap::new(), vec![error.message])),
             None => Default::default(),
@@ -60,14 +60,14 @@ impl ProjectConfig {
     }
 }
 
-/// Returns what was read as the layer of the project. Nothing of it is read a second time.
+/// Returns the files as the configuration layer of the project, from memory.
 pub(crate) fn layer(contents: &ProjectFiles) -> ConfigLayer {
     let names = contents.items.keys();
     let files = names.filter_map(|name| Some((name.clone(), contents.file(name)?.to_vec())));
     ConfigLayer::memory(LayerKind::Project, folder_of(contents.root()), files.collect())
 }
 
-/// Returns the servers that a project's configuration starts. What cannot be understood starts none.
+/// Returns the servers that a project's configuration starts. Invalid files start none.
 pub(super) fn servers(contents: &ProjectFiles) -> BTreeMap<String, ServerTable> {
     let mut servers = BTreeMap::new();
     if let Some(bytes) = contents.file(config::SETTINGS) {
@@ -82,7 +82,7 @@ pub(super) fn servers(contents: &ProjectFiles) -> BTreeMap<String, ServerTable> 
     if let Some((path, bytes)) = contents.servers()
         && let Ok((others, _)) = mcp::servers_of_project(&path, bytes)
     {
-        // The names are of no matter: both of one name are watched.
+        // Names do not matter here: of two servers with one name, both are watched.
         servers.extend(
             others.into_iter().map(|(name, server)| (format!("{PROJECT_FILE} {name}"), server)),
         );
@@ -90,10 +90,11 @@ pub(super) fn servers(contents: &ProjectFiles) -> BTreeMap<String, ServerTable> 
     servers
 }
 
-/// Says of each file what it is and what it could do, once it is trusted. It comes with the name that fingerprints have.
+/// Returns for each file and link its name (as in fingerprints), a description, and what it could do if it were
+/// trusted.
 pub(crate) fn powers(contents: &ProjectFiles) -> Vec<(String, String, Vec<String>)> {
-    let folders = |item: &&ProjectItem| !matches!(item, ProjectItem::Folder);
-    let items = contents.items.iter().filter(|(_, item)| folders(item));
+    let is_no_folder = |item: &&ProjectItem| !matches!(item, ProjectItem::Folder);
+    let items = contents.items.iter().filter(|(_, item)| is_no_folder(item));
     items
         .map(|(name, item)| {
             let what = match item {
@@ -112,7 +113,7 @@ pub(crate) fn powers(contents: &ProjectFiles) -> Vec<(String, String, Vec<String
 fn power(contents: &ProjectFiles, name: &str) -> Vec<String> {
     let Some(bytes) = contents.file(name) else { return Vec::new() };
     let path = contents.path(name);
-    let said = if name == RULES {
+    let result = if name == RULES {
         rules(contents.root(), &path, bytes)
             .map(|rules| rules.rules().iter().map(describe_rule).collect())
     } else if is_provider(name) {
@@ -124,17 +125,17 @@ fn power(contents: &ProjectFiles, name: &str) -> Vec<String> {
     } else {
         Ok(vec!["not used by this version of crow-agent".to_owned()])
     };
-    said.unwrap_or_else(|error| vec![format!("cannot be used: {}", error.message)])
+    result.unwrap_or_else(|error| vec![format!("cannot be used: {}", error.message)])
 }
 
-/// Says what the servers of a project are.
+/// Describes the servers of a project.
 fn mcp_powers(path: &Path, bytes: &[u8]) -> Result<Vec<String>, CliError> {
     let (servers, faults) = mcp::servers_of_project(path, bytes)?;
     let powers = servers.iter().map(|(name, server)| mcp::power(name, server));
     Ok(powers.chain(faults).collect())
 }
 
-/// Says where a provider's requests go, and with what.
+/// Describes where requests of a provider go, and with which key.
 fn reach(provider: &ProviderConfig) -> String {
     let reach = provider.reach();
     let key = match (reach.key_variable, reach.holds_key) {
@@ -150,7 +151,7 @@ fn reach(provider: &ProviderConfig) -> String {
 }
 
 fn is_provider(name: &str) -> bool {
-    // Hidden files are locks and copies of editors.
+    // Hidden files are lock files and backups of editors.
     name.strip_prefix(PROVIDERS).is_some_and(|file| {
         !file.contains('/')
             && !file.starts_with('.')
@@ -160,9 +161,10 @@ fn is_provider(name: &str) -> bool {
 
 fn provider(path: &Path, bytes: &[u8]) -> Result<ProviderConfig, CliError> {
     let text = text(path, bytes)?;
-    let provider = ProviderConfig::parse(path, text).map_err(|error| wrong(error.to_string()))?;
+    let provider =
+        ProviderConfig::parse(path, text).map_err(|error| config_error(error.to_string()))?;
     if is_built_in(provider.name()) {
-        return Err(wrong(format!(
+        return Err(config_error(format!(
             "{}: \"{}\" is built in, and a project cannot put another provider in its place",
             path.display(),
             provider.name()
@@ -179,27 +181,28 @@ fn rules(root: &Path, path: &Path, bytes: &[u8]) -> Result<RuleSet, CliError> {
         let (line, column) = (error.line(), error.column());
         let reason = error.to_string();
         let reason = reason.split(" at line ").next().unwrap_or_default();
-        return Err(wrong(format!("{}:{line}:{column}: {reason}", path.display()))
+        return Err(config_error(format!("{}:{line}:{column}: {reason}", path.display()))
             .hint("a project's rules deny and ask; what is allowed stands in your own rules"));
     }
     let rules = rules.into_rules().into_iter().map(|rule| of_project(rule, root, path));
-    RuleSet::new(rules.collect::<Result<Vec<_>, _>>()?).map_err(|error| wrong(error.to_string()))
+    RuleSet::new(rules.collect::<Result<Vec<_>, _>>()?)
+        .map_err(|error| config_error(error.to_string()))
 }
 
-/// Makes a rule one of the project: it is named after it, holds for everybody or for an agent, and its paths begin at the
-/// project's root, wherever in it the agent works.
+/// Converts a rule to one of the project: prefixes its id, allows only a global or agent scope, and resolves relative
+/// paths from the project's root, wherever in the project the agent works.
 fn of_project(
     mut rule: PermissionRule,
     root: &Path,
     path: &Path,
 ) -> Result<PermissionRule, CliError> {
     if rule.decision == RuleDecision::Allow {
-        return Err(wrong(format!("{}: the rule `{}` allows", path.display(), rule.id)));
+        return Err(config_error(format!("{}: the rule `{}` allows", path.display(), rule.id)));
     }
     match rule.scope {
         RuleScope::Global | RuleScope::Agent(_) => {}
         RuleScope::Managed | RuleScope::Session(_) | RuleScope::User => {
-            return Err(wrong(format!(
+            return Err(config_error(format!(
                 "{}: the rule `{}` has a scope that a project has no right to",
                 path.display(),
                 rule.id
@@ -216,7 +219,7 @@ fn of_project(
     Ok(rule.with_id(id))
 }
 
-/// Rules of which none allows anything. An error says where the first one does.
+/// Parses only if no rule allows anything. The error points to the first one that does.
 #[derive(Deserialize)]
 struct NarrowingRules {
     #[serde(rename = "rules")]
@@ -239,14 +242,14 @@ fn denies_or_asks<'de, D: Deserializer<'de>>(json: D) -> Result<RuleDecision, D:
 }
 
 fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, CliError> {
-    std::str::from_utf8(bytes).map_err(|_| wrong(format!("{} is not text", path.display())))
+    std::str::from_utf8(bytes).map_err(|_| config_error(format!("{} is not text", path.display())))
 }
 
-fn wrong(message: String) -> CliError {
+fn config_error(message: String) -> CliError {
     CliError { code: "config", ..CliError::usage(message) }
 }
 
-/// Where the configuration of a project is, for messages.
+/// Returns the configuration folder of a project, for messages.
 pub(crate) fn folder_of(root: &Path) -> PathBuf {
     root.join(FOLDER)
 }

@@ -1,4 +1,4 @@
-//! What a project was when it was trusted, kept for the time that its servers may be started.
+//! The state of a project when it was trusted, for checking it again before a server is started.
 
 use std::path::PathBuf;
 
@@ -6,34 +6,34 @@ use super::{
     contents::ProjectFiles, fingerprint::Fingerprint, programs::StartedServer, project::servers,
 };
 
-/// A trusted project as it was when its configuration was read.
+/// State of a trusted project when its configuration was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrustedState {
-    /// The root, from which its servers are started.
+    /// Root of the project, in which its servers are started.
     pub(crate) root: PathBuf,
-    /// The files that its servers are started from, links on the way to them, and code beside them: commands may not change
-    /// these.
+    /// Files that commands must not change: those its servers are started from, links on the way to them, and code
+    /// beside them.
     pub(crate) protected: Vec<PathBuf>,
     fingerprint: Fingerprint,
-    /// The command lines of its servers.
+    /// Command lines of its servers.
     commands: Vec<Vec<String>>,
     /// The user's own servers that are started from its files.
     user_servers: Vec<StartedServer>,
 }
 
-/// Why a server of a project is not started.
+/// Reason for which a server is not started.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ServerRefusal {
-    /// Something is not as it was shown.
+    /// Files have changed since they were trusted.
     #[error(
         "it is started from files of the project, and since you trusted the project these changed: {}; look at them with `crow-agent trust` and start again",
         .names.join(", ")
     )]
     Changed {
-        /// The files, as seen from the root.
+        /// The files, relative to the root.
         names: Vec<String>,
     },
-    /// It cannot be told.
+    /// The state cannot be determined.
     #[error(
         "it is started from files of the project, and whether these are as you trusted them cannot be told: {0}"
     )]
@@ -55,17 +55,17 @@ impl TrustedState {
         }
     }
 
-    /// Returns whether a command line is one of a server that is started from the project.
+    /// Returns true if a command line is that of a server which is started from the project.
     pub(crate) fn starts(&self, argv: &[String]) -> bool {
         self.is_of_project(argv) || self.user_servers.iter().any(|server| server.argv == argv)
     }
 
-    /// Returns whether the project itself names a command line.
+    /// Returns true if a command line is in the configuration of the project itself.
     pub(crate) fn is_of_project(&self, argv: &[String]) -> bool {
         self.commands.iter().any(|command| command == argv)
     }
 
-    /// Looks whether the project is still as it was shown when it was trusted. Blocks.
+    /// Fails if the project has changed since it was trusted. Blocks.
     pub(crate) fn check(&self) -> Result<(), ServerRefusal> {
         let contents = match ProjectFiles::read(&self.root, &self.user_servers) {
             Ok(Some(contents)) => contents,

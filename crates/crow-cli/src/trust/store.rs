@@ -1,4 +1,4 @@
-//! Which projects the user trusts, and as what.
+//! The file of trusted projects and their fingerprints.
 
 use std::{
     collections::BTreeMap,
@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 use super::fingerprint::Fingerprint;
 use crate::private_file::{self, Privacy, PrivateFileError};
 
-/// The version of the file.
+/// Version of the file format.
 const VERSION: u32 = 1;
 
-/// The file that says which projects the user trusts.
+/// The file of trusted projects.
 #[derive(Debug, Clone)]
 pub(crate) struct TrustStore {
     path: PathBuf,
 }
 
-/// A project that the user trusts as it was at that time.
+/// A trusted project, with its state at that time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TrustedProject {
@@ -28,7 +28,7 @@ pub(crate) struct TrustedProject {
     pub(crate) what: Fingerprint,
 }
 
-/// The projects by their roots.
+/// Trusted projects by root path.
 pub(crate) type Projects = BTreeMap<String, TrustedProject>;
 
 #[derive(Serialize, Deserialize)]
@@ -38,13 +38,13 @@ struct TrustDocument {
     projects: Projects,
 }
 
-/// Only what says whether the rest can be read.
+/// The version alone, read first to decide whether the rest can be parsed.
 #[derive(Deserialize)]
 struct TrustVersion {
     version: u32,
 }
 
-/// Why it is not known what the user trusts. The file is left as it is, and nothing is trusted.
+/// Reason for which the file cannot be used. It is not overwritten, and nothing is trusted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TrustError {
     #[error(transparent)]
@@ -58,12 +58,12 @@ pub(crate) enum TrustError {
 }
 
 impl TrustStore {
-    /// Keeps what is trusted in a folder.
+    /// Opens the store in a folder.
     pub(crate) fn new(folder: &Path) -> Self {
         Self { path: folder.join("trust.json") }
     }
 
-    /// Reads what is trusted. Blocks.
+    /// Reads the trusted projects. Blocks.
     pub(crate) fn load(&self) -> Result<Projects, TrustError> {
         let Some(text) = private_file::read(&self.path, Privacy::Own)? else {
             return Ok(Projects::new());
@@ -77,22 +77,22 @@ impl TrustStore {
         Ok(document.projects)
     }
 
-    /// Trusts a project as it is. Blocks.
+    /// Adds a project with its current fingerprint. Blocks.
     pub(crate) fn add(&self, root: &Path, what: Fingerprint) -> Result<(), TrustError> {
         let root = name(root)?;
         let trusted = TrustedProject { as_of: Timestamp::now(), what };
         self.change(|projects| projects.insert(root, trusted)).map(drop)
     }
 
-    /// Trusts a project no longer. Returns whether it was. Blocks.
+    /// Removes a project. Returns true if it was trusted. Blocks.
     pub(crate) fn remove(&self, root: &Path) -> Result<bool, TrustError> {
         let root = name(root)?;
         Ok(self.change(|projects| projects.remove(&root))?.is_some())
     }
 
-    /// Changes what is there now, which another process may have changed since it was last read.
+    /// Changes the current content under a lock: another process may have changed the file since it was last read.
     fn change<T>(&self, change: impl FnOnce(&mut Projects) -> T) -> Result<T, TrustError> {
-        let _alone = private_file::lock(&self.path)?;
+        let _lock = private_file::lock(&self.path)?;
         let mut projects = self.load()?;
         let changed = change(&mut projects);
         let document = TrustDocument { version: VERSION, projects };
@@ -103,7 +103,7 @@ impl TrustStore {
     }
 }
 
-/// Returns the name under which a project is kept.
+/// Returns the key of a project. Fails if the path is not UTF-8.
 pub(crate) fn name(root: &Path) -> Result<String, TrustError> {
     root.to_str().map(str::to_owned).ok_or_else(|| TrustError::Name { path: root.to_path_buf() })
 }

@@ -43,7 +43,7 @@ const NO_PUSH: &str = r#"{"version": 1, "rules": [
 ]}"#;
 
 #[test]
-fn whatever_changes_makes_another_fingerprint_and_is_named() {
+fn every_change_alters_the_fingerprint_and_is_named() {
     let folder = project(&[("permissions.json", NO_PUSH), ("providers/work.toml", WORK)]);
     symlink("work.toml", folder.path().join(".crow-agent/providers/link.toml")).unwrap();
     let at = |name: &str| folder.path().join(FOLDER).join(name);
@@ -80,7 +80,7 @@ fn whatever_changes_makes_another_fingerprint_and_is_named() {
 }
 
 #[test]
-fn what_is_used_is_what_was_read_whatever_stands_there_later() {
+fn parsing_uses_the_bytes_that_were_read() {
     let folder = project(&[("permissions.json", NO_PUSH)]);
     let contents = read(folder.path());
     put(folder.path(), "permissions.json", &NO_PUSH.replace("deny", "allow"));
@@ -105,7 +105,7 @@ fn a_folder_without_files_needs_no_trust() {
 }
 
 #[test]
-fn what_is_no_file_or_leads_out_or_is_too_much_is_refused_with_a_reason() {
+fn special_files_outward_links_and_oversized_folders_are_refused() {
     type Spoil = fn(&Path);
     let table: [(&str, Spoil); 13] = [
         ("leads to ../secret", |at| symlink("../secret", at.join("l")).unwrap()),
@@ -148,7 +148,7 @@ fn what_is_no_file_or_leads_out_or_is_too_much_is_refused_with_a_reason() {
 }
 
 #[test]
-fn what_a_project_may_not_say_is_an_error_that_names_the_place() {
+fn forbidden_project_settings_are_errors_with_their_position() {
     let allow = "{\"version\": 1, \"rules\": [\n  {\"id\": \"a\", \"matcher\": \"all\", \"decision\": \"deny\"},\n  {\"id\": \"b\", \"matcher\": \"all\",\n   \"decision\": \"allow\"}]}";
     let scoped = |scope: &str| {
         format!(
@@ -206,7 +206,7 @@ fn the_nearest_configuration_up_to_the_repository_counts() {
         ("repo/a/b/c", "repo/a"),
         ("repo/a", "repo/a"),
         ("repo", "repo"),
-        // Outside of a repository nothing above counts: anybody may write to /tmp.
+        // Outside a repository parent folders do not count: anybody may write to /tmp.
         ("plain/below", "plain/below"),
     ] {
         assert_eq!(project_root(&at(cwd)), at(root), "{cwd}");
@@ -214,7 +214,7 @@ fn the_nearest_configuration_up_to_the_repository_counts() {
 }
 
 #[test]
-fn trust_is_kept_for_each_project_and_taken_back() {
+fn trust_is_stored_per_project_and_can_be_revoked() {
     let folder = tempfile::tempdir().unwrap();
     let store = TrustStore::new(&folder.path().join("data"));
     let (one, two) = (project(&[("a", "1")]), project(&[("a", "2")]));
@@ -224,30 +224,30 @@ fn trust_is_kept_for_each_project_and_taken_back() {
     assert_eq!(store.load().unwrap().len(), 2);
     assert!(store.remove(one.path()).unwrap());
     assert!(!store.remove(one.path()).unwrap());
-    let left = store.load().unwrap();
-    assert_eq!(left.keys().collect::<Vec<_>>(), [two.path().to_str().unwrap()]);
+    let remaining = store.load().unwrap();
+    assert_eq!(remaining.keys().collect::<Vec<_>>(), [two.path().to_str().unwrap()]);
 }
 
 #[test]
-fn two_that_trust_at_the_same_time_lose_nothing() {
+fn concurrent_additions_to_the_store_are_all_stored() {
     let folder = tempfile::tempdir().unwrap();
     let store = TrustStore::new(folder.path());
-    let some = project(&[("a", "1")]);
-    let what = Fingerprint::of(&read(some.path()));
+    let project_folder = project(&[("a", "1")]);
+    let mark = Fingerprint::of(&read(project_folder.path()));
     std::thread::scope(|scope| {
         for n in 0..8 {
-            let (store, what) = (&store, &what);
-            scope.spawn(move || store.add(Path::new(&format!("/p/{n}")), what.clone()).unwrap());
+            let (store, mark) = (&store, &mark);
+            scope.spawn(move || store.add(Path::new(&format!("/p/{n}")), mark.clone()).unwrap());
         }
     });
     assert_eq!(store.load().unwrap().len(), 8);
 }
 
 #[test]
-fn a_broken_file_trusts_nothing_and_is_left_as_it_is() {
+fn an_invalid_store_trusts_nothing_and_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let store = TrustStore::new(folder.path());
-    let some = project(&[("a", "1")]);
+    let project_folder = project(&[("a", "1")]);
     let path = folder.path().join("trust.json");
     for (text, is_newer) in [
         ("", false),
@@ -257,14 +257,16 @@ fn a_broken_file_trusts_nothing_and_is_left_as_it_is() {
         ("{\"version\": 2}", true),
     ] {
         fs::write(&path, text).unwrap();
-        let refused = store.add(some.path(), Fingerprint::of(&read(some.path()))).unwrap_err();
+        let refused = store
+            .add(project_folder.path(), Fingerprint::of(&read(project_folder.path())))
+            .unwrap_err();
         assert_eq!(matches!(refused, TrustError::Version { .. }), is_newer, "{refused}");
         assert!(store.load().is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
 }
 
-/// The bound of the design is 5 ms; what is measured here runs unoptimised beside other tests.
+/// The design allows 5 ms; this measurement is unoptimised and runs beside other tests, so the bound is wider.
 #[test]
 #[expect(clippy::print_stderr, reason = "the figure is what the test is for")]
 fn the_largest_configuration_is_checked_in_a_few_milliseconds() {
@@ -279,7 +281,7 @@ fn the_largest_configuration_is_checked_in_a_few_milliseconds() {
         begun.elapsed()
     };
     let best = (0..10).map(|_| check()).min().unwrap();
-    // With a server that is started from as many files again.
+    // With a server that is started from as many files.
     fs::remove_file(folder.path().join(".crow-agent/agents/0.md")).unwrap();
     fs::write(
         folder.path().join(".mcp.json"),

@@ -1,4 +1,15 @@
-//! Finding the files that servers are started from.
+//! Finding the project files that MCP servers are started from.
+//!
+//! The search starts at the words of a command line. Each word may name a file, a folder, a module or a script of a
+//! package manager; it is tried in several spellings, from every folder that the line may run in (`line`). A file
+//! that exists is recorded with a mark (hash, or size and times). If it is code, the code beside and below it is
+//! recorded as well (`code_below`), and the files that its text names are followed in turn (`named_in`), up to
+//! [`MOST_STEPS`] steps.
+//!
+//! [`FileOrigin`] says how a file was reached, and so how strictly it is treated: every recorded file is watched
+//! (`marks`: a change ends the trust); those reached by names alone are also protected from commands (`held`). Files
+//! outside the root are never recorded. All bounds cut the search; [`ProjectPrograms::is_cut`] tells that code was
+//! left out.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,44 +26,44 @@ use super::{
     words::{ENTRIES, NameKind, manifests, name_kind, pieces, runs_folders, spellings},
 };
 
-/// The most files beside those that are named.
+/// Maximum number of files of code beside the named ones.
 const MOST_FILES: usize = 400;
-/// The most bytes that are read of them.
+/// Maximum number of bytes read of these.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
-/// How deep folders may lie in each other.
+/// Maximum depth of nested folders.
 const DEEPEST: usize = 6;
-/// How far files are followed that are named in files.
+/// Maximum number of steps from the configuration through files that name files.
 const MOST_STEPS: usize = 3;
-/// The most folders from which paths are tried.
+/// Maximum number of folders from which relative paths are tried.
 const MOST_BASES: usize = 8;
-/// What the marks of files begin with that only the user's own servers are started from.
+/// Prefix of the marks of files that only the user's own servers are started from.
 pub(in crate::trust) const OF_USER: &str = "user ";
-/// Folders of packages and of what builds make: they change all the time, and are not watched.
+/// Folders of packages and build output: they change constantly and are not watched.
 const PASSED_OVER: &[&str] = &["node_modules", "target", "venv", ".venv", "__pycache__", ".git"];
 
-/// The files of a project that its servers are started from.
+/// The project files that servers are started from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProjectPrograms {
-    /// By what each is known again, by its name as [`ProjectFiles`](super::super::contents::ProjectFiles) has it.
+    /// Mark of each file, by its name as in [`ProjectFiles`](super::super::contents::ProjectFiles).
     pub(crate) marks: BTreeMap<String, String>,
-    /// Those that the configuration names, and links on the way to them.
+    /// Files that the configuration names, and links on the way to them.
     pub(crate) named: BTreeSet<PathBuf>,
-    /// Those that commands are kept from changing: the named ones, code beside and below them, and code that is named in
-    /// them. Not what is known by manifests alone, nor code that shares only the root of the project with them: that is
-    /// the work itself.
+    /// Files that commands must not change: the named ones, code beside and below them, and code that is named in
+    /// them. Files reached only through manifests are not included, nor is code that merely shares the project's root
+    /// with a named file: that is the work itself.
     pub(crate) held: BTreeSet<PathBuf>,
-    /// Whether there are more files than are watched.
+    /// True if there is more code than is watched.
     pub(crate) is_cut: bool,
 }
 
-/// Who named a file.
+/// How a file was reached. The number counts the steps from the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileOrigin {
-    /// The configuration.
+    /// Named by the configuration.
     Configuration,
-    /// A file that the configuration names, or one that is named in such a file.
+    /// Named in a file that the configuration names, or in one reached that way.
     Script(usize),
-    /// A manifest, or a folder that a server is started in.
+    /// Reached through a manifest, or through a folder that a server is started in.
     Program(usize),
 }
 
@@ -61,19 +72,20 @@ struct ProgramFinder<'a> {
     found: ProjectPrograms,
     files: usize,
     bytes: u64,
-    /// Folders that were looked through.
+    /// Folders that were searched.
     seen: BTreeSet<PathBuf>,
-    /// All files and links that were found.
+    /// All recorded files and links.
     paths: BTreeSet<PathBuf>,
-    /// Folders of which all code is held.
-    held_folders: BTreeSet<PathBuf>,
+    /// Folders whose code is protected.
+    protected_folders: BTreeSet<PathBuf>,
 }
 
 impl ProjectPrograms {
     /// Finds the files that these servers are started from. Blocks.
     ///
-    /// Interpreters load what no reading of words can foretell. Watched are the files that the command line names in any
-    /// form, the files of code beside and below them, and small files that those name in turn, all within bounds.
+    /// What interpreters load cannot be predicted from the command line. Watched are the files that the command line
+    /// names in any form, the files of code beside and below them, and the files that small ones name in turn, all
+    /// within bounds.
     pub(crate) fn find<'a>(
         root: &Path,
         servers: impl IntoIterator<Item = &'a StartedServer>,
@@ -85,7 +97,7 @@ impl ProjectPrograms {
             bytes: 0,
             seen: BTreeSet::new(),
             paths: BTreeSet::new(),
-            held_folders: BTreeSet::new(),
+            protected_folders: BTreeSet::new(),
         };
         for server in servers {
             finder.server(server);
@@ -95,8 +107,8 @@ impl ProjectPrograms {
 }
 
 impl ProjectPrograms {
-    /// Adds files that the user's own servers are started from, as far as commands are kept from them. What is known by
-    /// a manifest alone is left out: `npx` of the user's reads the `package.json` of every project.
+    /// Adds the files of the user's own servers that are protected from commands. Files reached only through
+    /// manifests are left out: an `npx` server of the user reads the `package.json` of every project.
     pub(crate) fn add_of_user(&mut self, root: &Path, user: Self) {
         let Self { marks, named, held, is_cut } = user;
         let key = |path: &PathBuf| {
@@ -114,49 +126,52 @@ impl ProjectPrograms {
 
 impl ProgramFinder<'_> {
     fn finish(self) -> ProjectPrograms {
-        let Self { mut found, paths, held_folders, .. } = self;
-        let is_held = |path: &PathBuf| {
+        let Self { mut found, paths, protected_folders, .. } = self;
+        let is_protected = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name_kind(&name) == NameKind::Code
-                && held_folders.iter().any(|folder| path.starts_with(folder))
+                && protected_folders.iter().any(|folder| path.starts_with(folder))
         };
-        found.held.extend(paths.into_iter().filter(is_held));
+        found.held.extend(paths.into_iter().filter(is_protected));
         found.held.extend(found.named.iter().cloned());
         found
     }
 
-    /// Holds all code in a folder and below it. At the root lies the whole project.
-    fn hold(&mut self, folder: &Path, origin: FileOrigin) {
+    /// Protects all code in a folder that the configuration names, and below it; not at the root, which contains the
+    /// whole project.
+    fn protect_folder(&mut self, folder: &Path, origin: FileOrigin) {
         if origin == FileOrigin::Configuration && folder != self.root {
-            self.held_folders.insert(folder.to_path_buf());
+            self.protected_folders.insert(folder.to_path_buf());
         }
     }
 
+    /// Records the files that the command line and environment of a server name.
     fn server(&mut self, server: &StartedServer) {
         let mut bases = Vec::new();
         for folder in &server.folders {
             let inside = self.path(self.root, folder, FileOrigin::Configuration);
-            // From one that lies outside, absolute paths lead here.
+            // A folder outside the project stays a base for relative paths; absolute paths still lead into the
+            // project.
             bases.push(inside.unwrap_or_else(|| folder.clone()));
         }
         bases.dedup();
         let words: Vec<&str> = server.argv.iter().flat_map(|word| pieces(word)).collect();
         self.line(&words, bases.clone(), FileOrigin::Configuration);
-        // Variables name folders of modules: all code in them may be loaded.
+        // Variables such as PYTHONPATH name folders of modules: all code in them may be loaded.
         for name in server.env.values().flat_map(|value| pieces(value)).flat_map(spellings) {
             for base in &bases {
                 if let Some(folder) = self.path(base, Path::new(&name), FileOrigin::Configuration) {
-                    self.hold(&folder, FileOrigin::Configuration);
+                    self.protect_folder(&folder, FileOrigin::Configuration);
                     self.code_below(&folder, None, 0);
                 }
             }
         }
     }
 
-    /// Takes what the words of a command line name.
+    /// Records the files that the words of a command line name.
     fn line(&mut self, words: &[&str], mut bases: Vec<PathBuf>, origin: FileOrigin) {
         let runs_folders = runs_folders(words);
-        // 1) Folders: a line may go there, or run what is in them.
+        // 1) Folders: the line may change to them, or run their entry files.
         for word in words {
             let folders: Vec<PathBuf> = bases
                 .iter()
@@ -165,14 +180,14 @@ impl ProgramFinder<'_> {
             for folder in folders {
                 if runs_folders {
                     self.entries(&folder, ENTRIES, origin);
-                    self.hold(&folder, origin);
+                    self.protect_folder(&folder, origin);
                 }
                 if !bases.contains(&folder) && bases.len() < MOST_BASES {
                     bases.push(folder);
                 }
             }
         }
-        // 2) Files, from each of those folders.
+        // 2) Files, relative to each of these folders.
         for word in words {
             for spelling in spellings(word) {
                 for base in &bases {
@@ -180,7 +195,7 @@ impl ProgramFinder<'_> {
                 }
             }
         }
-        // 3) What the programs look for by themselves, up to the root.
+        // 3) Manifests that the programs look for, from each folder up to the root.
         let manifests = manifests(words);
         if manifests.is_empty() {
             return;
@@ -197,7 +212,8 @@ impl ProgramFinder<'_> {
         }
     }
 
-    /// Takes the files of a folder that have these names. They are not named by the configuration itself.
+    /// Records the files of a folder with these names. The configuration does not name them itself, so they are one
+    /// step further.
     fn entries(&mut self, folder: &Path, names: &[&str], origin: FileOrigin) {
         let Some(origin) = origin.next() else { return };
         for name in names {
@@ -205,7 +221,8 @@ impl ProgramFinder<'_> {
         }
     }
 
-    /// Takes what the scripts of a `package.json` run whose names stand in the command line.
+    /// Records the files of `package.json` scripts whose names are in the command line, with their `pre` and `post`
+    /// scripts.
     fn scripts(&mut self, folder: &Path, words: &[&str], origin: FileOrigin) {
         let Some(origin) = origin.next() else { return };
         let read = mark::read(&folder.join("package.json")).ok().and_then(|file| file.text);
@@ -214,42 +231,42 @@ impl ProgramFinder<'_> {
         };
         let Some(scripts) = package.get("scripts").and_then(Value::as_object) else { return };
         for (name, script) in scripts {
-            let bare = name.strip_prefix("pre").or_else(|| name.strip_prefix("post"));
+            let base_name = name.strip_prefix("pre").or_else(|| name.strip_prefix("post"));
             let runs = |name: &str| words.contains(&name);
-            if runs(name) || bare.is_some_and(runs) {
+            if runs(name) || base_name.is_some_and(runs) {
                 let script = script.as_str().unwrap_or_default();
                 self.line(&pieces(script), vec![folder.to_path_buf()], origin);
             }
         }
     }
 
-    /// Returns a folder of the project, and takes the links on the way.
+    /// Resolves a folder of the project, and records the links on the way.
     fn folder(&mut self, base: &Path, path: &Path, origin: FileOrigin) -> Option<PathBuf> {
         let followed = follow(self.root, base, path);
-        let (end, metadata) = followed.end?;
+        let (target, metadata) = followed.end?;
         if !metadata.is_directory() {
             return None;
         }
         self.links(followed.links, origin);
-        Some(end)
+        Some(target)
     }
 
-    /// Takes a file, with the links on the way to it. Returns a folder that is there instead.
+    /// Records a file, with the links on the way to it. If the path is a folder, returns that instead.
     fn path(&mut self, base: &Path, path: &Path, origin: FileOrigin) -> Option<PathBuf> {
         let followed = follow(self.root, base, path);
-        let Some((end, metadata)) = followed.end else {
-            // A link that leads out of the project is watched itself.
+        let Some((target, metadata)) = followed.end else {
+            // A link that leads out of the project is itself watched.
             self.links(followed.links, origin);
             return None;
         };
         if metadata.is_directory() {
             self.links(followed.links, origin);
-            return Some(end);
+            return Some(target);
         }
-        let name = end.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if metadata.is_file() && name_kind(&name) != NameKind::Data {
             self.links(followed.links, origin);
-            self.file(&end, &name, origin);
+            self.file(&target, &name, origin);
         }
         None
     }
@@ -261,7 +278,7 @@ impl ProgramFinder<'_> {
         }
     }
 
-    /// Keeps a file or a link as one that is named, or held.
+    /// Adds a file or link to `named` or `held`, depending on its origin.
     fn take(&mut self, path: PathBuf, origin: FileOrigin) {
         match origin {
             FileOrigin::Configuration => drop(self.found.named.insert(path)),
@@ -270,6 +287,7 @@ impl ProgramFinder<'_> {
         }
     }
 
+    /// Records a file; if it is code, also the code beside it and the files that it names.
     fn file(&mut self, path: &Path, name: &str, origin: FileOrigin) {
         self.take(path.to_path_buf(), origin);
         let kind = name_kind(name);
@@ -277,13 +295,13 @@ impl ProgramFinder<'_> {
             && kind == NameKind::Code
             && !self.is_of_packages(folder)
         {
-            self.hold(folder, origin);
+            self.protect_folder(folder, origin);
         }
         if self.found.marks.contains_key(&self.key(path)) {
             return;
         }
         let Ok(file) = mark::read(path) else {
-            // It may be made readable later: then it is another one.
+            // It may become readable later: then its mark differs.
             self.insert(path, "unreadable".to_owned());
             return;
         };
@@ -292,11 +310,12 @@ impl ProgramFinder<'_> {
         if kind != NameKind::Code && !file.is_executable || self.is_of_packages(folder) {
             return;
         }
-        self.hold(folder, origin);
-        // At the root lies the whole project: only files of the same kind are taken there.
-        let end = Path::new(name).extension().map(|end| end.to_string_lossy().into_owned());
-        match (folder == self.root, end) {
-            (true, Some(end)) => self.code_below(folder, Some(&end), DEEPEST),
+        self.protect_folder(folder, origin);
+        // The root contains the whole project: there, only files with the same extension are recorded.
+        let extension =
+            Path::new(name).extension().map(|extension| extension.to_string_lossy().into_owned());
+        match (folder == self.root, extension) {
+            (true, Some(extension)) => self.code_below(folder, Some(&extension), DEEPEST),
             (true, None) => {}
             (false, _) => self.code_below(folder, None, 0),
         }
@@ -305,7 +324,7 @@ impl ProgramFinder<'_> {
         }
     }
 
-    /// Takes the files of code that a text names.
+    /// Records the files of code that a text names.
     fn named_in(&mut self, text: &str, folder: &Path, origin: FileOrigin) {
         for piece in pieces(text) {
             let is_relative = piece.starts_with("./") || piece.starts_with("../");
@@ -322,8 +341,9 @@ impl ProgramFinder<'_> {
         }
     }
 
-    /// Takes the files of code in a folder and below it, within bounds. With `end` only those that end with it.
-    fn code_below(&mut self, folder: &Path, end: Option<&str>, depth: usize) {
+    /// Records the files of code in a folder and below it, within bounds; with `extension`, only those with that
+    /// extension.
+    fn code_below(&mut self, folder: &Path, extension: Option<&str>, depth: usize) {
         if !self.seen.insert(folder.to_path_buf()) && depth == 0 {
             return;
         }
@@ -336,12 +356,12 @@ impl ProgramFinder<'_> {
             let Ok(metadata) = crow_fs::metadata(&path) else { continue };
             if metadata.is_directory() {
                 if depth < DEEPEST && !is_passed_over(&path) {
-                    self.code_below(&path, end, depth + 1);
+                    self.code_below(&path, extension, depth + 1);
                 }
                 continue;
             }
-            let fits = match end {
-                Some(end) => Path::new(&name).extension().is_some_and(|own| own == end),
+            let fits = match extension {
+                Some(extension) => Path::new(&name).extension().is_some_and(|own| own == extension),
                 None => name_kind(&name) == NameKind::Code,
             };
             if !fits || self.found.marks.contains_key(&self.key(&path)) {
@@ -363,7 +383,7 @@ impl ProgramFinder<'_> {
         }
     }
 
-    /// Whether a folder lies in one of packages, or of what builds make.
+    /// Returns true if a folder lies in a folder of packages or build output.
     fn is_of_packages(&self, folder: &Path) -> bool {
         let below = folder.strip_prefix(self.root).unwrap_or(folder);
         below.iter().any(|part| PASSED_OVER.iter().any(|name| part == *name))
@@ -374,14 +394,15 @@ impl ProgramFinder<'_> {
         self.found.marks.insert(self.key(path), mark);
     }
 
-    /// The name under which a file is kept.
+    /// Returns the name of a file in `marks`.
     fn key(&self, path: &Path) -> String {
         format!("{BESIDE}{}", path.strip_prefix(self.root).unwrap_or(path).display())
     }
 }
 
 impl FileOrigin {
-    /// Returns who names what is found in a folder of this. None if that is too far from the configuration.
+    /// Returns the origin of files found in a folder of this one. Returns `None` if they are too far from the
+    /// configuration.
     fn next(self) -> Option<Self> {
         match self {
             Self::Configuration => Some(Self::Program(1)),
@@ -391,7 +412,7 @@ impl FileOrigin {
         }
     }
 
-    /// The same of what is named in a file of this.
+    /// Returns the origin of files named in the text of this one.
     fn next_named(self) -> Option<Self> {
         let next = self.next()?;
         Some(match (self, next) {
@@ -401,13 +422,13 @@ impl FileOrigin {
     }
 }
 
-/// Whether a folder holds packages, or what nobody wrote.
+/// Returns true if a folder holds packages or generated files, or is hidden.
 fn is_passed_over(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     PASSED_OVER.contains(&name.as_ref()) || name.starts_with('.')
 }
 
-/// Returns the files below a root that these servers are started from, and that commands are to be kept from. Blocks.
+/// Returns the files below a root that these servers are started from and that commands must not change. Blocks.
 pub(crate) fn started_files(root: &Path, servers: &[StartedServer]) -> Vec<PathBuf> {
     ProjectPrograms::find(root, servers).held.into_iter().collect()
 }

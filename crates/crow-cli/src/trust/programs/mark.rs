@@ -1,4 +1,4 @@
-//! By what a file is known again.
+//! Marks of files: a file has changed if its mark differs.
 
 use std::{
     fs::File,
@@ -9,28 +9,29 @@ use std::{
 use crow_fs::EntryMetadata;
 use serde_json::Value;
 
-/// A larger file is known by its stamp: reading it would take longer than the whole check may.
+/// Maximum size of hashed files, in bytes. Larger ones are marked by size, inode and change time: reading them would
+/// exceed the time of the whole check.
 const LARGEST_HASHED: u64 = 8 * 1024 * 1024;
-/// The largest text in which names of further files are looked for.
+/// Maximum size of a text that is searched for names of further files, in bytes.
 const LARGEST_TEXT: usize = 256 * 1024;
-/// What of a `package.json` says which code runs. Lists of dependencies change with each installation, and what they bring
-/// is not watched.
+/// Keys of `package.json` that decide which code runs. Dependency lists change with each installation, and installed
+/// packages are not watched.
 const RUNS: &[&str] = &["scripts", "main", "module", "bin", "type", "imports", "exports", "config"];
 
-/// What was read of a file.
+/// Mark of a file, with its text.
 #[derive(Debug)]
 pub(super) struct FileMark {
-    /// By what it is known again.
+    /// Mark that changes when the file changes.
     pub(super) mark: String,
-    /// Whether it can be executed.
+    /// True if it has an execute bit.
     pub(super) is_executable: bool,
-    /// Its text, if it is a small one.
+    /// Text, if the file is small and UTF-8.
     pub(super) text: Option<String>,
-    /// How many bytes were read.
+    /// Number of bytes read.
     pub(super) read: u64,
 }
 
-/// Reads a file, if it is one. A link is not followed, and a pipe does not block.
+/// Reads a regular file. Does not follow a link, and does not block on a pipe.
 pub(super) fn read(path: &Path) -> io::Result<FileMark> {
     let file = crow_fs::open_file(path)?;
     let metadata = EntryMetadata::of_file(&file)?;
@@ -40,7 +41,7 @@ pub(super) fn read(path: &Path) -> io::Result<FileMark> {
     let is_executable = metadata.mode & 0o111 != 0;
     let kind = if is_executable { "program" } else { "file" };
     if metadata.size > LARGEST_HASHED {
-        // The time of the last change of the inode cannot be set by programs.
+        // Programs cannot set the change time of an inode.
         let (size, inode) = (metadata.size, metadata.identity.inode);
         let changed = format!("{}.{}", metadata.changed.0, metadata.changed.1);
         let mark = format!("{kind} of {size} bytes, inode {inode}, changed {changed}");
@@ -59,12 +60,12 @@ pub(super) fn read(path: &Path) -> io::Result<FileMark> {
 
 fn bytes(file: File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // A file that grows while it is read is another one afterwards.
+    // A file that grows during reading has another mark afterwards.
     file.take(LARGEST_HASHED + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Returns what of a `package.json` says which code runs.
+/// Returns the parts of a `package.json` that decide which code runs.
 fn running_part(bytes: &[u8]) -> Option<String> {
     let Value::Object(mut package) = serde_json::from_slice(bytes).ok()? else { return None };
     package.retain(|key, _| RUNS.contains(&key.as_str()));

@@ -1,7 +1,7 @@
-//! The files of a project that its servers are started from.
+//! The project files that MCP servers are started from.
 //!
-//! A trusted `.mcp.json` names programs, and those run outside of the sandbox. Trust in the line `python3 tools/server.py`
-//! is worth nothing if a command may change `tools/server.py` afterwards, so these files are part of what is trusted.
+//! A trusted `.mcp.json` names programs, which run outside the sandbox. Trust in the line `python3 tools/server.py`
+//! is worthless if a command can change `tools/server.py` afterwards, so these files are part of the trusted state.
 
 mod find;
 mod mark;

@@ -1,4 +1,7 @@
-//! Where a path leads in a project, link by link.
+//! Resolving a path within a project, recording each link on the way.
+//!
+//! The path is walked component by component in a queue: a link puts the components of its target at the front. The
+//! walk ends when it would leave the root, so `end` is always inside the project.
 
 use std::{
     collections::VecDeque,
@@ -7,52 +10,53 @@ use std::{
 
 use crow_fs::EntryMetadata;
 
-/// How many links may lead from one to the next.
+/// Maximum number of links on the way.
 const MOST_LINKS: usize = 16;
 
-/// A path of the project that was followed.
+/// Result of following a path.
 #[derive(Debug, Default)]
 pub(super) struct PathTrail {
-    /// The links on the way, and where each leads.
+    /// Links on the way, and their targets.
     pub(super) links: Vec<(PathBuf, PathBuf)>,
-    /// Where it leads at last, if that is in the project and there.
+    /// Final path and its metadata, if it exists in the project.
     pub(super) end: Option<(PathBuf, EntryMetadata)>,
 }
 
-/// Follows a path that is absolute, or begins at `base`, as far as it stays below `root`. The system would find the same.
+/// Follows a path that is absolute, or relative to `base`, as far as it stays below `root`. Finds the same file as
+/// the system.
 pub(super) fn follow(root: &Path, base: &Path, path: &Path) -> PathTrail {
-    let mut followed = PathTrail::default();
-    let whole = base.join(path);
-    // The project may be named by another way to it.
-    let other = || whole.canonicalize().ok().and_then(|path| begin(root, &path));
-    let Some((mut here, mut left)) = begin(root, &whole).or_else(other) else { return followed };
-    while let Some(part) = left.pop_front() {
+    let mut trail = PathTrail::default();
+    let joined = base.join(path);
+    // The path may name the project in another way, for example through a link above the root.
+    let other = || joined.canonicalize().ok().and_then(|path| begin(root, &path));
+    let Some((mut here, mut rest)) = begin(root, &joined).or_else(other) else { return trail };
+    while let Some(part) = rest.pop_front() {
         if part.as_os_str() == ".." {
             if here == root || !here.pop() {
-                return followed;
+                return trail;
             }
             continue;
         }
         let next = here.join(&part);
-        let Ok(metadata) = crow_fs::metadata(&next) else { return followed };
+        let Ok(metadata) = crow_fs::metadata(&next) else { return trail };
         if !metadata.is_symlink() {
             here = next;
             continue;
         }
-        let Ok(target) = crow_fs::read_link(&next) else { return followed };
-        followed.links.push((next, target.clone()));
-        if followed.links.len() > MOST_LINKS {
-            return followed;
+        let Ok(target) = crow_fs::read_link(&next) else { return trail };
+        trail.links.push((next, target.clone()));
+        if trail.links.len() > MOST_LINKS {
+            return trail;
         }
-        let Some((from, parts)) = begin(root, &here.join(target)) else { return followed };
+        let Some((from, parts)) = begin(root, &here.join(target)) else { return trail };
         here = from;
-        left = parts.into_iter().chain(left).collect();
+        rest = parts.into_iter().chain(rest).collect();
     }
-    followed.end = crow_fs::metadata(&here).ok().map(|metadata| (here, metadata));
-    followed
+    trail.end = crow_fs::metadata(&here).ok().map(|metadata| (here, metadata));
+    trail
 }
 
-/// Splits an absolute path into the root and the parts below it. None if it does not begin in the root.
+/// Splits an absolute path into the root and the components below it. Returns `None` if it is not below the root.
 fn begin(root: &Path, path: &Path) -> Option<(PathBuf, VecDeque<PathBuf>)> {
     let below = path.strip_prefix(root).ok()?;
     let parts = below.components().filter_map(|part| match part {

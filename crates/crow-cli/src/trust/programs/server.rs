@@ -1,4 +1,4 @@
-//! A server as it is started: what of it may name files of the project.
+//! The parts of a server's command that can name project files.
 
 use std::{
     collections::BTreeMap,
@@ -9,18 +9,19 @@ use crow_core::mcp::McpTransport;
 
 use crate::mcp::ServerTable;
 
-/// A program that is started as a server.
+/// A program that is started as an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StartedServer {
-    /// The program with its arguments.
+    /// Program and arguments.
     pub(crate) argv: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
-    /// Where its relative paths may begin.
+    /// Folders from which its relative paths are resolved.
     pub(super) folders: Vec<PathBuf>,
 }
 
 impl StartedServer {
-    /// Returns a server of a project's configuration. None if it is switched off or no program.
+    /// Returns the program of a server in a project's configuration. Returns `None` if it is disabled or not started
+    /// as a program.
     pub(in crate::trust) fn of_project(root: &Path, server: &ServerTable) -> Option<Self> {
         let command = server.command.as_ref().filter(|_| server.is_enabled())?;
         let argv = std::iter::once(command).chain(&server.args).cloned().collect();
@@ -29,7 +30,8 @@ impl StartedServer {
         Some(Self { argv, env: server.env.clone(), folders })
     }
 
-    /// Returns a server that a session in a folder starts, whoever configured it. None if it is no program.
+    /// Returns the program of a server that a session in `cwd` starts, regardless of its source. Returns `None` if it
+    /// is not started as a program.
     pub(crate) fn of_session(cwd: &Path, transport: &McpTransport) -> Option<Self> {
         let McpTransport::Stdio { command, args, env, cwd: own } = transport else { return None };
         let argv = std::iter::once(command).chain(args).cloned().collect();

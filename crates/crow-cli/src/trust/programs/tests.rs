@@ -22,7 +22,7 @@ struct ClonedProject {
 }
 
 impl ClonedProject {
-    /// A project with one server, and files that each hold their own names.
+    /// Creates a project with one server, and files that contain their own names.
     fn new(server: &Value, files: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
@@ -54,7 +54,7 @@ fn command(line: &[&str]) -> Value {
 }
 
 #[test]
-fn a_changed_program_of_a_server_ends_the_trust_in_whatever_form_it_is_named() {
+fn a_changed_program_of_a_server_ends_the_trust_for_every_form_of_its_name() {
     let with = |key: &str, value: Value, line: &[&str]| {
         let mut server = command(line);
         server[key] = value;
@@ -87,7 +87,7 @@ fn a_changed_program_of_a_server_ends_the_trust_in_whatever_form_it_is_named() {
         (with("cwd", json!("tools"), &["./x.sh"]), "tools/x.sh"),
         (with("cwd", json!("tools"), &["python3", "server.py"]), "tools/server.py"),
         (with("cwd", json!("sub"), &["npm", "start"]), "sub/package.json"),
-        // Beside a program and below it.
+        // Code beside a program and below it.
         (command(&["python3", "tools/server.py"]), "tools/helper.py"),
         (command(&["python3", "tools/server.py"]), "tools/deep/er.py"),
         (command(&["python3", "server.py"]), "helper.py"),
@@ -150,7 +150,7 @@ fn a_replaced_link_on_the_way_to_a_program_ends_the_trust() {
     fs::remove_file(clone.root.join("tools")).unwrap();
     symlink("two", clone.root.join("tools")).unwrap();
     assert_eq!(clone.differences(&before)["../tools"], Difference::Changed);
-    // One that leads out of the project is watched itself.
+    // A link that leads out of the project is itself watched.
     let clone = ClonedProject::new(&command(&["./x.sh"]), &[]);
     symlink("/bin/true", clone.root.join("x.sh")).unwrap();
     let before = Fingerprint::of(&clone.contents());
@@ -174,7 +174,7 @@ fn data_dependencies_and_other_folders_do_not_end_the_trust() {
 }
 
 #[test]
-fn more_code_than_is_watched_is_said() {
+fn the_question_says_when_not_all_code_is_watched() {
     let clone = ClonedProject::new(&command(&["python3", "tools/server.py"]), &["tools/server.py"]);
     (0..500).for_each(|n| clone.write(&format!("tools/m{n}.py"), "x"));
     let contents = clone.contents();
@@ -214,7 +214,7 @@ fn a_server_is_refused_when_something_changed_since_the_session_began() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_program_does_not_block() {
+fn a_pipe_in_place_of_a_program_does_not_block() {
     let clone = ClonedProject::new(&command(&["python3", "tools/server.py"]), &["tools/a.py"]);
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     for name in ["tools/server.py", "tools/b.py"] {
@@ -226,10 +226,10 @@ fn a_pipe_in_the_place_of_a_program_does_not_block() {
 
 #[test]
 fn code_beside_a_named_script_is_held_and_the_work_itself_is_not() {
-    let held = |server: Value, files: &[&str]| {
+    let protected = |server: Value, files: &[&str]| {
         let clone = ClonedProject::new(&server, files);
-        let held = clone.contents().programs.held;
-        let names = held.iter().map(|path| path.strip_prefix(&clone.root).unwrap());
+        let protected = clone.contents().programs.held;
+        let names = protected.iter().map(|path| path.strip_prefix(&clone.root).unwrap());
         names.map(|name| name.display().to_string()).collect::<Vec<_>>()
     };
     let table: Vec<(Value, &[&str], &[&str])> = vec![
@@ -248,16 +248,16 @@ fn code_beside_a_named_script_is_held_and_the_work_itself_is_not() {
         (command(&["npm", "run", "serve"]), &["package.json"], &[]),
     ];
     for (server, files, expected) in table {
-        assert_eq!(held(server.clone(), files), expected, "{server}");
+        assert_eq!(protected(server.clone(), files), expected, "{server}");
     }
     let clone = ClonedProject::new(&command(&["sh", "tools/s.sh"]), &["src/main.py", "src/a.py"]);
     clone.write("tools/s.sh", "exec python3 src/main.py\n");
-    let held = clone.contents().programs.held;
-    assert_eq!(held, ["src/main.py", "tools/s.sh"].map(|name| clone.root.join(name)).into());
+    let protected = clone.contents().programs.held;
+    assert_eq!(protected, ["src/main.py", "tools/s.sh"].map(|name| clone.root.join(name)).into());
 }
 
 #[test]
-fn the_notice_names_what_is_there() {
+fn the_notice_names_the_existing_configuration() {
     let clone = ClonedProject::new(&command(&["true"]), &[]);
     let notice = || {
         let contents = clone.contents();
@@ -280,7 +280,7 @@ fn bytecode_that_shadows_a_module_ends_the_trust() {
 }
 
 #[test]
-fn files_that_only_the_users_servers_are_started_from_may_become_fewer() {
+fn trust_survives_the_loss_of_files_of_the_users_own_servers() {
     let server = |file: &str| StartedServer {
         argv: vec!["python3".to_owned(), file.to_owned()],
         env: BTreeMap::new(),
@@ -300,6 +300,6 @@ fn files_that_only_the_users_servers_are_started_from_may_become_fewer() {
     clone.write("a/x.py", "a/x.py");
     fs::remove_file(clone.root.join("own.sh")).unwrap();
     assert!(!before.covers(&take(&users)), "nor one of the project");
-    // A relative path of a server that is started elsewhere names nothing here.
+    // A relative path of a server that is started elsewhere names no file here.
     assert!(ProjectFiles::read(&clone.root, &users[2..]).unwrap().unwrap().user_servers.is_empty());
 }

@@ -1,27 +1,27 @@
-//! What the words of a command line may name: files, folders, modules and scripts of package managers.
+//! Reading command lines: which files, folders, modules and package scripts their words may name.
 
-/// The most pieces of a text that are looked at.
+/// Maximum number of pieces of a text.
 const MOST_PIECES: usize = 400;
-/// The longest piece.
+/// Maximum length of a piece, in bytes.
 const LONGEST: usize = 300;
 
-/// Ends of the names of files that interpreters and compilers read.
-const CODE: &[&str] = &[
+/// File extensions that interpreters and compilers read.
+const CODE_EXTENSIONS: &[&str] = &[
     "py", "pyw", "pyc", "pyo", "pyd", "pth", "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx",
     "sh", "bash", "zsh", "fish", "rb", "pl", "pm", "php", "lua", "ps1", "go", "rs", "java", "kt",
     "kts", "scala", "groovy", "clj", "cs", "fs", "swift", "ex", "exs", "erl", "hs", "ml", "r",
     "jl", "nix", "so", "dylib", "node", "wasm", "jar", "class", "mk", "tcl", "scm", "el", "vim",
     "awk", "sed",
 ];
-/// Ends of the names of files that hold data, which servers themselves change: a database is no program.
-const DATA: &[&str] = &[
+/// File extensions of data, which servers change themselves: a database is no program.
+const DATA_EXTENSIONS: &[&str] = &[
     "db", "sqlite", "sqlite3", "duckdb", "parquet", "csv", "tsv", "log", "txt", "md", "rst", "pdf",
     "png", "jpg", "jpeg", "gif", "svg", "webp", "mp3", "mp4", "html", "css", "lock", "pid", "sock",
 ];
-/// What interpreters add to the name of a module.
-const ADDED: &[&str] = &["js", "mjs", "cjs", "ts", "py", "rb", "sh"];
+/// Extensions that interpreters add to the name of a module.
+const MODULE_EXTENSIONS: &[&str] = &["js", "mjs", "cjs", "ts", "py", "rb", "sh"];
 
-/// Programs that run code of the folder that they are started in, and the files that say which.
+/// Programs that run code of their working directory, and the files that tell which.
 const RUNNERS: &[(&[&str], &[&str])] = &[
     (
         &["npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "node", "tsx", "ts-node"],
@@ -48,10 +48,10 @@ const RUNNERS: &[(&[&str], &[&str])] = &[
     (&["nix"], &["flake.nix"]),
     (&["mise"], &["mise.toml", ".mise.toml"]),
 ];
-/// Interpreters that run a folder by the file in it that has one of [`ENTRIES`] as its name.
+/// Interpreters that run a folder by one of its [`ENTRIES`].
 const INTERPRETERS: &[&str] =
     &["node", "tsx", "ts-node", "bun", "deno", "ruby", "php", "perl", "go", "uv", "cargo", "make"];
-/// Where interpreters begin in a folder.
+/// Files with which interpreters start in a folder.
 pub(super) const ENTRIES: &[&str] = &[
     "package.json",
     "index.js",
@@ -70,7 +70,7 @@ pub(super) const ENTRIES: &[&str] = &[
     "Makefile",
 ];
 
-/// What the end of a file's name says of it.
+/// Kind of a file by its extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameKind {
     Code,
@@ -78,45 +78,46 @@ pub(super) enum NameKind {
     Unknown,
 }
 
-/// Tells code from data by the end of a name.
+/// Returns the kind of a file by its extension.
 pub(super) fn name_kind(name: &str) -> NameKind {
-    let Some((_, end)) = name.rsplit_once('.') else { return NameKind::Unknown };
-    let end = end.to_ascii_lowercase();
-    if CODE.contains(&end.as_str()) {
+    let Some((_, extension)) = name.rsplit_once('.') else { return NameKind::Unknown };
+    let extension = extension.to_ascii_lowercase();
+    if CODE_EXTENSIONS.contains(&extension.as_str()) {
         NameKind::Code
-    } else if DATA.contains(&end.as_str()) {
+    } else if DATA_EXTENSIONS.contains(&extension.as_str()) {
         NameKind::Data
     } else {
         NameKind::Unknown
     }
 }
 
-/// Returns the pieces of a text that may be paths: the text, and what stands between blanks, quotes and signs of a shell or
-/// an option. So `--config=x.json`, `-r./hook.js`, `a:b`, `file://a` and `sh -c 'cd a && ./b'` come apart.
+/// Returns the pieces of a text that may be paths: the whole text, and the parts between blanks, quotes and signs of
+/// shells and options. So `--config=x.json`, `-r./hook.js`, `a:b`, `file://a` and `sh -c 'cd a && ./b'` are split.
 pub(super) fn pieces(text: &str) -> Vec<&str> {
     let is_sign = |char: char| char.is_whitespace() || "'\"`;|&()<>{}[]$=:,@!".contains(char);
-    let mut found = vec![text];
+    let mut parts = vec![text];
     for piece in text.split(is_sign) {
-        found.push(piece);
-        // An option of one letter with its value behind it.
+        parts.push(piece);
+        // A one-letter option with its value attached.
         let mut letters = piece.chars();
         if letters.next() == Some('-') && letters.next().is_some_and(|char| char != '-') {
-            found.push(letters.as_str());
+            parts.push(letters.as_str());
         }
-        // Behind a variable or a tilde: `$PWD/tools/x.sh`.
+        // The part behind a variable or a tilde: `$PWD/tools/x.sh`.
         if let Some((_, rest)) = piece.split_once('/') {
-            found.push(rest);
+            parts.push(rest);
         }
     }
-    found.retain(|piece| !piece.is_empty() && piece.len() <= LONGEST && *piece != "/");
-    found.truncate(MOST_PIECES);
-    found
+    parts.retain(|piece| !piece.is_empty() && piece.len() <= LONGEST && *piece != "/");
+    parts.truncate(MOST_PIECES);
+    parts
 }
 
-/// Returns the names under which an interpreter would look for a piece: itself, with an end, or as a Python module.
+/// Returns the names under which an interpreter would look for a piece: unchanged, with an extension, or as a Python
+/// module.
 pub(super) fn spellings(piece: &str) -> Vec<String> {
     let mut names = vec![piece.to_owned()];
-    names.extend(ADDED.iter().map(|end| format!("{piece}.{end}")));
+    names.extend(MODULE_EXTENSIONS.iter().map(|extension| format!("{piece}.{extension}")));
     if !piece.contains('/') && piece.contains('.') {
         let path = piece.replace('.', "/");
         names.push(format!("{path}.py"));
@@ -125,21 +126,21 @@ pub(super) fn spellings(piece: &str) -> Vec<String> {
     names
 }
 
-/// Returns the files that the programs of a command line read in the folder that they are started in.
+/// Returns the manifests that the programs of a command line read in their working directory.
 pub(super) fn manifests(pieces: &[&str]) -> Vec<&'static str> {
     let runs = |names: &&[&str]| pieces.iter().any(|piece| names.contains(&program(piece)));
-    let found = RUNNERS.iter().filter(|(names, _)| runs(names));
-    found.flat_map(|(_, files)| files.iter().copied()).collect()
+    let runners = RUNNERS.iter().filter(|(names, _)| runs(names));
+    runners.flat_map(|(_, files)| files.iter().copied()).collect()
 }
 
-/// Returns whether a command line has an interpreter in it that runs folders.
+/// Returns true if a command line contains an interpreter that runs folders.
 pub(super) fn runs_folders(pieces: &[&str]) -> bool {
     pieces.iter().map(|piece| program(piece)).any(|name| {
         INTERPRETERS.contains(&name) || name.starts_with("python") || name.starts_with("pypy")
     })
 }
 
-/// The name of a program without the folder that it is in.
+/// Returns the name of a program without its folder.
 fn program(piece: &str) -> &str {
     piece.rsplit('/').next().unwrap_or(piece)
 }
