@@ -1,4 +1,4 @@
-//! `config set`.
+//! `config set`: changing one value in the user's files.
 
 use crow_agent::{
     definition::{AgentKind, AgentRegistry, SHIPPED},
@@ -19,7 +19,7 @@ use crate::{
     render::one_line,
 };
 
-/// Sets a value in the user's own file, if what comes of it can be used.
+/// Sets a value in the user's file, if the resulting configuration is valid.
 pub(crate) fn set(key: &str, value: &str, environment: &Environment) -> Result<ExitCode, CliError> {
     let key = ConfigKey::parse(key)?;
     let user = user_layer(environment)?;
@@ -32,8 +32,8 @@ pub(crate) fn set(key: &str, value: &str, environment: &Environment) -> Result<E
             return Err(CliError::usage(message).hint("edit that file"));
         }
     }
-    // One lock for all files, so that none lies beside each.
-    let _alone = private_file::lock(&user.path(".writing"))
+    // One lock for all files, so that no lock file lies beside each of them.
+    let _lock = private_file::lock(&user.path(".writing"))
         .map_err(|error| CliError { code: "storage", ..CliError::usage(error.to_string()) })?;
     let before = user.read(&file)?.unwrap_or_default();
     let mut refusal = None;
@@ -53,8 +53,8 @@ pub(crate) fn set(key: &str, value: &str, environment: &Environment) -> Result<E
     Err(refusal.hint("nothing was written"))
 }
 
-/// Returns what a value of the command line can mean: TOML first. What is none, or a number that is not wanted as one, is
-/// a text, or a list of one.
+/// Returns the possible meanings of a value from the command line, in the order in which they are tried: TOML first;
+/// for a value that is no TOML, or a TOML scalar other than a string, also the text itself and a list of it.
 fn readings(given: &str) -> Vec<Value> {
     let as_texts = || [Value::from(given), [given].into_iter().collect()];
     match given.parse::<Value>() {
@@ -64,7 +64,7 @@ fn readings(given: &str) -> Vec<Value> {
     }
 }
 
-/// Looks whether what the file describes can be used, with this text in its place.
+/// Checks that the setting or agent of the key is valid with `text` as the content of the file.
 fn check(key: &ConfigKey, user: &ConfigLayer, file: &str, text: &str) -> Result<(), CliError> {
     let layers = Layers::new(vec![ConfigLayer::shipped(SHIPPED), user.clone()]).with_file(
         LayerKind::User,
@@ -75,7 +75,7 @@ fn check(key: &ConfigKey, user: &ConfigLayer, file: &str, text: &str) -> Result<
     match &key.target {
         KeyTarget::Settings => {
             let settings = Settings::read(&layers)?;
-            // An agent that is at fault already holds up no other setting.
+            // Other settings can be set even if the configured agent is invalid.
             let Some(name) = settings.agent.filter(|_| key.path() == ["agent"]) else {
                 return Ok(());
             };

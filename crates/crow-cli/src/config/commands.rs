@@ -19,12 +19,12 @@ use crate::{
     trust::{self, TrustStatus, project_root, standing},
 };
 
-/// Prints the value that counts: a text as it is, anything else as TOML.
+/// Prints the effective value: a text unquoted, anything else as TOML.
 pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliError> {
     let key_text = key;
     let (configuration, key) = (load(environment)?, ConfigKey::parse(key)?);
     let node = merged(&configuration, &key)?;
-    let Some(found) = node.as_ref().and_then(|node| node.find(&key.path())) else {
+    let Some(setting) = node.as_ref().and_then(|node| node.find(&key.path())) else {
         let why = match unset::find(&configuration.agents, &key, node.as_ref()) {
             Some(UnsetEffect::BuiltIn(value)) => {
                 say(&format!("{key_text}: {BUILT_IN}"));
@@ -38,9 +38,9 @@ pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliE
         return Err(CliError { code: "unset", ..error }
             .hint(format!("crow-agent config set {key_text} VALUE sets it")));
     };
-    let text = match found.as_text() {
+    let text = match setting.as_text() {
         Some(text) => format!("{text}\n"),
-        None => found.leaves().iter().fold(String::new(), |mut text, (below, leaf)| {
+        None => setting.leaves().iter().fold(String::new(), |mut text, (below, leaf)| {
             let _ = if below.is_empty() {
                 writeln!(text, "{leaf}")
             } else {
@@ -52,7 +52,7 @@ pub(crate) fn get(key: &str, environment: &Environment) -> Result<ExitCode, CliE
     write_out(text.as_bytes())
 }
 
-/// Says what each layer says, and which one counts.
+/// Prints the value of a key in each layer, and which one is effective.
 pub(crate) fn explain(key: &str, environment: &Environment) -> Result<ExitCode, CliError> {
     let key_text = key;
     let (configuration, key) = (load(environment)?, ConfigKey::parse(key)?);
@@ -73,21 +73,21 @@ pub(crate) fn explain(key: &str, environment: &Environment) -> Result<ExitCode, 
         return write_out(text.as_bytes());
     };
     for (below, leaf) in effective.leaves() {
-        let whole: Vec<&str> =
+        let keys: Vec<&str> =
             path.iter().copied().chain(below.split('.').filter(|part| !part.is_empty())).collect();
         let name =
             if below.is_empty() { key_text.to_owned() } else { format!("{key_text}.{below}") };
         let _ = writeln!(text, "{name} = {}", shown(leaf));
         for layer in configuration.agents.layers().iter().rev() {
-            let said = key.target.of(&configuration.agents, layer)?;
-            let Some(said) = said.as_ref().and_then(|node| node.find(&whole)) else { continue };
-            let counts = if said.origin == leaf.origin { "counts" } else { "covered" };
+            let entry = key.target.of(&configuration.agents, layer)?;
+            let Some(entry) = entry.as_ref().and_then(|node| node.find(&keys)) else { continue };
+            let counts = if entry.origin == leaf.origin { "counts" } else { "covered" };
             let _ = writeln!(
                 text,
                 "  {counts:<8} {:<13} {}  {}",
                 layer.kind(),
-                shown(said),
-                one_line(&said.origin.to_string())
+                shown(entry),
+                one_line(&entry.origin.to_string())
             );
         }
     }
@@ -111,8 +111,8 @@ pub(crate) fn paths(environment: &Environment) -> Result<ExitCode, CliError> {
         let state = if state.is_empty() { String::new() } else { format!("  ({state})") };
         let _ = writeln!(text, "{name:<14} {path}{state}");
     };
-    let there = |path: &Path| if path.exists() { "" } else { "not there yet" };
-    line("configuration", &config, there(&config));
+    let existence = |path: &Path| if path.exists() { "" } else { "not there yet" };
+    line("configuration", &config, existence(&config));
     for (name, file) in [
         ("  settings", SETTINGS),
         ("  base agents", "agents/base"),
@@ -123,20 +123,21 @@ pub(crate) fn paths(environment: &Environment) -> Result<ExitCode, CliError> {
         ("  rules", "permissions.json"),
     ] {
         let path = config.join(file);
-        line(name, &path, there(&path));
+        line(name, &path, existence(&path));
     }
     line("project", &project, state);
     line("data", &environment.data_dir()?, "");
     write_out(text.as_bytes())
 }
 
-/// Loads what holds for the current directory, and says why a project's is not among it.
+/// Loads the configuration of the current directory, and prints the notice of a project that is not used.
 pub(super) fn load(environment: &Environment) -> Result<Configuration, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| say(notice));
     Configuration::load(environment, &project)
 }
 
+/// Returns the merged content of the file of a key. Fails if the key names an agent that does not exist.
 fn merged(configuration: &Configuration, key: &ConfigKey) -> Result<Option<Node>, CliError> {
     let node = key.target.merged(&configuration.agents)?;
     if let (None, KeyTarget::Agent { kind, name }) = (&node, &key.target) {
@@ -154,7 +155,7 @@ fn merged(configuration: &Configuration, key: &ConfigKey) -> Result<Option<Node>
     Ok(node)
 }
 
-/// Writes a value in a line. A long text is cut.
+/// Formats a value in one line of at most 100 characters.
 pub(crate) fn shown(node: &Node) -> String {
     const LONGEST: usize = 100;
     let text = one_line(&node.to_string());
@@ -164,7 +165,7 @@ pub(crate) fn shown(node: &Node) -> String {
     text.chars().take(LONGEST).chain(['…']).collect()
 }
 
-/// Returns the user's layer.
+/// Returns the configuration layer of the user.
 pub(super) fn user_layer(environment: &Environment) -> Result<ConfigLayer, CliError> {
     Ok(ConfigLayer::folder(LayerKind::User, environment.config_dir()?))
 }

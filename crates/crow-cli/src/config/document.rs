@@ -1,4 +1,4 @@
-//! A TOML file that is changed in one place and otherwise left as it is.
+//! Changing one value of a TOML file, and writing files atomically.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 use crate::{error::CliError, private_file::create_folder};
 
-/// Puts a value at a path of keys. Comments, order and layout of all else stay as they are.
+/// Sets the value at a path of keys. Comments, order and layout of everything else stay unchanged.
 pub(super) fn put(
     source: SourceText<'_>,
     path: &[&str],
@@ -31,7 +31,7 @@ pub(super) fn put(
     for (depth, name) in tables.iter().enumerate() {
         let item = table.entry(name).or_insert_with(|| {
             let mut new = Table::new();
-            // A table that holds only tables needs no line of its own.
+            // A table that contains only tables needs no header line.
             new.set_implicit(depth + 1 < tables.len());
             Item::Table(new)
         });
@@ -40,6 +40,7 @@ pub(super) fn put(
             .as_table_like_mut()
             .ok_or_else(|| wrong(format!("{name} is a value, and holds no keys")))?;
     }
+    // The comments and blanks around a replaced value are kept with it.
     match table.get_mut(last) {
         Some(Item::Value(old)) => {
             let decor = old.decor().clone();
@@ -60,7 +61,8 @@ pub(super) fn put(
     Ok(document.to_string())
 }
 
-/// Replaces a file in one go, or makes it. Its mode stays; a link stays one, and what it leads to is replaced. Blocks.
+/// Creates a file or replaces it atomically. Keeps its mode; if it is a link, replaces the target and keeps the link.
+/// Blocks.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     let failed = |error: io::Error| CliError {
         code: "storage",
@@ -70,15 +72,15 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     let folder = target.parent().unwrap_or(Path::new("/"));
     create_folder(folder).map_err(failed)?;
     let mode = fs::metadata(&target).map(|found| found.permissions().mode() & 0o7777);
-    let mut beside =
+    let mut temporary =
         tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(failed)?;
-    beside.write_all(text.as_bytes()).map_err(failed)?;
+    temporary.write_all(text.as_bytes()).map_err(failed)?;
     if let Ok(mode) = mode {
         let permissions = fs::Permissions::from_mode(mode);
-        beside.as_file().set_permissions(permissions).map_err(failed)?;
+        temporary.as_file().set_permissions(permissions).map_err(failed)?;
     }
-    beside.as_file().sync_all().map_err(failed)?;
-    beside.persist(&target).map_err(|error| failed(error.error))?;
+    temporary.as_file().sync_all().map_err(failed)?;
+    temporary.persist(&target).map_err(|error| failed(error.error))?;
     Ok(())
 }
 
@@ -119,7 +121,7 @@ max_iterations = 20
     }
 
     #[test]
-    fn what_holds_no_keys_gets_none() {
+    fn a_key_cannot_be_set_in_something_that_is_no_table() {
         assert_eq!(
             put("model = 1\n", &["model", "model"], "c".into()).unwrap_err(),
             "a.toml: model is a value, and holds no keys"

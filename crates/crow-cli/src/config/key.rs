@@ -1,4 +1,4 @@
-//! Dotted keys: which file one means, and what in it.
+//! Dotted keys of the command line: the file that a key belongs to, and its path in that file.
 
 use crow_agent::{
     definition::{AgentKind, AgentRegistry, is_name},
@@ -10,14 +10,14 @@ use serde_json::Value;
 use super::{SETTINGS, schema};
 use crate::error::CliError;
 
-/// A dotted key: a file, and a path of keys in it.
+/// A dotted key: a file and a path of keys in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ConfigKey {
     pub(super) target: KeyTarget,
     pub(super) path: Vec<String>,
 }
 
-/// What a key is about.
+/// File that a key belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KeyTarget {
     Settings,
@@ -25,7 +25,8 @@ pub(super) enum KeyTarget {
 }
 
 impl ConfigKey {
-    /// Understands a key such as `agents.base.builder.model.model` or `sandbox.network`.
+    /// Parses a key such as `agents.base.builder.model.model` or `sandbox.network`. Fails if the schema has no such
+    /// key.
     pub(super) fn parse(text: &str) -> Result<Self, CliError> {
         let parts = toml_edit::Key::parse(text)
             .map_err(|_| CliError::usage(format!("\"{text}\" is not written as a dotted key")))?;
@@ -60,37 +61,37 @@ impl ConfigKey {
         Ok(key)
     }
 
-    /// Returns the path as slices.
+    /// Returns the path as string slices.
     pub(super) fn path(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()
     }
 
-    /// Returns whether it is one of a composition.
+    /// Returns true if the key belongs to a composition.
     pub(super) fn is_of_composition(&self) -> bool {
         matches!(self.target, KeyTarget::Agent { kind: AgentKind::Composition, .. })
     }
 
-    /// Looks whether the schema has such a key.
+    /// Fails if the schema of the file has no such key; below a value of any shape all keys are accepted.
     fn check(&self) -> Result<(), CliError> {
         let schema = match &self.target {
             KeyTarget::Settings => schema::of_settings(),
             KeyTarget::Agent { kind, .. } => schema::of_agent(*kind),
         };
-        let mut here = &schema;
+        let mut node = &schema;
         for part in &self.path {
-            let Some(properties) = properties(here, &schema) else { return Ok(()) };
+            let Some(properties) = properties(node, &schema) else { return Ok(()) };
             let Some(next) = properties.get(part) else {
                 let known: Vec<&str> = properties.keys().map(String::as_str).collect();
                 return Err(CliError::usage(unknown("key", part, &known)));
             };
-            here = next;
+            node = next;
         }
         Ok(())
     }
 }
 
 impl KeyTarget {
-    /// Returns the file, below the folder of the configuration.
+    /// Returns the file, relative to the configuration folder.
     pub(super) fn file(&self) -> String {
         match self {
             Self::Settings => SETTINGS.to_owned(),
@@ -98,7 +99,7 @@ impl KeyTarget {
         }
     }
 
-    /// Returns what all layers say together.
+    /// Returns the merged content of all layers.
     pub(super) fn merged(&self, agents: &AgentRegistry) -> Result<Option<Node>, ConfigError> {
         match self {
             Self::Settings => agents.layers().merged(SETTINGS),
@@ -106,7 +107,7 @@ impl KeyTarget {
         }
     }
 
-    /// Returns what one layer says.
+    /// Returns the content of one layer.
     pub(super) fn of(
         &self,
         agents: &AgentRegistry,
@@ -123,15 +124,16 @@ impl KeyTarget {
     }
 }
 
-/// Returns the keys that a schema knows, if it is one of a table.
-fn properties<'a>(here: &'a Value, whole: &'a Value) -> Option<&'a serde_json::Map<String, Value>> {
-    if let Some(reference) = here.get("$ref").and_then(Value::as_str) {
-        return properties(whole.pointer(reference.strip_prefix('#')?)?, whole);
+/// Returns the properties of a table schema; follows `$ref` and the alternatives of `anyOf`. Returns `None` for other
+/// schemas.
+fn properties<'a>(node: &'a Value, root: &'a Value) -> Option<&'a serde_json::Map<String, Value>> {
+    if let Some(reference) = node.get("$ref").and_then(Value::as_str) {
+        return properties(root.pointer(reference.strip_prefix('#')?)?, root);
     }
-    if let Some(choices) = here.get("anyOf").and_then(Value::as_array) {
-        return choices.iter().find_map(|choice| properties(choice, whole));
+    if let Some(choices) = node.get("anyOf").and_then(Value::as_array) {
+        return choices.iter().find_map(|choice| properties(choice, root));
     }
-    here.get("properties")?.as_object()
+    node.get("properties")?.as_object()
 }
 
 #[cfg(test)]
@@ -139,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_names_a_file_and_a_place_in_it() {
+    fn a_key_names_a_file_and_a_path_in_it() {
         for (text, file, path) in [
             ("agents.base.builder.model.model", "agents/base/builder.toml", "model/model"),
             (

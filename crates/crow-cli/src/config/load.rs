@@ -1,4 +1,4 @@
-//! The layers of the configuration, from where they are.
+//! Loading the layers of the configuration.
 
 use crow_agent::{
     Check, Checks,
@@ -15,20 +15,20 @@ use crate::{
     trust::Project,
 };
 
-/// The agent of whoever names none.
+/// Agent that is used if none is configured or named.
 pub(crate) const DEFAULT_AGENT: &str = "BUILD-HITL";
 
-/// The configuration that holds for a directory.
+/// The configuration that applies to a directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Configuration {
     /// Agents and prompts.
     pub(crate) agents: AgentRegistry,
-    /// What `config.toml` says.
+    /// Settings of `config.toml`.
     pub(crate) settings: Settings,
 }
 
 impl Configuration {
-    /// Reads the settings, and no agent yet. Blocks.
+    /// Reads the settings; agents are read when they are needed. Blocks.
     pub(crate) fn load(environment: &Environment, project: &Project) -> Result<Self, CliError> {
         let layers = layers(environment, project)?;
         let settings = Settings::read(&layers)?;
@@ -37,12 +37,12 @@ impl Configuration {
 }
 
 impl Configuration {
-    /// Returns what is shipped, and nothing else.
+    /// Returns only the built-in configuration.
     pub(crate) fn shipped() -> Self {
         Self { agents: AgentRegistry::built_in(tool_names()), settings: Settings::default() }
     }
 
-    /// Returns what a host must know of agents.
+    /// Returns the agent settings of a host.
     pub(crate) fn agents(self, limits: AgentLimits) -> AgentSettings {
         let Self { agents: registry, settings } = self;
         let checks = settings.checks.into_iter().map(|check| Check {
@@ -58,7 +58,7 @@ impl Configuration {
     }
 }
 
-/// Returns the layers: what is shipped, the user's, and those of a project that is trusted.
+/// Returns the layers: built-in, user, and project if it is trusted.
 pub(crate) fn layers(environment: &Environment, project: &Project) -> Result<Layers, CliError> {
     let user = ConfigLayer::folder(LayerKind::User, environment.config_dir()?);
     let own = [ConfigLayer::shipped(SHIPPED), user];

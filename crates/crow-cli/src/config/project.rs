@@ -1,4 +1,4 @@
-//! What the configuration of a project could do, for whoever is asked to trust it.
+//! Describing what a project's configuration could do, for the question whether to trust it.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use crate::{
     mcp::{ServerTable, power},
 };
 
-/// Checks the settings of a project.
+/// Fails if the settings of a project are invalid.
 pub(crate) fn check_project(layer: &ConfigLayer) -> Result<(), CliError> {
     Settings::read(&Layers::new(vec![layer.clone()]))?;
     Ok(())
 }
 
-/// Returns the servers that the settings of a project name. Settings that cannot be read name none: they are not used.
+/// Returns the servers in the settings of a project. Invalid settings name none, because they are not used.
 pub(crate) fn servers(layer: &ConfigLayer) -> BTreeMap<String, ServerTable> {
     let settings = Settings::read(&Layers::new(vec![layer.clone()]));
     settings.map(|settings| settings.mcp.servers).unwrap_or_default()
 }
 
-/// Says what a file could do, if it is one of agents, prompts or settings.
+/// Describes what a file of settings, agents, prompts or commands could do. Returns `None` for other files.
 pub(crate) fn powers(layer: &ConfigLayer, name: &str) -> Option<Result<Vec<String>, CliError>> {
     if name == SETTINGS {
         let settings = Settings::read(&Layers::new(vec![layer.clone()]));
@@ -46,10 +46,10 @@ pub(crate) fn powers(layer: &ConfigLayer, name: &str) -> Option<Result<Vec<Strin
         .unwrap_or(file)
         .trim_end_matches(".toml")
         .trim_end_matches(".md");
-    // Over the shipped ones: a file may change one of these in part.
+    // Read on top of the built-in agents, because a file may change one of them in part.
     let layers = Layers::new(vec![ConfigLayer::shipped(SHIPPED), layer.clone()]);
     let agents = AgentRegistry::new(layers, tool_names());
-    let said = match kind {
+    let description = match kind {
         AgentKind::Base => agents.base(agent).map(|base| {
             let model = base.model.reference().map(|model| format!(", asks {model}"));
             format!(
@@ -61,14 +61,17 @@ pub(crate) fn powers(layer: &ConfigLayer, name: &str) -> Option<Result<Vec<Strin
         AgentKind::Composition => agents.composition(agent).map(|composition| {
             let flow = composition.control_flow.name();
             let coagents = composition.coagents.join(", ");
-            let looks =
+            let reviewed_by =
                 if coagents.is_empty() { coagents } else { format!(", looked at by {coagents}") };
-            format!("the agent {agent}: {} works{looks}; after a turn: {flow}", composition.primary)
+            format!(
+                "the agent {agent}: {} works{reviewed_by}; after a turn: {flow}",
+                composition.primary
+            )
         }),
     };
-    Some(Ok(vec![match said {
-        Ok(said) => said,
-        // A broken agent harms nobody: it cannot be used.
+    Some(Ok(vec![match description {
+        Ok(description) => description,
+        // An invalid agent is harmless, because it cannot be used.
         Err(DefinitionError::Unknown { .. }) => "not used by this version of crow-agent".to_owned(),
         Err(error) => format!("the agent {agent}, which cannot be used: {error}"),
     }]))

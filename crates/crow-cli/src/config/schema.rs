@@ -1,4 +1,4 @@
-//! `config schema`.
+//! `config schema`: JSON schemas of the configuration files.
 
 use clap::ValueEnum as _;
 use crow_agent::definition::{AgentKind, schema};
@@ -12,11 +12,11 @@ use crate::{args::SchemaOf, command::write_out, error::CliError, output::ExitCod
 
 /// Prints the JSON Schema of a kind of file.
 ///
-/// Editors hold a file against one schema, so the kind has to be named: a schema that any file of the configuration fits
-/// would find next to nothing.
-pub(crate) fn print(of: Option<SchemaOf>) -> Result<ExitCode, CliError> {
-    let Some(of) = of else { return Err(no_kind()) };
-    write_out(format!("{:#}\n", of_kind(of)).as_bytes())
+/// Editors check a file against one schema, so the kind must be named: a schema that accepts every kind of file would
+/// find almost no errors.
+pub(crate) fn print(kind: Option<SchemaOf>) -> Result<ExitCode, CliError> {
+    let Some(kind) = kind else { return Err(no_kind()) };
+    write_out(format!("{:#}\n", of_kind(kind)).as_bytes())
 }
 
 fn no_kind() -> CliError {
@@ -31,8 +31,8 @@ fn no_kind() -> CliError {
     )
 }
 
-fn of_kind(of: SchemaOf) -> Value {
-    match of {
+fn of_kind(kind: SchemaOf) -> Value {
+    match kind {
         SchemaOf::Base => of_agent(AgentKind::Base),
         SchemaOf::Composition => of_agent(AgentKind::Composition),
         SchemaOf::Config => of_settings(),
@@ -70,14 +70,14 @@ mod tests {
         .find_map(|(part, kind)| path.contains(part).then_some(kind))
     }
 
-    fn check(name: &str, of: SchemaOf, text: &str) -> Vec<String> {
-        let value: Value = match of {
+    fn check(name: &str, kind: SchemaOf, text: &str) -> Vec<String> {
+        let value: Value = match kind {
             SchemaOf::Permissions => serde_json::from_str(text).expect(name),
             SchemaOf::Base | SchemaOf::Composition | SchemaOf::Config | SchemaOf::Providers => {
                 toml::from_str(text).expect(name)
             }
         };
-        let schema = of_kind(of);
+        let schema = of_kind(kind);
         faults(&schema, &schema, &value)
     }
 
@@ -85,13 +85,14 @@ mod tests {
     fn the_shipped_agents_fit_their_schemas() {
         let agents = SHIPPED.iter().filter_map(|(path, text)| Some((path, kind_of(path)?, text)));
         assert!(agents.clone().count() > 10);
-        for (path, of, text) in agents {
-            let faults = check(path, of, text);
+        for (path, kind, text) in agents {
+            let faults = check(path, kind, text);
             assert!(faults.is_empty(), "{path}: {faults:#?}");
         }
     }
 
-    /// The blocks of TOML and JSON in the documents, each with the file that it is said to be.
+    /// Checks the TOML and JSON blocks of the documents, each against the kind that its first line or content
+    /// indicates.
     #[test]
     fn the_examples_of_the_documents_fit_their_schemas() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -105,43 +106,43 @@ mod tests {
             let text = fs::read_to_string(root.join(document)).unwrap();
             for block in text.split("\n```").filter(|block| !block.starts_with('\n')) {
                 let Some((language, body)) = block.split_once('\n') else { continue };
-                let of = match language {
+                let kind = match language {
                     "toml" => kind_of(body.lines().next().unwrap()),
                     "json" if body.contains("\"rules\"") => Some(SchemaOf::Permissions),
                     _ => None,
                 };
-                let Some(of) = of else { continue };
-                let faults = check(document, of, body);
+                let Some(kind) = kind else { continue };
+                let faults = check(document, kind, body);
                 assert!(faults.is_empty(), "{document}: {faults:#?}\n{body}");
-                if of == SchemaOf::Permissions {
+                if kind == SchemaOf::Permissions {
                     RuleSet::from_json(body).expect(document);
                 }
-                seen.push(of);
+                seen.push(kind);
             }
         }
-        for of in SchemaOf::value_variants() {
-            assert!(seen.contains(of), "no document has an example of {of:?}");
+        for kind in SchemaOf::value_variants() {
+            assert!(seen.contains(kind), "no document has an example of {kind:?}");
         }
     }
 
     #[test]
     fn an_overlay_needs_to_name_only_what_it_changes() {
-        for (of, text) in [
+        for (kind, text) in [
             (SchemaOf::Composition, "[limits]\nmax_money = 1.0"),
             (SchemaOf::Composition, "[composition]\ncoagent = \"reviewer\""),
             (SchemaOf::Composition, "[handoff]\ntext = \"go on\""),
             (SchemaOf::Base, "[react]\nmax_iterations = 5"),
             (SchemaOf::Config, "[mcp.servers.time]\nenabled = false"),
         ] {
-            let faults = check(text, of, text);
+            let faults = check(text, kind, text);
             assert!(faults.is_empty(), "{text}: {faults:#?}");
         }
     }
 
     #[test]
-    fn what_the_program_refuses_does_not_fit_the_schemas() {
+    fn files_that_the_program_refuses_violate_the_schemas() {
         let provider = "[provider]\nname = \"a\"\ntype = \"ollama\"\n";
-        for (of, text) in [
+        for (kind, text) in [
             (SchemaOf::Composition, "[limits]\nmax_mony = 1.0"),
             (SchemaOf::Base, "[prompt]\nsystem = { path = \"a\" }"),
             (SchemaOf::Config, "[checks]\ncommand = [{ name = \"a\" }]"),
@@ -155,7 +156,7 @@ mod tests {
             (SchemaOf::Permissions, &rule("{\"tool_category\": \"reads\"}")),
             (SchemaOf::Permissions, &rule("{\"command_prefix\": [\"a\"], \"regex\": \"a\"}")),
         ] {
-            assert!(!check(text, of, text).is_empty(), "{text}");
+            assert!(!check(text, kind, text).is_empty(), "{text}");
         }
         assert!(check("a provider", SchemaOf::Providers, provider).is_empty());
         let sound = rule("{\"path\": {\"access\": \"read\", \"path\": \"a\"}}");

@@ -15,34 +15,34 @@ use crate::{
     mcp::{McpTable, check_servers},
 };
 
-/// The file.
+/// Name of the settings file.
 pub(crate) const SETTINGS: &str = "config.toml";
 
-/// What `config.toml` says: that of the user, and above it that of a trusted project.
+/// Merged settings of `config.toml`: the user's file, overridden by that of a trusted project.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Settings {
-    /// The agent that works where nobody names one.
+    /// Agent of sessions that name none.
     pub(crate) agent: Option<String>,
-    /// The model that is asked where neither the command line nor the agent names one.
+    /// Model that is used if neither the command line nor the agent names one.
     pub(crate) model: Option<ModelRef>,
-    /// The same for agents that look at the work of others.
+    /// The same for reviewers.
     pub(crate) review_model: Option<ModelRef>,
-    /// What must succeed before work counts as done.
+    /// Commands that must succeed before work counts as done.
     pub(crate) checks: Vec<CheckSettings>,
-    /// What holds commands. The user's alone.
+    /// Sandbox of commands; only the user's file may set it.
     pub(crate) sandbox: SandboxTable,
-    /// Servers whose tools agents may have.
+    /// MCP servers whose tools agents may use.
     pub(crate) mcp: McpTable,
 }
 
 /// A command that must succeed before work counts as done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckSettings {
-    /// What it is called.
+    /// Name of the check; unique.
     pub(crate) name: String,
     /// The command line.
     pub(crate) run: String,
-    /// How long it may take; the usual bound if absent.
+    /// Time limit; the default of checks if absent.
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct SandboxTable {
 }
 
 impl Settings {
-    /// Reads the settings of all layers together.
+    /// Reads the merged settings of all layers.
     pub(crate) fn read(layers: &Layers) -> Result<Self, ConfigError> {
         match layers.merged(SETTINGS)? {
             Some(node) => Self::from_node(&node),
@@ -126,6 +126,7 @@ impl Settings {
 
     fn from_node(node: &Node) -> Result<Self, ConfigError> {
         let raw: RawSettings = node.read()?;
+        // The merged table may come from several layers, so each value is checked by its origin.
         if let Some(table) = node.find(&["sandbox"]) {
             let tables = table.leaves();
             let of_project =
@@ -154,10 +155,10 @@ fn model(given: Option<String>, node: &Node, key: &str) -> Result<Option<ModelRe
 
 fn checks(raw: RawChecks, node: &Node) -> Result<Vec<CheckSettings>, ConfigError> {
     let plain = raw.commands.into_iter().map(|run| (None, run, None, "commands"));
-    let told =
+    let named =
         raw.command.into_iter().map(|check| (check.name, check.run, check.timeout, "command"));
     let mut checks: Vec<CheckSettings> = Vec::new();
-    for (name, run, timeout, key) in plain.chain(told) {
+    for (name, run, timeout, key) in plain.chain(named) {
         let wrong = |message: String| node.origin_of(&["checks", key]).error(message);
         if run.trim().is_empty() {
             return Err(wrong("a check without a command checks nothing".to_owned()));

@@ -1,4 +1,4 @@
-//! The values that count for keys that no file sets.
+//! The effective values of keys that no file sets.
 
 use crow_agent::{
     definition::{
@@ -17,22 +17,22 @@ use super::{
 /// A key that no file sets.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct UnsetKey {
-    /// The key, dotted.
+    /// Dotted key.
     pub(crate) key: &'static str,
-    /// What counts.
+    /// Effect of leaving it unset.
     pub(crate) effect: UnsetEffect,
 }
 
-/// What counts where no file sets a key.
+/// Effect of a key that no file sets.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum UnsetEffect {
-    /// This value, which is built in.
+    /// A built-in value.
     BuiltIn(Value),
-    /// No value of the key's own.
+    /// No value of its own; the text says what applies instead.
     Nothing(&'static str),
 }
 
-/// Where a value stands that is built in.
+/// Source of a built-in value, as shown to users.
 pub(crate) const BUILT_IN: &str = "built in, no file sets it";
 
 const NO_BOUND: &str = "no bound";
@@ -46,7 +46,7 @@ fn nothing(key: &'static str, why: &'static str) -> UnsetKey {
     UnsetKey { key, effect: UnsetEffect::Nothing(why) }
 }
 
-/// Leaves out what a file sets, by the key itself or by one in it.
+/// Removes keys that a file sets, directly or by a key below.
 fn unset(all: Vec<UnsetKey>, node: Option<&Node>) -> Vec<UnsetKey> {
     let is_set = |unset: &UnsetKey| {
         let path: Vec<&str> = unset.key.split('.').collect();
@@ -125,7 +125,8 @@ fn of_settings(node: Option<&Node>) -> Vec<UnsetKey> {
     unset(all, node)
 }
 
-/// Finds what counts for a key that no file sets. Nothing is known of keys that name tables, or things of the user's own.
+/// Returns the effect of a key that no file sets. Returns `None` for keys of tables and for names that the user
+/// chose.
 pub(super) fn find(
     agents: &AgentRegistry,
     key: &ConfigKey,
@@ -144,7 +145,7 @@ pub(super) fn find(
 }
 
 impl UnsetKey {
-    /// Writes the value, or what counts instead.
+    /// Formats the key with its value, or with what applies instead.
     pub(crate) fn shown(&self) -> String {
         match &self.effect {
             UnsetEffect::BuiltIn(value) => format!("{} = {value}", self.key),
@@ -152,7 +153,7 @@ impl UnsetKey {
         }
     }
 
-    /// Says where that stands.
+    /// Returns the source of the value.
     pub(crate) fn source(&self) -> &'static str {
         match self.effect {
             UnsetEffect::BuiltIn(_) => BUILT_IN,

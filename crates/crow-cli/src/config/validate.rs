@@ -1,4 +1,4 @@
-//! `config validate`.
+//! `config validate`: checking all configuration files.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use crate::{
     trust::{self, Project},
 };
 
-/// Checks every file, and lists what cannot be used and what is to be known.
+/// Checks every file and prints errors and warnings.
 pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| say(notice));
@@ -35,13 +35,13 @@ pub(crate) fn validate(environment: &Environment) -> Result<ExitCode, CliError> 
     Ok(if errors.is_empty() { ExitCode::Done } else { ExitCode::Usage })
 }
 
-/// What was found in the files of the configuration.
+/// Result of checking the configuration files.
 pub(crate) struct ConfigurationCheck {
-    /// What cannot be used.
+    /// Errors: what cannot be used.
     pub(crate) errors: Vec<String>,
-    /// What is to be known.
+    /// Warnings about files that can be used.
     pub(crate) warnings: Vec<String>,
-    /// How many agents there are.
+    /// Number of agents.
     count: usize,
 }
 
@@ -78,8 +78,8 @@ pub(crate) fn check(
         errors.push(error.message);
     }
     match mcp::configured(environment, project) {
-        Ok(found) => warnings.push(found.faults),
-        // The fault of config.toml is known already.
+        Ok(servers) => warnings.push(servers.faults),
+        // The error of config.toml is already in the list.
         Err(error) if errors.contains(&error.message) => {}
         Err(error) => errors.push(error.message),
     }
