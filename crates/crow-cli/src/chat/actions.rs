@@ -113,8 +113,8 @@ impl ChatLoop {
 
     async fn open(&self, prefix: String) -> Result<AgentHandle, CliError> {
         let store = std::sync::Arc::clone(&self.store);
-        let found = spawn_blocking(move || store.find(&prefix)).await;
-        let id: SessionId = found.map_err(|error| CliError::failed(error.to_string()))??;
+        let result = spawn_blocking(move || store.find(&prefix)).await;
+        let id: SessionId = result.map_err(|error| CliError::failed(error.to_string()))??;
         // The permission mode of this chat applies to the opened session as well, whatever it was closed with.
         let mode = self.handle.policy().mode();
         Ok(self

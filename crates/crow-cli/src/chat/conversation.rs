@@ -60,7 +60,7 @@ pub(super) struct ChatLoop {
     pub(super) models: Arc<dyn Models>,
     pub(super) handle: AgentHandle,
     pub(super) events: EventStream,
-    /// Whether the session is kept when the chat leaves it.
+    /// Retention of the current session when the chat leaves it.
     pub(super) kept: SessionRetention,
     pub(super) screen: ScreenThread,
     pub(super) signals: Signals,
@@ -77,7 +77,7 @@ pub(super) struct ChatLoop {
     pub(super) pastes: Pastes,
 }
 
-/// Whether a session is kept when the chat leaves it.
+/// Retention of a session when the chat leaves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionRetention {
     /// It has a prompt, or existed before.
@@ -106,6 +106,7 @@ impl ChatLoop {
         let ChatLoopParts { launched, environment, store, models, sink, modes } = parts;
         let StartedAgent { host, handle, warnings, .. } = launched;
         let commands = host.commands(handle.session_id()).await?;
+        // Names for the completion: host commands, own commands and aliases.
         let names = commands.iter().chain(&OWN).map(|command| command.name.as_ref());
         let names = names.chain(ALIASES.map(|(alias, _)| alias));
         let mut names: Vec<String> = names.map(|name| format!("/{name}")).collect();
@@ -115,6 +116,7 @@ impl ChatLoop {
         let keyboard = Keyboard::new().map_err(|error| unreadable(&error))?;
         let still_reading = Arc::new(Notify::new());
         let pastes = Pastes::default();
+        // Keys reach the editor through the feed only if the terminal delivers them one by one.
         let live =
             modes.is_live().then(|| InputFeed::new(Arc::clone(&still_reading), pastes.clone()));
         let feed = live.transpose().map_err(|error| unreadable(&error))?;

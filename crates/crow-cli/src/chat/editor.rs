@@ -181,7 +181,7 @@ struct Names {
     continues: Continues,
 }
 
-/// How a line continues after a backslash.
+/// Method of continuing a line after a backslash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Continues {
     /// The Enter key inserts the continuation.

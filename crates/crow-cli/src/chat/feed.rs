@@ -40,7 +40,7 @@ pub(super) struct InputFeed {
     still_reading: Arc<Notify>,
 }
 
-/// Whether the editor gets further bytes.
+/// State of the flow of bytes to the editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FeedFlow {
     Open,

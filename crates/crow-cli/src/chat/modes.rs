@@ -34,7 +34,7 @@ struct TerminalModes {
     original: Termios,
     /// Keys arrive one by one, without echo and signals.
     prompting: Termios,
-    /// As at the prompt, but ctrl-c sends a signal.
+    /// Mode of the prompt, except that ctrl-c sends a signal.
     working: Termios,
 }
 
@@ -102,7 +102,7 @@ impl Modes {
     }
 }
 
-/// Whether the terminal understands escape sequences.
+/// Support of escape sequences by the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Capable {
     Yes,

@@ -23,6 +23,7 @@ pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<Ex
     let request = AgentRequest::from(args);
     let store = product::session_store(environment)?;
     let cwd = request.directory(store.as_ref(), environment)?;
+    // Trust is asked about first: it decides which providers and servers exist.
     let project = trust::admit(&cwd, environment, Audience::Person)?;
     let providers = Arc::new(product::models(environment, &project.providers)?);
     let models: Arc<dyn Models> = Arc::clone(&providers) as _;
@@ -43,6 +44,8 @@ pub(crate) async fn chat(args: ChatArgs, environment: &Environment) -> Result<Ex
     let capable = if console_style(environment).live { Capable::Yes } else { Capable::No };
     let terminal = Modes::read(capable)
         .map_err(|error| CliError::failed(format!("the terminal cannot be used: {error}")))?;
+    // The guard restores the terminal however the chat ends; it is dropped explicitly before the exit code is
+    // returned.
     let restore = TerminalModeGuard(terminal.clone());
     let mut conversation = ChatLoop::new(ChatLoopParts {
         launched,

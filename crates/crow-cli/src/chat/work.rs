@@ -59,7 +59,7 @@ pub(super) struct AgentWork {
     unread: usize,
     /// Last error shown on the screen.
     pub(super) error: String,
-    /// Whether the current run made calls.
+    /// Activity of the current run: calls, or text alone.
     calls: RunActivity,
     /// Question events of the current run, for showing them again.
     requests: Vec<Arc<Envelope>>,
@@ -100,6 +100,7 @@ impl ChatLoop {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !self.is_done() {
             self.ask_next();
+            // No events are taken while the screen is full, or while the end of the run waits to be shown.
             let has_room = self.screen.has_room() && self.work.phase != WorkPhase::Ended;
             tokio::select! {
                 biased;
@@ -207,12 +208,12 @@ impl ChatLoop {
                 InterruptAction::Leave => Some(ChatEnd::Interrupted),
                 InterruptAction::Stop | InterruptAction::Warn => {
                     self.handle.interrupt();
-                    let kept = if self.take_back_words() {
+                    let suffix = if self.take_back_words() {
                         ", and what it has not read is on your line"
                     } else {
                         ""
                     };
-                    self.screen.push_say(format!("stopping{kept}; ctrl-c again leaves"));
+                    self.screen.push_say(format!("stopping{suffix}; ctrl-c again leaves"));
                     None
                 }
             },
@@ -367,8 +368,8 @@ impl ChatLoop {
             return self.send(answered, line);
         }
         let is_kept = self.work.asked.as_mut().is_some_and(|asked| asked.keep(line));
-        let kept = if is_kept { "\nwhat you typed is kept for after the question" } else { "" };
-        self.screen.push_say(format!("{hint}{kept}"));
+        let suffix = if is_kept { "\nwhat you typed is kept for after the question" } else { "" };
+        self.screen.push_say(format!("{hint}{suffix}"));
         if !self.modes.is_live() {
             self.ask(&text);
         }
@@ -419,7 +420,7 @@ impl ChatLoop {
     /// Restores the text typed before the question.
     fn put_back(&mut self) {
         if let Some(asked) = self.work.asked.take() {
-            // A line that was not entered is no answer; it is kept behind the restored text.
+            // Text that was not entered is no answer; it stays behind the restored text.
             let typed = self.typing.replace(asked.before);
             self.typing.append(&typed);
         }

@@ -51,6 +51,7 @@ pub(crate) async fn acp(args: AcpArgs, environment: &Environment) -> Result<Exit
         None => server.serve(tokio::io::stdin(), tokio::io::stdout(), stop).await,
         Some((address, file)) => {
             let token = token(file.as_deref(), environment)?;
+            // Without a token only this machine may connect.
             if token.is_none() && !address.ip().is_loopback() {
                 let message =
                     format!("others can reach {address}, so whoever connects must show a token");

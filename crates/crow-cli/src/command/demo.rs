@@ -79,6 +79,7 @@ pub(crate) async fn demo(args: &DemoArgs, environment: &Environment) -> Result<E
         fallback,
     })
     .await?;
+    // The recorded model drives a real session; the outcome is then checked independently of it.
     let exit =
         drive(launched, PROMPT.to_owned(), Show::new(args.output, environment), models).await?;
     if exit != ExitCode::Done {

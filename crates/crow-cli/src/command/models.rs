@@ -28,10 +28,10 @@ pub(crate) async fn models(
     if let Some(name) = &args.provider {
         models.default_model_of(name)?;
     }
-    let wanted = |name: &str| args.provider.as_deref().is_none_or(|provider| provider == name);
+    let is_selected = |name: &str| args.provider.as_deref().is_none_or(|provider| provider == name);
     let servers = discover(&models).await;
     let mut text = String::new();
-    for provider in models.list().iter().filter(|provider| wanted(&provider.name)) {
+    for provider in models.list().iter().filter(|provider| is_selected(&provider.name)) {
         let served = servers
             .iter()
             .find(|server| server.provider == provider.name)

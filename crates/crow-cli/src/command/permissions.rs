@@ -129,6 +129,7 @@ pub(crate) async fn explain(
     let cwd = working_directory(args.cwd.as_deref(), environment)?;
     let project = trust::project_of(&cwd, environment)?;
     print_notice(&project);
+    // The decision depends on what the sandbox can do here, so it is tried out.
     let mut sandbox = sandbox_config(&SandboxOptions::default(), environment)?;
     if let Some(trusted) = &project.trusted {
         sandbox.protected_files.clone_from(&trusted.protected);

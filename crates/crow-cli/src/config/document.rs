@@ -28,6 +28,7 @@ pub(super) fn put(
     };
     let mut table: &mut dyn TableLike = document.as_table_mut();
     let mut is_inline = false;
+    // Descends to the table of the key; missing tables are created.
     for (depth, name) in tables.iter().enumerate() {
         let item = table.entry(name).or_insert_with(|| {
             let mut new = Table::new();

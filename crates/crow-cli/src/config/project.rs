@@ -38,6 +38,7 @@ pub(crate) fn powers(layer: &ConfigLayer, name: &str) -> Option<Result<Vec<Strin
     {
         return Some(Ok(vec![format!("the command /{command}: what the agent is told with it")]));
     }
+    // Anything else below `agents/` describes an agent, whose kind is told by the subfolder.
     let file = name.strip_prefix("agents/")?;
     let kind = if file.starts_with("acp/") { AgentKind::Composition } else { AgentKind::Base };
     let agent = file

@@ -60,6 +60,7 @@ pub(crate) fn check(
         errors.push(format!("config.toml: agent: {error}"));
     }
     errors.extend(settings.err().map(|error| error.to_string()));
+    // Agents; their warnings are collected only if they can be used.
     let listed = agents.list();
     let count = listed.len();
     for agent in listed {
@@ -71,6 +72,7 @@ pub(crate) fn check(
             }),
         }
     }
+    // Providers, rules and MCP servers.
     if let Err(error) = product::models(environment, &project.providers) {
         errors.push(error.message);
     }
@@ -83,6 +85,7 @@ pub(crate) fn check(
         Err(error) if errors.contains(&error.message) => {}
         Err(error) => errors.push(error.message),
     }
+    // Files that nothing reads, and prompt files.
     warnings.push(agents.misplaced());
     let (broken, unread) = agents.check_unread_prompts();
     errors.extend(broken.iter().map(ToString::to_string));

@@ -73,6 +73,7 @@ impl ProductHost {
         if !list(&current).iter().any(|command| command.name == name) {
             return Err(options::unknown("command", name));
         }
+        // The commands of the host itself come first; any other name is a command about changes or a prompt file.
         let shown = match (name, argument) {
             ("review", argument) => {
                 let Some(reviewer) = current.reviewer else {

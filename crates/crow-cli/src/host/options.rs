@@ -124,9 +124,9 @@ fn meaning(mode: PermissionMode) -> &'static str {
 
 fn thinking_option(current: &SessionState) -> SessionOption {
     let value = current.with.thinking.and_then(|thinking| {
-        AMOUNTS.iter().find(|(_, amount)| *amount == thinking).map(|(word, _)| *word)
+        AMOUNTS.iter().find(|(_, amount)| *amount == thinking).map(|(name, _)| *name)
     });
-    let amounts = AMOUNTS.map(|(word, _)| choice(word, ""));
+    let amounts = AMOUNTS.map(|(name, _)| choice(name, ""));
     let default = choice(DEFAULT, "as the agent or the provider says");
     let choices = std::iter::once(default).chain(amounts).collect();
     let about = "how much the model thinks before it answers";
@@ -245,10 +245,10 @@ fn thinking(current: &SessionState, value: &str) -> Result<Option<Thinking>, Hos
     if value == DEFAULT {
         return Ok(None);
     }
-    let found = AMOUNTS.iter().find(|(word, _)| *word == value).map(|(_, amount)| *amount);
-    let known = || AMOUNTS.map(|(word, _)| word).join(", ");
-    let wrong = || refused(format!("\"{value}\" is no amount; known are {DEFAULT}, {}", known()));
-    found.map(Some).ok_or_else(wrong)
+    let level = AMOUNTS.iter().find(|(name, _)| *name == value).map(|(_, amount)| *amount);
+    let names = || AMOUNTS.map(|(name, _)| name).join(", ");
+    let wrong = || refused(format!("\"{value}\" is no amount; known are {DEFAULT}, {}", names()));
+    level.map(Some).ok_or_else(wrong)
 }
 
 fn refused(message: String) -> HostError {

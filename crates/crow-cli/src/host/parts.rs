@@ -24,7 +24,7 @@ pub(crate) struct HostParts {
     /// Default model of sessions for which neither user nor session names one; overrides the configuration.
     pub fallback: Option<ModelRef>,
     pub answerer: Arc<dyn Answerer>,
-    /// Whether questions can be asked at the terminal before the first session.
+    /// Audience of questions before the first session: a person at the terminal, or nobody.
     pub audience: Audience,
     /// Agent from the command line, for sessions that name none.
     pub agent: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct HostParts {
     pub limits: AgentLimits,
     /// Model of reviewers from the command line.
     pub reviewer_model: Option<ModelRef>,
-    /// Whether new sessions start with the last choices in their project.
+    /// Source of the initial options of new sessions.
     pub remembers: Remembers,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum ConfigurationSource {
     Shipped,
 }
 
-/// Whether new sessions start with the last choices in their project.
+/// Source of the initial options of new sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remembers {
     /// Choices are remembered: the chat in a terminal.

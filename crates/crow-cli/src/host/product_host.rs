@@ -71,6 +71,7 @@ pub(crate) struct ProductHost {
 impl ProductHost {
     /// Creates a host. Blocks: it reads the configuration of the directory in which the program was started.
     pub(crate) fn new(parts: HostParts) -> Self {
+        // 1) Configuration of the runtime: policy, environment of children, sandbox, snapshots.
         let keys = parts.providers.as_ref().map(|providers| providers.key_variables());
         let config = RuntimeConfig {
             store: Arc::clone(&parts.store),
@@ -88,6 +89,8 @@ impl ProductHost {
             ..RuntimeConfig::default()
         };
         let (environment, models) = (parts.environment, parts.models);
+        // 2) What the host itself needs: configurations of directories, MCP servers, last choices, consent to local
+        // servers.
         let places = DirectoryConfigs::new(
             environment.clone(),
             parts.configured,

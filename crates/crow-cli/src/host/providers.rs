@@ -48,12 +48,12 @@ pub(super) fn set(providers: &ProviderModels, change: ProviderChange) -> Result<
     let headers = headers.into_iter().map(header).collect();
     // An unknown provider is reported before an unknown protocol: for it the protocol is a placeholder, and
     // `set_route` fails.
-    let known = providers.routes().into_iter().find(|route| route.provider == id);
-    let protocol = match (to_protocol(&protocol), known) {
+    let route = providers.routes().into_iter().find(|route| route.provider == id);
+    let protocol = match (to_protocol(&protocol), route) {
         (Some(protocol), _) => protocol,
-        (None, Some(known)) => {
+        (None, Some(route)) => {
             let supported: Vec<_> =
-                known.supported.into_iter().map(|one| name_of(one).to_string()).collect();
+                route.supported.into_iter().map(|one| name_of(one).to_string()).collect();
             return Err(refused(
                 format!("{id} cannot be called with the protocol \"{protocol}\""),
                 format!("it can be called with {}", supported.join(", ")),

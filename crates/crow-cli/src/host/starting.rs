@@ -115,8 +115,8 @@ impl ProductHost {
         place: &Arc<DirectoryConfig>,
     ) -> Result<PreparedAgent, HostError> {
         let configured = place.model.as_ref();
-        let known = with.model.clone().or_else(|| self.default_model.known(configured));
-        let made = match known {
+        let known_model = with.model.clone().or_else(|| self.default_model.known(configured));
+        let made = match known_model {
             Some(model) => place.agents.assemble(&with, Ok(model)).await?,
             // Finding a model may ask the user, so it is done only if the agent needs one.
             None => match place.agents.assemble(&with, Err(no_model())).await {
@@ -289,6 +289,7 @@ impl ProductHost {
         let (mcp, config) = (self.mcp.clone(), Arc::clone(&place));
         let directories = crow.additional_directories.clone();
         let date = self.today();
+        // 1) Blocking part: connect tools, add rules and protected files, collect the facts of the environment block.
         let (session, surroundings, tools) = blocking(move || {
             let roots = crow.workspace().roots().to_vec();
             let started = mcp.started_files(&roots, &config.project, &servers);
@@ -302,6 +303,7 @@ impl ProductHost {
             Ok::<_, HostError>((session, surroundings, tools))
         })
         .await??;
+        // 2) Spawn the agent. It owns the tools and closes them at its end; `OpenSession` only refers to them weakly.
         let mcp = Arc::downgrade(&tools);
         let notice = place.project.notice.clone();
         let (agent, agents) = watch::channel(made.agent);
@@ -315,6 +317,7 @@ impl ProductHost {
             tools.close().await;
             served
         });
+        // 3) Register the open session.
         let file_warnings = place.prompts.warnings.iter().chain(&place.misplaced).cloned();
         let warnings = made.warnings.into_iter().chain(file_warnings).collect();
         let standing = made.standing;

@@ -13,9 +13,9 @@ use crate::render::one_line;
 pub(super) fn text(current: &SessionState, usage: SessionUsage, is_sandboxed: bool) -> String {
     let metadata = current.handle.metadata();
     let crow = metadata.crow();
-    let standing = &current.standing;
-    let mode = standing.mode.map_or("custom", Preset::as_str);
-    let reviewers = standing.reviewers.join(", ");
+    let review = &current.standing;
+    let mode = review.mode.map_or("custom", Preset::as_str);
+    let reviewers = review.reviewers.join(", ");
     let mode =
         if reviewers.is_empty() { mode.to_owned() } else { format!("{mode}, {reviewers} looks") };
     let mut text = String::new();

@@ -112,11 +112,11 @@ pub(crate) fn standing(cwd: &Path, environment: &Environment) -> Result<TrustSta
     };
     let fingerprint = Fingerprint::of(&contents);
     let store = trust_store(environment)?;
-    let known = match store.load().and_then(|projects| Ok((projects, name(&root)?))) {
+    let stored = match store.load().and_then(|projects| Ok((projects, name(&root)?))) {
         Ok((mut projects, name)) => projects.remove(&name),
         Err(error) => return Ok(refused(error.to_string())),
     };
-    Ok(match known.map(|trusted| trusted.what) {
+    Ok(match stored.map(|trusted| trusted.what) {
         Some(before) if before.covers(&fingerprint) => TrustStatus::Trusted(contents),
         before => TrustStatus::Untrusted(UntrustedConfig { contents, fingerprint, before }),
     })
@@ -224,32 +224,37 @@ impl UntrustedConfig {
             None => "is not trusted",
             Some(_) => "changed since you trusted it",
         };
-        let place = self.contents.place();
+        let location = self.contents.place();
         if self.contents.items.is_empty() {
             let named = self.contents.programs.named.iter();
             let below =
-                |path: &PathBuf| path.strip_prefix(&place).unwrap_or(path).display().to_string();
+                |path: &PathBuf| path.strip_prefix(&location).unwrap_or(path).display().to_string();
             let named: Vec<String> = named.map(below).collect();
             return format!(
                 "MCP servers of your own configuration are started from {} of {}, which {why}; they are not started; `crow-agent trust` shows it and asks",
                 named.join(", "),
-                place.display()
+                location.display()
             );
         }
-        format!("{} {why}, and is not used; `crow-agent trust` shows it and asks", place.display())
+        format!(
+            "{} {why}, and is not used; `crow-agent trust` shows it and asks",
+            location.display()
+        )
     }
 
     /// Describes the configuration for the question: its files, what each could do, and what has changed since it was
     /// trusted.
     pub(crate) fn description(&self) -> String {
-        let place = exact_line(&self.contents.place().display().to_string());
+        let location = exact_line(&self.contents.place().display().to_string());
         let differences = self.before.as_ref().map(|before| before.differences(&self.fingerprint));
         let mut text = match differences {
-            Some(_) => format!("{place} changed since you trusted it:\n"),
+            Some(_) => format!("{location} changed since you trusted it:\n"),
             None if self.contents.items.is_empty() => {
-                format!("Your own configuration starts what you did not trust yet, from {place}:\n")
+                format!(
+                    "Your own configuration starts what you did not trust yet, from {location}:\n"
+                )
             }
-            None => format!("{place} has configuration that you did not trust yet:\n"),
+            None => format!("{location} has configuration that you did not trust yet:\n"),
         };
         let differences = differences.unwrap_or_default();
         let line = |name: &str, what: &str| {

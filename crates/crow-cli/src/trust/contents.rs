@@ -274,16 +274,16 @@ impl ProjectReader<'_> {
         below: &str,
         depth: usize,
     ) -> Result<(), ContentsError> {
-        let here = self.path(below);
+        let folder_path = self.path(below);
         let odd = |path: PathBuf, what| Err(ContentsError::Odd { path, what });
         if depth > DEEPEST {
-            return odd(here, "nested too deeply");
+            return odd(folder_path, "nested too deeply");
         }
         // Lists one entry more than allowed, so that an excess is noticed.
         let entries = folder.entries(MOST_ITEMS + 1);
-        for (entry, _) in entries.map_err(|error| unreadable(here.clone(), error))? {
+        for (entry, _) in entries.map_err(|error| unreadable(folder_path.clone(), error))? {
             let Some(name) = entry.as_os_str().to_str() else {
-                return odd(here, "a folder with a name in it that is not text");
+                return odd(folder_path, "a folder with a name in it that is not text");
             };
             if self.items.len() == MOST_ITEMS {
                 return Err(ContentsError::TooMany { path: self.folder.to_path_buf() });
@@ -305,6 +305,7 @@ impl ProjectReader<'_> {
     ) -> Result<(), ContentsError> {
         let path = self.path(&item_name);
         let unreadable = |error| unreadable(path.clone(), error);
+        // The entry is opened without following links; the error tells links and sockets apart.
         let file = match folder.open_file(name) {
             Ok(file) => file,
             Err(error) if crow_fs::is_link_error(&error) => {
@@ -323,6 +324,7 @@ impl ProjectReader<'_> {
             }
             Err(error) => return Err(unreadable(error)),
         };
+        // The type comes from the open file, so it cannot change before the file is read.
         let metadata = EntryMetadata::of_file(&file).map_err(unreadable)?;
         let item = match metadata.kind {
             EntryKind::Directory => {

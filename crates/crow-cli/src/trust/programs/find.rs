@@ -2,14 +2,14 @@
 //!
 //! The search starts at the words of a command line. Each word may name a file, a folder, a module or a script of a
 //! package manager; it is tried in several spellings, from every folder that the line may run in (`line`). A file
-//! that exists is recorded with a mark (hash, or size and times). If it is code, the code beside and below it is
+//! that exists is recorded with a mark (a hash, or size and change time). If it is code, the code beside and below it is
 //! recorded as well (`code_below`), and the files that its text names are followed in turn (`named_in`), up to
 //! [`MOST_STEPS`] steps.
 //!
 //! [`FileOrigin`] says how a file was reached, and so how strictly it is treated: every recorded file is watched
-//! (`marks`: a change ends the trust); those reached by names alone are also protected from commands (`held`). Files
-//! outside the root are never recorded. All bounds cut the search; [`ProjectPrograms::is_cut`] tells that code was
-//! left out.
+//! (`marks`: a change ends the trust); those named by the configuration or by a followed file are also protected from
+//! commands (`held`). Files outside the root are never recorded. All bounds cut the search;
+//! [`ProjectPrograms::is_cut`] tells that code was left out.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -56,7 +56,7 @@ pub(crate) struct ProjectPrograms {
     pub(crate) is_cut: bool,
 }
 
-/// How a file was reached. The number counts the steps from the configuration.
+/// Way in which a file was reached. The number counts the steps from the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileOrigin {
     /// Named by the configuration.
@@ -344,6 +344,7 @@ impl ProgramFinder<'_> {
     /// Records the files of code in a folder and below it, within bounds; with `extension`, only those with that
     /// extension.
     fn code_below(&mut self, folder: &Path, extension: Option<&str>, depth: usize) {
+        // A search of only one extension starts at `DEEPEST`, so it is never skipped and does not descend.
         if !self.seen.insert(folder.to_path_buf()) && depth == 0 {
             return;
         }

@@ -31,6 +31,7 @@ pub(super) fn follow(root: &Path, base: &Path, path: &Path) -> PathTrail {
     let other = || joined.canonicalize().ok().and_then(|path| begin(root, &path));
     let Some((mut here, mut rest)) = begin(root, &joined).or_else(other) else { return trail };
     while let Some(part) = rest.pop_front() {
+        // The root itself must not be left.
         if part.as_os_str() == ".." {
             if here == root || !here.pop() {
                 return trail;
@@ -48,6 +49,7 @@ pub(super) fn follow(root: &Path, base: &Path, path: &Path) -> PathTrail {
         if trail.links.len() > MOST_LINKS {
             return trail;
         }
+        // A link: start again at the root, with the parts of its target before the remaining ones.
         let Some((from, parts)) = begin(root, &here.join(target)) else { return trail };
         here = from;
         rest = parts.into_iter().chain(rest).collect();
