@@ -1,4 +1,4 @@
-//! From the arguments to the exit code.
+//! The main function: dispatches a command line and reports its errors.
 
 use std::{
     ffi::OsString,
@@ -29,7 +29,7 @@ use crate::{
     render::neutralise,
 };
 
-/// Runs the program.
+/// Runs the program with its arguments, the first of which is its name. Returns the exit code.
 pub fn main(
     args: impl IntoIterator<Item = OsString>,
     environment: &Environment,
@@ -40,7 +40,7 @@ pub fn main(
     }
     keep_keys_from_children();
     reset_ignored_signals();
-    // Where the system has nothing of the kind, commands are ended with their group alone.
+    // Not supported everywhere: without it only the process group of a command is ended.
     drop(adopt_orphans());
     let cli = match parse(&args) {
         Ok(cli) => cli,
@@ -48,17 +48,17 @@ pub fn main(
     };
     log_to_stderr(environment);
     let form = cli.command.as_ref().map_or(OutputForm::Text, output_form);
-    let done = match cli.command {
+    let result = match cli.command {
         Some(command) => execute(command, &args, environment),
         None => converse(cli.chat, args.len(), environment),
     };
-    match done {
+    match result {
         Ok(code) => code.into(),
         Err(error) => report(&redacted(error, environment), form).into(),
     }
 }
 
-/// Opens the chat. Where nobody could see it and nothing was asked for, the help says what there is.
+/// Opens the chat. Without a terminal it prints the help if there are no arguments, and fails otherwise.
 fn converse(
     chat: ChatArgs,
     arguments: usize,
@@ -77,7 +77,7 @@ fn converse(
             .hint("crow-agent run \"what to do\" needs none"));
     }
     let help = Cli::command().render_help().to_string();
-    // Nothing can be done about an output that cannot be written.
+    // A failure to write this output cannot be reported.
     drop(io::stderr().write_all(help.as_bytes()));
     Ok(ExitCode::Usage)
 }
@@ -140,17 +140,18 @@ fn execute(
     }
 }
 
-/// One thread runs all agents; what blocks goes to others.
+/// Runs a command on a single-threaded runtime; blocking work goes to its pool.
 fn block_on(work: impl Future<Output = Result<ExitCode, CliError>>) -> Result<ExitCode, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| CliError::failed(format!("the program cannot start: {error}")))?;
     let result = runtime.block_on(work);
-    // A thread may still wait for a line at the terminal: it is not waited for.
+    // Does not wait for a thread that may still be reading the terminal.
     runtime.shutdown_background();
     result
 }
 
+/// Returns the form in which a command reports its result and errors.
 fn output_form(command: &Command) -> OutputForm {
     match command {
         Command::Run(args) => args.options.output,
@@ -163,7 +164,7 @@ fn output_form(command: &Command) -> OutputForm {
         Command::Sessions(SessionsCommand::Resume {
             options: RunOptions { output, .. }, ..
         }) => *output,
-        // These print no result line: what they list is their output.
+        // These print no result line, only what they list.
         Command::Acp(_)
         | Command::Models(_)
         | Command::Sessions(_)
@@ -180,35 +181,37 @@ fn output_form(command: &Command) -> OutputForm {
     }
 }
 
-/// Help and version go to stdout; anything else that clap says is an error of usage.
+/// Prints clap's message. Help and version are not errors; anything else is a usage error, also reported as a JSON
+/// result if `--output json` was given.
 fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
-    let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    // Nothing can be done about a terminal that cannot be written.
+    let is_requested = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    // A failure to write to the terminal cannot be reported.
     drop(error.print());
-    if asked_for {
+    if is_requested {
         return ExitCode::Done;
     }
     if wants_json(args) {
         let text = error.render().to_string();
-        let said = text
+        let line = text
             .lines()
             .take_while(|line| !line.trim().is_empty())
             .map(str::trim)
             .collect::<Vec<_>>()
             .join(" ");
-        let message = said.strip_prefix("error: ").unwrap_or(&said);
+        let message = line.strip_prefix("error: ").unwrap_or(&line);
         print_result(&CliError::usage(message).hint("crow-agent --help"));
     }
     ExitCode::Usage
 }
 
+/// Returns true if the arguments ask for JSON output; for arguments that clap could not parse.
 fn wants_json(args: &[OsString]) -> bool {
     let texts: Vec<_> = args.iter().filter_map(|arg| arg.to_str()).collect();
     let joined = texts.iter().any(|arg| matches!(*arg, "--output=json" | "-o=json" | "-ojson"));
     joined || texts.windows(2).any(|pair| matches!(pair, ["--output" | "-o", "json"]))
 }
 
-/// What goes wrong may name what it goes wrong with.
+/// Redacts known secrets in an error, whose message may quote its input.
 fn redacted(mut error: CliError, environment: &Environment) -> CliError {
     let redactor = redactor(environment, None);
     redactor.redact_string(&mut error.message);
@@ -218,12 +221,12 @@ fn redacted(mut error: CliError, environment: &Environment) -> CliError {
     error
 }
 
-/// Tells the user of an error, and programs too if they listen.
+/// Prints an error to stderr, and as a result line to stdout in the JSON form. Returns its exit code.
 fn report(error: &CliError, form: OutputForm) -> ExitCode {
     let mut text = format!("crow-agent: {}\n", neutralise(&error.message));
     if let Some(hint) = &error.hint {
-        let (before, indent) = if hint.contains('\n') { ("\n", "") } else { ("", "  ") };
-        for part in [before, indent, &neutralise(hint), "\n"] {
+        let (separator, indent) = if hint.contains('\n') { ("\n", "") } else { ("", "  ") };
+        for part in [separator, indent, &neutralise(hint), "\n"] {
             text.push_str(part);
         }
     }
@@ -243,17 +246,17 @@ fn print_result(error: &CliError) {
     drop(JsonWriter::new(io::stdout()).result(&RunReport::not_started(error.exit, report)));
 }
 
-/// `CROW_LOG` turns the program's own log on, such as `CROW_LOG=debug`.
+/// Enables the program's own log if `CROW_LOG` is set, as in `CROW_LOG=debug`.
 fn log_to_stderr(environment: &Environment) {
     let Some(filter) = environment.var("CROW_LOG") else { return };
     let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(filter);
     let redactor = redactor(environment, None);
-    let later = environment.given_later.clone();
-    let writer = move || RedactedLog([redactor.clone(), later.clone()]);
+    let added_secrets = environment.given_later.clone();
+    let writer = move || RedactedLog([redactor.clone(), added_secrets.clone()]);
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).init();
 }
 
-/// Standard error for lines of the log, which come whole.
+/// Writer of the log to stderr that redacts secrets. Expects each write to be a whole line.
 struct RedactedLog([Redactor; 2]);
 
 impl io::Write for RedactedLog {

@@ -1,6 +1,8 @@
-//! Which variables the commands of the agent see: those that development needs, and none that may hold a secret.
+//! The environment of the agent's commands: variables that development needs, without those that may contain a secret.
 //!
-//! A list of what is let through, not of what is held back: nobody knows the names of all secrets.
+//! It is an allow list, since the names of all secrets cannot be known. A variable passes if its name or the beginning
+//! of its name is listed, and neither its name nor its value suggests a secret. The user may add names and prefixes;
+//! only an added full name is exempt from the check for secrets. A provider's key never passes.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -8,13 +10,13 @@ use crow_runtime::ChildEnvironment;
 
 use crate::environment::Environment;
 
-/// Adds names to those that are let through: `CROW_AGENT_CHILD_ENV=SSH_AUTH_SOCK,ACME_*`.
+/// Variable with further names and prefixes to pass on: `CROW_AGENT_CHILD_ENV=SSH_AUTH_SOCK,ACME_*`.
 const ADDED: &str = "CROW_AGENT_CHILD_ENV";
 
-/// Names that are let through, in upper case.
+/// Names of variables that are passed on, in upper case.
 #[rustfmt::skip]
 const NAMES: &[&str] = &[
-    // The user, the place and the terminal.
+    // The user, directories and the terminal.
     "PATH", "HOME", "USER", "LOGNAME", "USERNAME", "SHELL", "PWD", "OLDPWD", "HOSTNAME", "LANG", "LANGUAGE", "TZ",
     "TMPDIR", "TMP", "TEMP", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE",
     "EDITOR", "VISUAL", "PAGER", "LESS", "MANPATH", "INFOPATH", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY",
@@ -37,13 +39,13 @@ const NAMES: &[&str] = &[
     // Certificates and proxies.
     "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY", "NO_PROXY",
-    // Git, but not which repository it is in: commands work in several.
+    // Git, except the variables that select a repository: commands work in several.
     "GIT_EDITOR", "GIT_PAGER", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_CONFIG_GLOBAL",
     "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_TEMPLATE_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH",
     "GIT_LFS_SKIP_SMUDGE", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT",
 ];
 
-/// Beginnings of names that are let through, in upper case.
+/// Prefixes of names that are passed on, in upper case.
 #[rustfmt::skip]
 const PREFIXES: &[&str] = &[
     "LC_", "XDG_", "GIT_AUTHOR_", "GIT_COMMITTER_",
@@ -57,35 +59,35 @@ const PREFIXES: &[&str] = &[
     "NIX_", "GUIX_", "HOMEBREW_", "SDKMAN_", "ASDF_", "MISE_",
 ];
 
-/// Words in names of variables and options that hold secrets.
+/// Words in the names of variables and options that contain secrets.
 #[rustfmt::skip]
 const SECRET_WORDS: &[&str] = &[
     "KEY", "KEYS", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASS", "PASSPHRASE", "PWD", "CREDENTIAL",
     "CREDENTIALS", "AUTH", "PAT", "COOKIE", "LOGIN", "SIG",
 ];
-/// Ends of words that say the same: `APIKEY`, `PGPASSWORD`.
+/// Endings of words with the same meaning: `APIKEY`, `PGPASSWORD`.
 const SECRET_ENDS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
-/// Names that say so where there is none; the last is an option in `MAKEFLAGS`.
+/// Exceptions: names with such a word that contain no secret. The last is an option in `MAKEFLAGS`.
 const NO_SECRETS: [&str; 3] = ["PWD", "OLDPWD", "JOBSERVER-AUTH"];
 
-/// What is let through beside the lists, and what never is.
+/// Filter of variables: the built-in lists with the user's additions and the providers' keys.
 #[derive(Debug, Clone)]
 struct Sieve {
-    /// Names that the user added: she knows what they hold.
+    /// Names that the user added; they pass whatever they contain.
     names: Vec<String>,
-    /// Beginnings of names that the user added.
+    /// Prefixes that the user added, without `*`.
     prefixes: Vec<String>,
-    /// The variables that hold keys of providers.
+    /// Variables with keys of providers; they never pass.
     keys: Vec<String>,
 }
 
 impl Environment {
-    /// Returns the environment of the processes that the agent starts: what development needs of ours, without what holds
-    /// secrets, by its name, by its value, or because it is one of `keys`. Where the agent was not started from a shell,
-    /// the user's login shell is asked for the rest before the first process starts.
+    /// Returns the environment of the processes that the agent starts: the variables that development needs, without
+    /// those that contain a secret by their name or value, or are among `keys`. If the agent was not started from a
+    /// shell (`SHLVL` is not set), the user's login shell supplies further variables before the first process starts.
     pub fn for_children(&self, keys: &[String]) -> ChildEnvironment {
         let sieve = Sieve::new(&self.var(ADDED).unwrap_or_default(), keys);
-        let environment = ChildEnvironment::from(self.sifted(&sieve));
+        let environment = ChildEnvironment::from(self.filtered(&sieve));
         let is_from_shell = self.is_set("SHLVL");
         match self.var("SHELL").filter(|shell| !is_from_shell && Path::new(shell).is_absolute()) {
             Some(shell) => environment
@@ -94,7 +96,7 @@ impl Environment {
         }
     }
 
-    fn sifted(&self, sieve: &Sieve) -> BTreeMap<String, String> {
+    fn filtered(&self, sieve: &Sieve) -> BTreeMap<String, String> {
         let variables = self.texts().filter(|(name, value)| sieve.lets_through(name, value));
         variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
@@ -109,6 +111,7 @@ impl Sieve {
         Self { names, prefixes: prefixes.collect(), keys: keys.to_vec() }
     }
 
+    /// Returns true if a variable is passed on.
     fn lets_through(&self, name: &str, value: &str) -> bool {
         if self.keys.iter().any(|key| key == name) || name == ADDED {
             return false;
@@ -124,18 +127,18 @@ impl Sieve {
     }
 }
 
-/// Whether a name says that a secret is there. Bundler keeps those of a server under the server's name, with its dots
-/// written as two underscores.
+/// Returns true if a name, in upper case, suggests a secret. Bundler names the credentials of a server after it, with
+/// its dots written as two underscores.
 pub(crate) fn is_secret(upper: &str) -> bool {
-    let says_so = |word: &str| {
+    let is_secret_word = |word: &str| {
         SECRET_WORDS.contains(&word) || SECRET_ENDS.iter().any(|end| word.ends_with(end))
     };
     let mut words = upper.split(|c: char| !c.is_ascii_alphanumeric());
-    let is_of_a_server = upper.starts_with("BUNDLE_") && upper.contains("__");
-    !NO_SECRETS.contains(&upper) && (is_of_a_server || words.any(says_so))
+    let is_bundler_server = upper.starts_with("BUNDLE_") && upper.contains("__");
+    !NO_SECRETS.contains(&upper) && (is_bundler_server || words.any(is_secret_word))
 }
 
-/// How tokens of well-known services, and private keys, begin.
+/// Prefixes of the tokens of well-known services, and of private keys.
 const TOKENS: [&str; 14] = [
     "sk-",
     "sk_live_",
@@ -153,10 +156,10 @@ const TOKENS: [&str; 14] = [
     "-----BEGIN",
 ];
 
-/// Whether a value has a secret in it: in an address, among options, or as a whole.
+/// Returns true if a value contains a secret: in a URL, among options, or as a whole.
 pub(crate) fn holds_secret(upper: &str, value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
-    // An address of a proxy may stand there without a scheme.
+    // A proxy's address may have no scheme.
     (upper.ends_with("_PROXY") && value.contains('@'))
         || names_a_secret(value)
         || TOKENS.iter().any(|beginning| value.trim_start().starts_with(beginning))
@@ -166,12 +169,12 @@ pub(crate) fn holds_secret(upper: &str, value: &str) -> bool {
             let host =
                 after.split(['/', '?', '#', ',', '|', ';', ' ', '\t', '\n', '"', '\'']).next();
             let user = host.and_then(|host| host.rsplit_once('@')).map(|(user, _)| user);
-            // The user of a shell on another machine is no secret; a token may stand in place of any other.
+            // The user of an ssh URL is not a secret; any other user may be a token.
             user.is_some_and(|user| !before.ends_with("ssh") || user.contains(':'))
         })
 }
 
-/// Whether what stands before a `=` says that a secret follows: an option, a property, a part of a query.
+/// Returns true if the name before a `=` suggests a secret: that of an option, a property or a query parameter.
 fn names_a_secret(value: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
     value.match_indices('=').any(|(at, _)| {
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_development_needs_is_let_through() {
+    fn variables_of_development_pass() {
         let sieve = Sieve::new("", &[]);
         for variable in [
             "PATH=/bin",
@@ -250,10 +253,10 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_listed_and_what_may_hold_a_secret_is_held_back() {
+    fn unlisted_and_secret_variables_do_not_pass() {
         let sieve = Sieve::new("", &["JAVA_MODEL".to_owned()]);
         for variable in [
-            // Nobody listed it.
+            // Not listed.
             "ACME_LOGIN=x",
             "AWS_PROFILE=x",
             "DATABASE_URL=x",
@@ -267,7 +270,7 @@ mod tests {
             "CROW_CALL=x",
             "CROW_AGENT_CHILD_ENV=x",
             "BASH_ENV=/x",
-            // Its name says so.
+            // The name suggests a secret.
             "OPENAI_API_KEY=x",
             "CARGO_REGISTRY_TOKEN=x",
             "CARGO_REGISTRIES_MINE_TOKEN=x",
@@ -287,7 +290,7 @@ mod tests {
             "GRADLE_ENCRYPTION_KEY=x",
             "NUGET_APIKEY=x",
             "PIP_PASS=x",
-            // Its value does.
+            // The value contains a secret.
             "PIP_INDEX_URL=https://ann:pw@pypi.example/simple",
             "PIP_EXTRA_INDEX_URL=https://a.example https://tok@b.example/",
             "GOPROXY=https://ann:pw@proxy.example,direct",
@@ -298,7 +301,7 @@ mod tests {
             "GIT_AUTHOR_NAME=https://x:y@z",
             "CARGO_REGISTRIES_MINE_INDEX=ssh://git:pw@example.org/index",
             "CARGO_HTTP_PROXY=ann:pw@proxy.example",
-            // It is a provider's key.
+            // A provider's key.
             "JAVA_MODEL=x",
         ] {
             assert!(!passes(&sieve, variable), "{variable}");
@@ -306,13 +309,13 @@ mod tests {
     }
 
     #[test]
-    fn the_user_adds_names_and_beginnings_but_never_a_providers_key() {
+    fn the_user_adds_names_and_prefixes_but_never_a_providers_key() {
         let keys = ["ACME_MODEL_KEY".to_owned()];
         let sieve = Sieve::new(" SSH_AUTH_SOCK, ACME_*,GITHUB_TOKEN,,ACME_MODEL_KEY", &keys);
         for (variable, expected) in [
             ("SSH_AUTH_SOCK=/s", true),
             ("ACME_HOME=/a", true),
-            // Named as it is: the user knows what it holds. A beginning says nothing of secrets.
+            // A full name passes unchecked; a prefix does not exempt from the check for secrets.
             ("GITHUB_TOKEN=x", true),
             ("ACME_TOKEN=x", false),
             ("ACME_MODEL_KEY=x", false),
@@ -324,10 +327,10 @@ mod tests {
     }
 
     #[test]
-    fn what_tools_document_as_a_place_of_secrets_is_held_back() {
+    fn documented_secrets_of_tools_do_not_pass() {
         let sieve = Sieve::new("", &[]);
         let leaked: Vec<_> = [
-            // Whatever the name.
+            // Tokens under any name.
             "CARGO_G=sk-ant-api03-x",
             "CARGO_G=ghp_abcdefghijklmnop",
             "CARGO_G=AKIAIOSFODNN7EXAMPLE",
@@ -344,7 +347,7 @@ mod tests {
             "JAVA_TOOL_OPTIONS=-Daws.secretKey=c2VjcmV0",
             "MAVEN_OPTS=-Dsonar.login=c2VjcmV0",
             "GRADLE_OPTS=-Dorg.gradle.project.signing.passphrase=c2VjcmV0",
-            // What leads to keys, and a socket that is as good as one.
+            // Paths to keys, and a socket that gives the same access.
             "GNUPGHOME=/h/.gnupg",
             "GIT_SSH_COMMAND=ssh -i /h/key",
             "DOCKER_HOST=unix:///run/user/1000/docker.sock",
@@ -356,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_builds_are_told_by_variables_is_let_through() {
+    fn build_settings_in_variables_pass() {
         let sieve = Sieve::new("", &[]);
         let missing: Vec<_> = [
             "PROTOC=/opt/protoc",

@@ -1,4 +1,8 @@
-//! Reads the command line, also as people type it: options before the command, and a task without `run`.
+//! Parser of the command line that also accepts common variants: options before the command, and a task without `run`.
+//!
+//! clap parses the arguments as they are. Only if that fails with a conflict or an unknown subcommand, the first word
+//! that is not an option decides: a command gets the options before it moved behind it; a word with blanks is taken as
+//! a task of `run`; anything else is an error with suggestions.
 
 use std::ffi::{OsStr, OsString};
 
@@ -12,7 +16,7 @@ use crate::{args::Cli, command::quoted};
 
 const RUN: &str = "run";
 
-/// Reads the command line; the first argument is the name of the program.
+/// Parses the command line; the first argument is the name of the program.
 pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     let error = match Cli::try_parse_from(args) {
         Ok(cli) => return Ok(cli),
@@ -22,11 +26,11 @@ pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
         ErrorKind::ArgumentConflict | ErrorKind::InvalidSubcommand => {}
         _ => return Err(error),
     }
-    let known = Cli::command();
-    // Without a word of its own only options are at odds.
-    let Some(first) = first_word(&known, args) else { return Err(error) };
+    let command = Cli::command();
+    // Without a word the conflict is between options.
+    let Some(first) = first_word(&command, args) else { return Err(error) };
     let Some(word) = args[first].to_str() else { return Err(error) };
-    if known.find_subcommand(word).is_some() {
+    if command.find_subcommand(word).is_some() {
         return with_command_first(args, first).unwrap_or(Err(error));
     }
     if word.trim().contains(char::is_whitespace)
@@ -37,20 +41,21 @@ pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     Err(no_command(word, args, first))
 }
 
-/// Finds the first word that is neither an option of the chat nor the value of one. None also where an option is not known.
-fn first_word(known: &clap::Command, args: &[OsString]) -> Option<usize> {
-    let mut at = 1;
+/// Returns the index of the first word that is neither an option of the chat nor its value; `None` if there is none,
+/// or an option is unknown.
+fn first_word(command: &clap::Command, args: &[OsString]) -> Option<usize> {
+    let mut index = 1;
     loop {
-        let text = args.get(at)?.to_string_lossy();
+        let text = args.get(index)?.to_string_lossy();
         if !text.starts_with('-') {
-            return Some(at);
+            return Some(index);
         }
-        let (option, has_value) = option(known, &text)?;
-        at += 1;
+        let (option, has_value) = option(command, &text)?;
+        index += 1;
         let values = option.get_num_args().unwrap_or_default();
-        let next_is_value = args.get(at).is_some_and(|next| !is_option(next));
+        let next_is_value = args.get(index).is_some_and(|next| !is_option(next));
         if !has_value && values.takes_values() && (values.min_values() > 0 || next_is_value) {
-            at += 1;
+            index += 1;
         }
     }
 }
@@ -59,7 +64,7 @@ fn is_option(text: &OsStr) -> bool {
     text.as_encoded_bytes().starts_with(b"-")
 }
 
-/// Finds what an argument is an option of, and whether it brings the value along: `--model=x`, `-mx`.
+/// Returns the option that an argument names, and true if the argument includes the value: `--model=x`, `-mx`.
 fn option<'a>(command: &'a clap::Command, text: &str) -> Option<(&'a Arg, bool)> {
     let mut options = command.get_arguments();
     if let Some(long) = text.strip_prefix("--") {
@@ -73,24 +78,27 @@ fn option<'a>(command: &'a clap::Command, text: &str) -> Option<(&'a Arg, bool)>
     Some((option, letters.next().is_some()))
 }
 
-/// Moves the options before a command behind it, as `crow-agent -m x/y run "task"` and `crow-agent --cwd x sessions list`
-/// have them. Where that does not do, says what is wrong with it; nothing where no option stands before the command.
+/// Parses the arguments with the options before a command moved behind it, for lines such as `crow-agent -m x/y run
+/// "task"` and `crow-agent --cwd x sessions list`. The error names the options that the command does not have. Returns
+/// `None` if no option precedes the command.
 fn with_command_first(args: &[OsString], first: usize) -> Option<Result<Cli, clap::Error>> {
     let options = args.get(1..first).filter(|options| !options.is_empty())?;
-    let mut known = Cli::command();
-    known.build();
-    let mut command = &mut known;
+    let mut root = Cli::command();
+    root.build();
+    let mut command = &mut root;
     let mut end = first;
     while let Some(name) = args.get(end).filter(|name| command.find_subcommand(name).is_some()) {
         command = command.find_subcommand_mut(name)?;
         end += 1;
     }
-    let mut meant = args.to_vec();
-    meant.get_mut(1..end)?.rotate_left(options.len());
-    let error = match Cli::try_parse_from(meant) {
+    // 1) Move the options behind the (sub)command and parse again
+    let mut reordered = args.to_vec();
+    reordered.get_mut(1..end)?.rotate_left(options.len());
+    let error = match Cli::try_parse_from(reordered) {
         Ok(cli) => return Some(Ok(cli)),
         Err(error) => error,
     };
+    // 2) Find options of the chat that the command does not have
     let chat = Cli::command();
     let foreign: Vec<String> = options
         .iter()
@@ -113,48 +121,48 @@ fn with_command_first(args: &[OsString], first: usize) -> Option<Result<Cli, cla
 }
 
 fn with_run(args: &[OsString]) -> Vec<OsString> {
-    let mut meant = args.to_vec();
-    meant.insert(1, RUN.into());
-    meant
+    let mut extended = args.to_vec();
+    extended.insert(1, RUN.into());
+    extended
 }
 
-/// Says that a word is no command, which one may be meant, and how a task is given. One word is not taken for a task: more
-/// likely it is a command that is misspelt.
+/// Returns the error for an unknown command, with the nearest command and the line that gives the word as a task. A
+/// single word is not taken as a task, since it more likely is a misspelt command.
 fn no_command(word: &str, args: &[OsString], first: usize) -> clap::Error {
-    let mut known = Cli::command();
-    // It renders the help of the command once.
+    let mut root = Cli::command();
+    // Needed to render the usage.
     known.build();
-    let names = known.get_subcommands().map(clap::Command::get_name);
-    let meant = nearest(word, names).map(str::to_owned);
-    let mut error = clap::Error::new(ErrorKind::InvalidSubcommand).with_cmd(&known);
+    let names = root.get_subcommands().map(clap::Command::get_name);
+    let suggestion = nearest(word, names).map(str::to_owned);
+    let mut error = clap::Error::new(ErrorKind::InvalidSubcommand).with_cmd(&root);
     error.insert(ContextKind::InvalidSubcommand, ContextValue::String(word.to_owned()));
-    if let Some(meant) = meant {
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![meant]));
+    if let Some(suggestion) = suggestion {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![suggestion]));
     }
-    let usage = known.render_usage();
+    let usage = root.render_usage();
     error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     let tip = format!("to give a task: {}", task_line(args, first));
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
 }
 
-/// Returns the line that gives the words from the first one on as a task, with the options before and behind them.
+/// Returns a command line that gives the words from index `first` on as a task, with the options around them.
 fn task_line(args: &[OsString], first: usize) -> String {
     let words = args[first..].iter().take_while(|word| !is_option(word)).count();
-    let (task, behind) = args[first..].split_at(words);
+    let (task, after) = args[first..].split_at(words);
     let text = |words: &[OsString]| -> Vec<String> {
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     };
     let task = text(task).join(" ");
-    let options: Vec<String> = text(&args[1..first]).into_iter().chain(text(behind)).collect();
-    let is_understood = {
+    let options: Vec<String> = text(&args[1..first]).into_iter().chain(text(after)).collect();
+    let is_valid = {
         let line = ["crow-agent", RUN].into_iter().map(OsString::from);
         let options = options.iter().map(OsString::from);
         Cli::try_parse_from(line.chain(options).chain([task.clone().into()])).is_ok()
     };
     let mut line = format!("crow-agent {RUN} ");
-    // Options that are at fault themselves are not repeated.
-    for option in options.iter().filter(|_| is_understood) {
+    // Invalid options are left out.
+    for option in options.iter().filter(|_| is_valid) {
         line.push_str(&quoted(option));
         line.push(' ');
     }
@@ -178,7 +186,7 @@ mod tests {
         parse(&args)
     }
 
-    /// The prompt and the model of a run.
+    /// Returns the prompt and the model of a run.
     fn run(line: &[&str]) -> (Option<String>, Option<String>) {
         match parsed(line).map(|cli| cli.command) {
             Ok(Some(Command::Run(run))) => (run.prompt, run.options.agent.model),
@@ -187,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn options_before_a_command_and_a_task_without_one_are_understood() {
+    fn options_before_a_command_and_a_task_without_one_are_accepted() {
         let task = Some("fix it".to_owned());
         let model = Some("a/b".to_owned());
         for (line, expected) in [
@@ -205,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_command_is_refused_and_the_one_that_is_meant_is_named() {
+    fn a_misspelt_command_is_refused_with_the_nearest_one() {
         for (word, meant) in [("rnu", "run"), ("sesions", "sessions"), ("dcotor", "doctor")] {
             let text = parsed(&[word]).unwrap_err().to_string();
             assert!(text.contains(&format!("'{meant}'")), "{text}");
@@ -215,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_behind_the_command_is_told_as_it_was_typed() {
+    fn an_unknown_option_after_the_command_is_named() {
         let text = parsed(&["-m", "a/b", "run", "x", "--modle", "y"]).unwrap_err().to_string();
         assert!(text.contains("--modle") && !text.contains("cannot be used"), "{text}");
     }
 
     #[test]
-    fn a_word_that_is_no_command_is_refused_with_the_line_that_gives_it_as_a_task() {
+    fn an_unknown_command_is_refused_with_the_line_that_gives_it_as_a_task() {
         for (line, expected) in [
             (&["fix"][..], r#"crow-agent run "fix""#),
             (&["explain?"], r#"crow-agent run "explain?""#),
@@ -248,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn options_before_a_command_that_it_does_not_have_are_named() {
+    fn foreign_options_before_a_command_are_named() {
         for (line, expected) in [
             (
                 &["--cwd", "D", "-m", "a/b", "sessions", "list"][..],

@@ -6,9 +6,9 @@ use rustix::termios::{QueueSelector, tcflush};
 
 use crate::error::CliError;
 
-/// Asks a question that is answered with yes or no. Everything but a yes is a no, and so is the end of input. Blocks.
+/// Asks a yes-or-no question on stderr. Any answer but a yes, and end of input, is a no. Blocks.
 pub(crate) fn confirm(question: &str) -> Result<bool, CliError> {
-    // What was typed before the question was not meant for it. A terminal that is gone has nothing to forget.
+    // Discards input typed before the question. Fails without a terminal, which does not matter.
     let _ = tcflush(io::stdin(), QueueSelector::IFlush);
     let mut err = io::stderr().lock();
     err.write_all(question.as_bytes())
@@ -25,7 +25,7 @@ pub(crate) fn confirm(question: &str) -> Result<bool, CliError> {
     Ok(is_yes(&line))
 }
 
-/// Returns whether a line says yes.
+/// Returns true for `y` and `yes`, ignoring case and blanks around it.
 pub(crate) fn is_yes(line: &str) -> bool {
     matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_yes_is_one() {
+    fn only_y_and_yes_confirm() {
         for (line, expected) in [
             ("y\n", true),
             ("YES\n", true),

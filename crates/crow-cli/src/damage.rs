@@ -1,23 +1,24 @@
-//! Sessions whose files are damaged.
+//! Sessions below a root session, and messages about damaged ones.
 
 use crow_core::ids::SessionId;
 use crow_runtime::{Damage, SessionError, SessionStore};
 
 use crate::run::say;
 
-/// Returns a session and those of the agents below it. Of these, one of which nothing can be read is left out. Blocks.
+/// Returns a session and all its descendants. An unreadable descendant is left out; an unreadable root is an error.
+/// Blocks.
 pub(crate) fn family(
     store: &dyn SessionStore,
     root: &SessionId,
 ) -> Result<Vec<SessionId>, SessionError> {
     let mut family = Vec::new();
-    let mut open = vec![root.clone()];
-    while let Some(id) = open.pop() {
+    let mut pending = vec![root.clone()];
+    while let Some(id) = pending.pop() {
         if family.contains(&id) {
             continue;
         }
         match store.read(&id) {
-            Ok(stored) => open.extend(stored.metadata.child_session_ids),
+            Ok(stored) => pending.extend(stored.metadata.child_session_ids),
             Err(error) if id == *root => return Err(error),
             Err(_) => continue,
         }
@@ -26,7 +27,7 @@ pub(crate) fn family(
     Ok(family)
 }
 
-/// Tells the user what of a session is damaged, and what can be done.
+/// Prints the damage of a session, if any, and the command that repairs it.
 pub(crate) fn say_damage(id: &SessionId, damage: &Damage) {
     if !damage.is_none() {
         say(&format!(

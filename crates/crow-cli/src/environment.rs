@@ -1,4 +1,4 @@
-//! What the process was given: variables, folders, terminals. Only this file reads them.
+//! The process's environment: variables, current directory, terminals and time zone. Only this file reads it.
 
 use std::{
     collections::BTreeMap,
@@ -15,21 +15,21 @@ use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
 use crate::error::CliError;
 
-/// The rules of the zone that the machine is set to.
+/// File with the rules of the machine's time zone.
 const LOCAL_ZONE: &str = "/etc/localtime";
 
-/// What the process was given.
+/// Snapshot of the process's environment.
 #[derive(Debug, Clone)]
 pub struct Environment {
     vars: Arc<BTreeMap<OsString, OsString>>,
     current_dir: Option<PathBuf>,
-    /// Secrets that the process was given later, for its own log.
+    /// Secrets that the process received after its start, to be redacted in its log.
     pub(crate) given_later: Redactor,
-    /// Standard input is a terminal.
+    /// True if standard input is a terminal.
     pub stdin_is_terminal: bool,
-    /// Standard output is a terminal.
+    /// True if standard output is a terminal.
     pub stdout_is_terminal: bool,
-    /// Standard error is a terminal.
+    /// True if standard error is a terminal.
     pub stderr_is_terminal: bool,
 }
 
@@ -50,13 +50,13 @@ impl Environment {
         }
     }
 
-    /// Returns a variable that is set, not empty, and text.
+    /// Returns the value of a variable; `None` if it is unset, empty or not UTF-8.
     pub fn var(&self, name: &str) -> Option<String> {
         let value = self.vars.get(std::ffi::OsStr::new(name))?.to_str()?;
         (!value.is_empty()).then(|| value.to_owned())
     }
 
-    /// Returns the current directory.
+    /// Returns the current directory at the start of the process. Fails if it did not exist.
     pub(crate) fn current_dir(&self) -> Result<&Path, CliError> {
         self.current_dir.as_deref().ok_or_else(|| {
             CliError::usage("the current directory does not exist any more")
@@ -74,7 +74,8 @@ impl Environment {
         self.base_dir("XDG_DATA_HOME", ".local/share")
     }
 
-    /// The specification says that a relative path there is to be ignored.
+    /// Returns the folder `crow-agent` below an XDG base directory. A relative path in the variable is ignored, as the
+    /// specification demands.
     fn base_dir(&self, variable: &str, below_home: &str) -> Result<PathBuf, CliError> {
         let given = self.var(variable).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = given.or_else(|| self.var("HOME").map(|home| Path::new(&home).join(below_home)));
@@ -87,13 +88,13 @@ impl Environment {
         Ok(base.join("crow-agent"))
     }
 
-    /// Returns today's date where the user is.
+    /// Returns today's date in the user's time zone.
     pub(crate) fn today(&self) -> Date {
         Timestamp::now().to_zoned(self.zone(Path::new(LOCAL_ZONE))).date()
     }
 
-    /// Reads the rules of the zone alone. The library would look through all zones for its name, which takes longer than
-    /// all else at a start.
+    /// Returns the local time zone. Reads only the rules in the file `local`: the library would search all zones for
+    /// the name, which takes longer than everything else at a start.
     fn zone(&self, local: &Path) -> TimeZone {
         if self.is_set("TZ") {
             return TimeZone::system();
@@ -103,12 +104,12 @@ impl Environment {
         zone.unwrap_or_else(TimeZone::system)
     }
 
-    /// Returns whether a variable is there, whatever it holds.
+    /// Returns true if a variable is set, even if it is empty or not UTF-8.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.vars.contains_key(std::ffi::OsStr::new(name))
     }
 
-    /// Returns the variables that are text.
+    /// Returns the variables whose name and value are UTF-8.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.vars.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
     }
@@ -116,7 +117,7 @@ impl Environment {
 
 #[cfg(test)]
 impl Environment {
-    /// Makes one that a test needs.
+    /// Creates an environment with these variables, without a current directory and terminals.
     pub(crate) fn with<'a>(vars: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let vars = vars.into_iter().map(|(name, value)| (name.into(), value.into()));
         Self {
@@ -152,7 +153,7 @@ mod tests {
         assert!(environment(&[]).data_dir().is_err());
     }
 
-    /// Writes the rules of a zone that is always five hours behind.
+    /// Returns the TZif rules of a zone that is always at UTC-5.
     fn five_hours_behind() -> Vec<u8> {
         let mut header = b"TZif2".to_vec();
         header.extend([0; 15]);
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_zone_is_what_the_machine_is_set_to() {
+    fn the_zone_is_that_of_the_machine() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("localtime");
         fs::write(&file, five_hours_behind()).unwrap();

@@ -1,36 +1,36 @@
-//! What goes wrong before and around a run, for the user.
+//! Errors of the commands, before and around a run.
 
 use crow_core::model::ModelsError;
 use crow_runtime::{HostError, RuleStoreError, SessionError, UndoError};
 
 use crate::output::ExitCode;
 
-/// An error for the user: what, and what to do about it.
+/// An error for the user, with an exit code and a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CliError {
-    /// How the process ends.
+    /// Exit code of the process.
     pub exit: ExitCode,
-    /// A word for programs.
+    /// Stable identifier for programs, such as `usage`.
     pub code: &'static str,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
-    /// What to do about it.
+    /// What the user can do about it.
     pub hint: Option<String>,
 }
 
 impl CliError {
-    /// The command line or the configuration is wrong.
+    /// Creates an error of the command line or the configuration.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { exit: ExitCode::Usage, code: "usage", message: message.into(), hint: None }
     }
 
-    /// Something else failed.
+    /// Creates an error of any other kind.
     pub fn failed(message: impl Into<String>) -> Self {
         Self { exit: ExitCode::Failed, code: "failed", message: message.into(), hint: None }
     }
 
-    /// Adds what to do about it.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }

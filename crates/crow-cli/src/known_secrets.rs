@@ -1,5 +1,8 @@
-//! The secrets that the program knows of and that may not show anywhere: those in its environment, and the keys of
-//! providers.
+//! The secrets known to the program, which must not appear in any output: those in its environment, in the
+//! configuration of MCP servers, and the keys of providers.
+//!
+//! A value counts as a secret if its name suggests one, or if it contains one (a password in a URL, a known token),
+//! and if it looks random: redacting a common word would garble all output.
 
 use std::path::Path;
 
@@ -17,25 +20,26 @@ use crate::{
     trust::Project,
 };
 
-/// The shortest value that is taken for a secret though it is but letters, or but digits.
+/// Minimum length, in bytes, of a secret of only one kind of characters.
 const RANDOM: usize = 20;
-/// Variables that name persons and places. What they say is no secret, wherever else it stands.
+/// Variables with names of persons and paths. Their values are not secrets, in other variables either.
 const PUBLIC: [&str; 8] =
     ["USER", "LOGNAME", "USERNAME", "HOME", "HOSTNAME", "PWD", "OLDPWD", "SHELL"];
-/// A variable with such a word in its name may hold a name that everybody knows.
+/// Words in the names of variables that may contain a public name.
 const NAMES: [&str; 2] = ["LOGIN", "USER"];
 
-/// What variables end with that say where something is.
+/// Last words in the names of variables that contain a path.
 const PLACES: [&str; 5] = ["SOCK", "SOCKET", "FILE", "PATH", "DIR"];
 
-/// Returns what keeps the secrets that are known out of whatever is shown. Reads one small file. Blocks.
+/// Returns a redactor of the known secrets: those of the environment and the stored keys, and with `providers` also
+/// their keys and the secrets of MCP servers. Reads small files. Blocks.
 pub(crate) fn redactor(environment: &Environment, providers: Option<&ProviderModels>) -> Redactor {
     let mut secrets = of_environment(environment);
     if let Some(providers) = providers {
         secrets.extend(providers.secrets());
         secrets.extend(of_servers(environment));
     }
-    // Keys of other providers, too. A file that cannot be read gives none to anybody.
+    // All stored keys, also of other providers. An unreadable file supplies no keys, so there are none to redact.
     let file = environment.config_dir().map(|folder| CredentialFile::new(&folder).load());
     if let Ok(Ok(keys)) = file {
         secrets.extend(keys.into_values().map(|credential| credential.key));
@@ -43,26 +47,26 @@ pub(crate) fn redactor(environment: &Environment, providers: Option<&ProviderMod
     Redactor::new(secrets)
 }
 
-/// Returns the secrets that the user configured for servers of tools. A configuration that cannot be read has none: it is told
-/// of elsewhere, and starts no server.
+/// Returns the secrets in the user's MCP servers. Unreadable configuration has none: it is reported elsewhere, and
+/// starts no server.
 fn of_servers(environment: &Environment) -> Vec<String> {
     let Ok(found) = configured(environment, &Project::default()) else { return Vec::new() };
     found.servers.iter().flat_map(|(settings, _)| secrets_of_server(&settings.server)).collect()
 }
 
-/// Returns the secrets in what a server is reached with.
+/// Returns the secrets in the variables, headers and URL of an MCP server.
 pub(crate) fn secrets_of_server(server: &McpServerConfig) -> Vec<String> {
     let (values, address) = match &server.transport {
         McpTransport::Stdio { env, .. } => (env, ""),
         McpTransport::Http { headers, url } => (headers, url.as_str()),
-        // It is reached with what its client has.
+        // The client has the credentials.
         McpTransport::Client(_) => return Vec::new(),
     };
     let values = values.iter().flat_map(|(name, value)| secrets_of_header(name, value));
     values.chain(passwords(address).into_iter().filter(|secret| looks_random(secret))).collect()
 }
 
-/// Returns the secrets in a header or a variable: `Authorization: Bearer SECRET`.
+/// Returns the secrets in a header or a variable of a server: `Authorization: Bearer SECRET`.
 fn secrets_of_header(name: &str, value: &str) -> Vec<String> {
     if name.eq_ignore_ascii_case("authorization") {
         let last = value.split_whitespace().last().unwrap_or_default();
@@ -71,15 +75,15 @@ fn secrets_of_header(name: &str, value: &str) -> Vec<String> {
     secrets_of(&name.replace('-', "_"), value)
 }
 
-/// Returns the secrets in a header that a client has sent with every call of a model. Beside those whose names say so, what
-/// looks like a token is one: nobody knows the names of all gateways.
+/// Returns the secrets in a header that a client sends with each model request. Words that look like a token count too,
+/// since the header names of all gateways cannot be known.
 pub(crate) fn of_client_header(name: &str, value: &str) -> Vec<String> {
     let mut secrets = secrets_of_header(name, value);
     secrets.extend(value.split_whitespace().filter(|word| is_token(word)).map(str::to_owned));
     secrets
 }
 
-/// Returns the secrets in an address: a password, and what looks like a token in its path or query.
+/// Returns the secrets in a URL: a password, and parts of its path or query that look like a token.
 pub(crate) fn of_address(url: &str) -> Vec<String> {
     let mut secrets = passwords(url);
     secrets.retain(|secret| looks_random(secret));
@@ -89,7 +93,7 @@ pub(crate) fn of_address(url: &str) -> Vec<String> {
     secrets
 }
 
-/// Whether a word is long, and of letters and digits as no word of a language is.
+/// Returns true for a word of at least [`RANDOM`] bytes with both letters and digits.
 fn is_token(word: &str) -> bool {
     let has = |test: fn(&u8) -> bool| word.as_bytes().iter().any(test);
     word.len() >= RANDOM && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
@@ -101,11 +105,15 @@ fn of_environment(environment: &Environment) -> Vec<String> {
     variables.flat_map(|(name, value)| secrets_of(name, value)).collect()
 }
 
-/// Returns the secrets in a variable: its value, or what stands as a password in the addresses in it.
+/// Returns the secrets in a variable: its value, or the passwords of the URLs in it.
 fn secrets_of(name: &str, value: &str) -> Vec<String> {
     let upper = name.to_ascii_uppercase();
     let is_named = |words: &[&str]| upper.split('_').any(|word| words.contains(&word));
-    if is_secret(&upper) && !is_named(&NAMES) && looks_random(value) && !is_place(&upper, value) {
+    if is_secret(&upper)
+        && !is_named(&NAMES)
+        && looks_random(value)
+        && !is_path_of_secret(&upper, value)
+    {
         return vec![value.to_owned()];
     }
     if !holds_secret(&upper, value) {
@@ -119,7 +127,8 @@ fn secrets_of(name: &str, value: &str) -> Vec<String> {
     secrets
 }
 
-/// Returns the passwords in addresses: `https://ann:PASSWORD@host`. Where a user stands alone, it may be a token.
+/// Returns the passwords in URLs: `https://ann:PASSWORD@host`. A user without a password counts, since it may be a
+/// token.
 fn passwords(value: &str) -> Vec<String> {
     let after = value.match_indices("://").filter_map(|(at, mark)| value.get(at + mark.len()..));
     let users = after.filter_map(|rest| {
@@ -131,7 +140,8 @@ fn passwords(value: &str) -> Vec<String> {
         .collect()
 }
 
-/// A word such as `postgres` or `disabled` would garble everything that is shown, and is no secret worth the name.
+/// Returns true for a value that is long or mixes kinds of characters. Redacting a word such as `postgres` or
+/// `disabled` would garble all output, and such a word is not much of a secret.
 fn looks_random(value: &str) -> bool {
     let has = |test: fn(&u8) -> bool| value.as_bytes().iter().any(test);
     let kinds = [
@@ -144,8 +154,8 @@ fn looks_random(value: &str) -> bool {
     value.len() >= RANDOM || mixed
 }
 
-/// A socket or a file says where a secret is, and is none: `SSH_AUTH_SOCK`.
-fn is_place(upper: &str, value: &str) -> bool {
+/// Returns true if a value is the path of a secret and not the secret itself: `SSH_AUTH_SOCK`.
+fn is_path_of_secret(upper: &str, value: &str) -> bool {
     let path = Path::new(value);
     if path.is_absolute() && upper.rsplit('_').next().is_some_and(|last| PLACES.contains(&last)) {
         return true;
@@ -168,30 +178,30 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_is_reached_with_is_a_secret() {
+    fn credentials_of_a_server_are_secrets() {
         let server = |transport| McpServerConfig { name: "x".to_owned(), transport };
-        let of = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
+        let map_of = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
         let stdio = server(McpTransport::Stdio {
             command: "x".to_owned(),
             args: Vec::new(),
-            env: of("GITHUB_TOKEN", "ghp_abcdefghij"),
+            env: map_of("GITHUB_TOKEN", "ghp_abcdefghij"),
             cwd: None,
         });
         let http = server(McpTransport::Http {
             url: "https://ann:s3cret-pw@mcp.example/x".to_owned(),
-            headers: of("authorization", "Bearer abc-0123456789"),
+            headers: map_of("authorization", "Bearer abc-0123456789"),
         });
         assert_eq!(secrets_of_server(&stdio), ["ghp_abcdefghij"]);
         assert_eq!(secrets_of_server(&http), ["abc-0123456789", "s3cret-pw"]);
     }
 
     #[test]
-    fn headers_and_addresses_of_clients_hold_keys_under_any_name() {
+    fn client_headers_and_urls_contain_keys_under_any_name() {
         for (name, value, expected) in [
             ("Authorization", "Bearer abc-0123456789", &["abc-0123456789"][..]),
             ("X-Gateway", "v1 0123456789abcdef0123", &["0123456789abcdef0123"]),
             ("Authorization", "Bearer test", &[]),
-            // What stands in half of all files.
+            // Common words.
             ("X-Team", "engineering", &[]),
             ("User-Agent", "crow-agent/1.0", &[]),
         ] {
@@ -210,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_taken_for_some_and_other_words_are_not() {
+    fn secrets_are_recognized_and_common_words_are_not() {
         for (variable, expected) in [
             ("ANTHROPIC_API_KEY=sk-ant-0123", Some("sk-ant-0123")),
             ("GITHUB_TOKEN=ghp_abcdefghij", Some("ghp_abcdefghij")),
@@ -219,15 +229,15 @@ mod tests {
             ("PIP_INDEX_URL=https://ann:s3cret-pw@pypi.example/simple", Some("s3cret-pw")),
             ("GOPROXY=https://tok3n-0123@proxy.example,direct", Some("tok3n-0123")),
             ("CARGO_G=AKIAIOSFODNN7EXAMPLE", Some("AKIAIOSFODNN7EXAMPLE")),
-            // Words that stand in half of all files.
+            // Common words and names.
             ("POSTGRES_PASSWORD=postgres", None),
             ("WEBHOOK_AUTH=disabled", None),
             ("SONAR_LOGIN=benjamin1", None),
-            // Places.
+            // Paths.
             ("SSH_AUTH_SOCK=/tmp/ssh-xyz/agent.1", None),
             ("GPG_KEY=/etc/passwd", None),
             ("PASSWORD_STORE_DIR=/tmp/store-1", None),
-            // Nothing of the kind.
+            // No secrets.
             ("PATH=/usr/bin:/bin", None),
             ("JAVA_TOOL_OPTIONS=-Da.password=x1 -Db=2", None),
         ] {

@@ -1,4 +1,4 @@
-//! The product as a library: the composition root, the commands, and how a run is shown to people and told to programs.
+//! The program as a library: the composition root, the commands, and the output of runs for people and programs.
 
 mod agents;
 mod app;

@@ -1,32 +1,33 @@
-//! How far the open reply is known.
+//! Progress of the reply that is being streamed.
 
 use crow_core::{
     ids::ReplyId,
     message::{ReplyBlock, ReplyContent},
 };
 
-/// One text of a reply that comes in deltas: how many bytes of it are known.
+/// Number of bytes received of one text of a streamed reply.
 ///
-/// A delta may come twice, or be missing until the whole text comes: each byte is passed on once, in order.
+/// A delta may be repeated, or be missing until the complete text arrives: each byte is passed on once, in order.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ReceivedText(u64);
 
 impl ReceivedText {
-    /// Takes a delta and returns the part of it that is new. Behind a gap nothing is new.
+    /// Takes a delta and returns its new part. A delta after a gap is ignored.
     pub(crate) fn take<'a>(&mut self, offset: u64, delta: &'a str) -> &'a str {
-        let Some(known) = self.0.checked_sub(offset) else { return "" };
-        let fresh = usize::try_from(known).ok().and_then(|known| delta.get(known..)).unwrap_or("");
+        let Some(received) = self.0.checked_sub(offset) else { return "" };
+        let fresh =
+            usize::try_from(received).ok().and_then(|received| delta.get(received..)).unwrap_or("");
         self.0 += fresh.len() as u64;
         fresh
     }
 
-    /// Returns whether anything is known.
+    /// Returns true if no bytes have been received.
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// How far the texts of the open reply are known.
+/// Received bytes of the texts of the reply that is being streamed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConsoleOpenReply {
     id: Option<ReplyId>,
@@ -35,7 +36,7 @@ pub(crate) struct ConsoleOpenReply {
 }
 
 impl ConsoleOpenReply {
-    /// Turns to the reply `id`; returns whether it is another than before.
+    /// Switches to the reply `id`. Returns true if it is not the current one, whose progress is then dropped.
     pub(crate) fn turn_to(&mut self, id: &ReplyId) -> bool {
         if self.id.as_ref() == Some(id) {
             return false;
@@ -44,13 +45,13 @@ impl ConsoleOpenReply {
         true
     }
 
-    /// What came is void.
+    /// Drops the progress of the current reply, which starts anew.
     pub(crate) fn reset(&mut self) {
         (self.text, self.thinking) = (ReceivedText::default(), ReceivedText::default());
     }
 }
 
-/// Returns the text of a reply's blocks as its deltas spell it.
+/// Returns the concatenated text of a reply's blocks, as its deltas add up to.
 pub(crate) fn text_of(blocks: &[ReplyBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match &block.content {
         ReplyContent::Text { text } => Some(text.as_str()),
@@ -59,7 +60,7 @@ pub(crate) fn text_of(blocks: &[ReplyBlock]) -> String {
     texts.collect()
 }
 
-/// Returns the readable reasoning of a reply's blocks as its deltas spell it.
+/// Returns the concatenated readable reasoning of a reply's blocks, as its deltas add up to.
 pub(crate) fn thinking_of(blocks: &[ReplyBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match &block.content {
         ReplyContent::Thinking { text } => Some(text.as_str()),

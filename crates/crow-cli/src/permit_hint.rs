@@ -1,13 +1,13 @@
-//! How users permit what was refused.
+//! Hints for users on how to permit a refused call.
 
-/// How users permit what policy refuses.
+/// Hint for a call that the permission mode refuses.
 pub(crate) const PERMIT_HINT: &str = "--permissions accept-edits permits edits in the workspace, full-auto what the sandbox bounds; a rule other paths";
 
-/// The same where a rule refuses it.
+/// Hint for a call that a rule refuses.
 const RULE_HINT: &str =
     "no mode overrules a rule; `crow-agent permissions explain` says what decides about a call";
 
-/// Says how users permit what policy refused for that reason, unless the reason says so.
+/// Returns the hint for a refusal with this reason; `None` if the reason contains one, or no mode permits the call.
 pub(crate) fn permit_hint(reason: &str) -> Option<&'static str> {
     if reason.contains("the rule `") {
         Some(RULE_HINT)

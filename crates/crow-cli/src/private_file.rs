@@ -1,4 +1,4 @@
-//! Small files of the user's own: read only where others could not have written or read them, and replaced in one go.
+//! Small private files: read only if other users could not have changed (or read) them, and replaced atomically.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -11,19 +11,19 @@ use std::{
 
 use rustix::{fs::OFlags, process::geteuid};
 
-/// The largest file that is read, in bytes.
+/// Maximum size of a file, in bytes.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
-/// Who else may do what with a file.
+/// Access to a file that other users may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Privacy {
-    /// Nobody else may read it.
+    /// Others may neither read nor write it.
     Secret,
-    /// Others may read it and not write it.
+    /// Others may read but not write it.
     Own,
 }
 
-/// Why a file cannot be used. It is left as it is.
+/// A file cannot be used. It is left unchanged.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PrivateFileError {
     #[error("cannot read {}: {source}", .path.display())]
@@ -45,7 +45,7 @@ pub(crate) enum PrivateFileError {
 }
 
 impl Privacy {
-    /// Returns the bits of a mode that it forbids, and what they let others do.
+    /// Returns the forbidden mode bits, and the words for what they permit others.
     fn forbidden(self) -> (u32, &'static str) {
         match self {
             Self::Secret => (0o077, "read or change"),
@@ -54,7 +54,7 @@ impl Privacy {
     }
 }
 
-/// Reads a file. None if there is none. Blocks.
+/// Reads a file of the user without following links. Returns `None` if it does not exist. Blocks.
 pub(crate) fn read(path: &Path, privacy: Privacy) -> Result<Option<String>, PrivateFileError> {
     let path_buf = || path.to_path_buf();
     let unreadable = |source| PrivateFileError::Read { path: path_buf(), source };
@@ -68,7 +68,7 @@ pub(crate) fn read(path: &Path, privacy: Privacy) -> Result<Option<String>, Priv
         }
         Err(error) => return Err(unreadable(error)),
     };
-    // Of the file that was opened: what stands at the path may be another one by now.
+    // Metadata of the open file: the path may already name another one.
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(PrivateFileError::NoFile { path: path_buf() });
@@ -89,22 +89,22 @@ pub(crate) fn read(path: &Path, privacy: Privacy) -> Result<Option<String>, Priv
     Ok(Some(text))
 }
 
-/// Puts a file that only the user can read in the place of the one that is there. No reader sees half of it. Blocks.
+/// Replaces a file atomically with one that only the user can read. Creates its folder. Blocks.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), PrivateFileError> {
     let unwritable = |source| PrivateFileError::Write { path: path.to_path_buf(), source };
     let folder = path.parent().unwrap_or(Path::new("/"));
     create_folder(folder).map_err(unwritable)?;
-    let mut beside =
+    let mut temporary =
         tempfile::Builder::new().prefix(".new-").tempfile_in(folder).map_err(unwritable)?;
-    beside.write_all(text.as_bytes()).map_err(unwritable)?;
-    beside.as_file().sync_all().map_err(unwritable)?;
-    beside.persist(path).map_err(|error| unwritable(error.error))?;
-    // The name outlives a power cut only with its folder; the content is there in any case.
+    temporary.write_all(text.as_bytes()).map_err(unwritable)?;
+    temporary.as_file().sync_all().map_err(unwritable)?;
+    temporary.persist(path).map_err(|error| unwritable(error.error))?;
+    // Makes the rename survive a power cut; the content is already synced.
     drop(File::open(folder).and_then(|folder| folder.sync_all()));
     Ok(())
 }
 
-/// Keeps others out of the folder of a file, also where it was open to them. Blocks.
+/// Removes all access of others to the folder of a file, creating it if needed. Blocks.
 pub(crate) fn close_folder(path: &Path) -> Result<(), PrivateFileError> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let unwritable = |source| PrivateFileError::Write { path: folder.to_path_buf(), source };
@@ -120,12 +120,13 @@ pub(crate) fn close_folder(path: &Path) -> Result<(), PrivateFileError> {
     Ok(())
 }
 
-/// Makes a folder that only the user can enter, and those above it.
+/// Creates a folder with mode 0700, and its missing parents likewise.
 pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Waits until no other process changes a file, and keeps them from it until the lock is dropped. Blocks.
+/// Locks a file against changes by other processes until the returned handle is dropped. Waits for the lock. The lock
+/// file has the extension `lock`. Blocks.
 pub(crate) fn lock(path: &Path) -> Result<File, PrivateFileError> {
     let lock = path.with_extension("lock");
     let unwritable = |source| PrivateFileError::Write { path: lock.clone(), source };
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_is_the_users_alone() {
+    fn a_written_file_is_read_back_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/secrets.json");
         assert_eq!(read(&path, Privacy::Secret).unwrap(), None);
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_and_not_waited_for() {
+    fn links_folders_and_pipes_are_refused_without_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("file"), "x").unwrap();
@@ -199,8 +200,8 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::from_raw_mode(0o600))
             .unwrap();
         for name in ["link", "folder", "pipe"] {
-            let refused = read(&at(name), Privacy::Own).unwrap_err();
-            assert!(matches!(refused, PrivateFileError::NoFile { .. }), "{name}: {refused}");
+            let error = read(&at(name), Privacy::Own).unwrap_err();
+            assert!(matches!(error, PrivateFileError::NoFile { .. }), "{name}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The composition root: the one place where providers, tools and the runtime are put together.
+//! The composition root: creates the stores, providers and tools from the environment.
 
 use std::{
     fs, io,
@@ -17,17 +17,17 @@ use crate::{
     error::CliError,
 };
 
-/// Returns where the user's sessions are kept.
+/// Returns the store of the user's sessions, in `sessions` below the data folder.
 pub(crate) fn session_store(environment: &Environment) -> Result<Arc<dyn SessionStore>, CliError> {
     Ok(Arc::new(FileStore::new(environment.data_dir()?.join("sessions"))))
 }
 
-/// Returns where the states of files are kept that calls changed.
+/// Returns the snapshot stores, in `snapshots` below the data folder.
 pub(crate) fn snapshot_stores(environment: &Environment) -> Result<Arc<SnapshotStores>, CliError> {
     Ok(snapshot_stores_in(environment.data_dir()?.join("snapshots"), environment))
 }
 
-/// Returns the same for states that are kept elsewhere.
+/// Returns the snapshot stores in another folder.
 pub(crate) fn snapshot_stores_in(
     folder: impl Into<PathBuf>,
     environment: &Environment,
@@ -36,17 +36,17 @@ pub(crate) fn snapshot_stores_in(
     Arc::new(SnapshotStores::new(folder, SnapshotLimits::default(), home))
 }
 
-/// Where an administrator keeps rules that no other rule can widen.
+/// File of the administrator's rules, which no other rule can widen.
 const MANAGED_RULES: &str = "/etc/crow-agent/permissions.json";
 
-/// Returns where the user's permission rules are kept.
+/// Returns the store of the user's permission rules, with the administrator's above them.
 pub(crate) fn rule_store(environment: &Environment) -> Result<RuleStore, CliError> {
     let user = environment.config_dir()?.join("permissions.json");
     Ok(RuleStore::new(user).with_managed(MANAGED_RULES))
 }
 
-/// Returns the providers: the built-in ones, those in `providers/*.toml`, and those of a trusted project under names that
-/// no other one has.
+/// Returns the providers: the built-in ones, the user's in `providers/*.toml`, and those of a trusted project whose
+/// names are not among the user's.
 pub(crate) fn models(
     environment: &Environment,
     of_project: &[ProviderConfig],
@@ -65,12 +65,12 @@ pub(crate) fn models(
     Ok(models.with_folder(folder).with_stored_keys(Arc::new(stored)))
 }
 
-/// Returns the file that keeps the keys which the user stored.
+/// Returns the file of the user's stored keys.
 pub(crate) fn credential_file(environment: &Environment) -> Result<CredentialFile, CliError> {
     Ok(CredentialFile::new(&environment.config_dir()?))
 }
 
-/// Returns every tool that there is.
+/// Returns a registry of all tools.
 pub(crate) fn all_tools() -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     crow_tools::register_builtin(&mut tools);
@@ -78,6 +78,7 @@ pub(crate) fn all_tools() -> ToolRegistry {
     tools
 }
 
+/// Reads the `*.toml` files of a folder, in the order of their names. An absent folder has none.
 fn provider_configs(folder: &Path) -> Result<Vec<ProviderConfig>, CliError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -87,7 +88,7 @@ fn provider_configs(folder: &Path) -> Result<Vec<ProviderConfig>, CliError> {
         }
     };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    // Hidden files are locks and copies of editors.
+    // Hidden files are locks and editors' backups.
     let is_hidden = |path: &Path| {
         path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
     };

@@ -1,4 +1,4 @@
-//! Names of files as text that can be read back: where they are no plain text, as git writes them in quotes.
+//! File names as text that can be read back: names that are not plain text are quoted as git does.
 
 use std::{
     borrow::Cow,
@@ -10,9 +10,9 @@ use std::{
 
 use crow_text::is_unseen;
 
-/// What git escapes within its quotes, beside what is no plain text.
+/// Characters that git escapes within quotes, besides those that are not plain text.
 const SPECIAL: &str = "\"\\";
-/// The escapes of a letter that git writes.
+/// Letter escapes of git, and the bytes they mean.
 const LETTERS: [(u8, u8); 9] = [
     (b'a', 7),
     (b'b', 8),
@@ -25,8 +25,8 @@ const LETTERS: [(u8, u8); 9] = [
     (b'\\', b'\\'),
 ];
 
-/// Writes a name as it is where it is UTF-8, else as git does, so that no name becomes that of another file. What begins
-/// with a quote is quoted as well: a quote at the beginning always says that the name is to be [read](unquoted).
+/// Returns a UTF-8 name unchanged, any other quoted as git does, so that no two names have the same text. A name that
+/// begins with a quote is quoted as well: a leading quote always means that the name is to be [unquoted](unquoted).
 pub(crate) fn path_text(path: &Path) -> Cow<'_, str> {
     match path.to_str() {
         Some(text) if !text.starts_with('"') => Cow::Borrowed(text),
@@ -34,7 +34,7 @@ pub(crate) fn path_text(path: &Path) -> Cow<'_, str> {
     }
 }
 
-/// Writes a name as git does: in quotes with escapes where it holds what is not plain text.
+/// Returns `prefix` and a name as git writes them: in quotes with escapes unless the name is plain text.
 pub(crate) fn quoted(prefix: &str, path: &Path) -> String {
     let plain = path.to_str().filter(|name| name.chars().all(|c| is_plain(c, SPECIAL)));
     match plain {
@@ -47,7 +47,7 @@ fn in_quotes(prefix: &str, path: &Path) -> String {
     format!("\"{prefix}{}\"", escaped(path.as_os_str().as_bytes(), SPECIAL))
 }
 
-/// Reads a name that somebody gave: as it is, or as git writes it.
+/// Returns the name that a user typed, either plain or quoted as git does.
 pub(crate) fn unquoted(name: &OsStr) -> Cow<'_, OsStr> {
     match leading_quote(name.as_bytes()) {
         Some((name, [])) => Cow::Owned(OsString::from_vec(name)),
@@ -55,7 +55,7 @@ pub(crate) fn unquoted(name: &OsStr) -> Cow<'_, OsStr> {
     }
 }
 
-/// Splits a text into words at its blanks. A word in quotes is a name as git writes it, which may hold blanks.
+/// Splits a text into words at blanks. A quoted word is a name as git writes it, which may contain blanks.
 pub(crate) fn words(text: &str) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
@@ -69,15 +69,15 @@ pub(crate) fn words(text: &str) -> Vec<OsString> {
     words
 }
 
-/// Returns how long the quoted word is that a text begins with, if it begins with one.
+/// Returns the length in bytes of the quoted word at the start of a text, if there is one.
 fn quoted_length(text: &str) -> Option<usize> {
     let (_, after) = leading_quote(text.as_bytes())?;
     let is_end = after.first().is_none_or(u8::is_ascii_whitespace);
     is_end.then(|| text.len().saturating_sub(after.len()))
 }
 
-/// Reads the quoted name that a text begins with. Returns it and what comes after the last quote; nothing, if no quote ends
-/// it, or git would not write it so.
+/// Decodes the quoted name at the start of a text. Returns it and the rest after the closing quote; `None` if there is
+/// no such quote or an escape is invalid.
 fn leading_quote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut rest = text.strip_prefix(b"\"")?;
     let mut name = Vec::new();
@@ -96,7 +96,7 @@ fn leading_quote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// Reads what follows a backslash: a letter, or three octal digits.
+/// Decodes the escape after a backslash: a letter, or three octal digits. Returns the byte and the rest.
 fn unescaped(text: &[u8]) -> Option<(u8, &[u8])> {
     let (first, after) = text.split_first()?;
     if let Some((_, byte)) = LETTERS.iter().find(|(letter, _)| letter == first) {
@@ -111,7 +111,7 @@ fn is_plain(c: char, special: &str) -> bool {
     !special.contains(c) && !c.is_control() && !is_unseen(c)
 }
 
-/// Escapes what is not plain text, as C does.
+/// Escapes the characters of `special` and those that are not plain text, as C does.
 pub(crate) fn escaped(bytes: &[u8], special: &str) -> String {
     let mut text = String::new();
     let octal = |bytes: &[u8], text: &mut String| {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_written_as_it_is_unless_that_could_not_be_read_back() {
+    fn a_name_is_quoted_only_if_it_could_not_be_read_back() {
         let table: [(&[u8], &str); 5] = [
             (b"a b\\c.txt", "a b\\c.txt"),
             ("caf\u{e9}".as_bytes(), "caf\u{e9}"),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_would_not_write_is_taken_as_it_is() {
+    fn invalid_quoting_is_taken_literally() {
         for text in ["\"", "\"a", "a\"", "\"a\"b", "\"\\x\"", "\"\\40\"", "\"\\777\"", "\"\\+11\""]
         {
             assert_eq!(read(text), text);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_in_quotes_may_hold_blanks() {
+    fn a_quoted_word_may_contain_blanks() {
         let table: [(&str, &[&[u8]]); 4] = [
             (" a  b ", &[b"a", b"b"]),
             ("\"a b\" c", &[b"a b", b"c"]),

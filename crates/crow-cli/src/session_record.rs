@@ -1,4 +1,4 @@
-//! All that is recorded of a session: its own log, and those of the agents below it.
+//! The complete record of a session: its own log, and those of its descendants.
 
 use std::collections::BTreeSet;
 
@@ -12,18 +12,18 @@ use crow_runtime::{Damage, SessionError, SessionMetadata, SessionStore};
 
 use crate::output::models_of;
 
-/// What is recorded of a session and of the agents below it.
+/// Merged record of a session and its descendants.
 pub(crate) struct SessionRecord {
     pub metadata: SessionMetadata,
-    /// In the order in which it happened.
+    /// Events of all logs, in the order in which they happened.
     pub events: Vec<Envelope>,
-    /// What of the session's own files is damaged.
+    /// Damage of the session's own files.
     pub damage: Damage,
 }
 
 impl SessionRecord {
-    /// Reads a session without the secrets that are known now: a log may be older than the secret, or than this program.
-    /// Of the sessions below it, those that cannot be read are left out. Blocks.
+    /// Reads a session and its descendants, redacting the currently known secrets: a log may be older than the secret,
+    /// or than this program. Unreadable descendants are left out. Blocks.
     pub(crate) fn read(
         store: &dyn SessionStore,
         id: &SessionId,
@@ -32,14 +32,14 @@ impl SessionRecord {
         let root = store.read(id)?;
         let mut lines = Vec::new();
         number(root.events, &mut lines);
-        let mut known = BTreeSet::from([id.clone()]);
-        let mut open = root.metadata.child_session_ids.clone();
-        while let Some(child) = open.pop() {
-            if !known.insert(child.clone()) {
+        let mut visited = BTreeSet::from([id.clone()]);
+        let mut pending = root.metadata.child_session_ids.clone();
+        while let Some(child) = pending.pop() {
+            if !visited.insert(child.clone()) {
                 continue;
             }
             let Ok(stored) = store.read(&child) else { continue };
-            open.extend(stored.metadata.child_session_ids);
+            pending.extend(stored.metadata.child_session_ids);
             number(stored.events, &mut lines);
         }
         lines.sort_by_key(|(number, _)| *number);
@@ -50,7 +50,7 @@ impl SessionRecord {
         Ok(Self { metadata: root.metadata, events, damage: root.damage })
     }
 
-    /// Looks up what its models cost, as far as that is known. Makes no request.
+    /// Returns the prices of the session's models, as far as they are known. Makes no request.
     pub(crate) async fn prices(&self, models: &dyn Models) -> Vec<(ModelRef, Price)> {
         let mut prices = Vec::new();
         for model in models_of(&self.events) {
@@ -62,7 +62,7 @@ impl SessionRecord {
     }
 }
 
-/// Gives each event of a log the number by which it is sorted among those of others: its own, or that of the one before.
+/// Appends the events of a log with their sort keys: the sequence number, or that of the previous event if it has none.
 fn number(events: Vec<Envelope>, lines: &mut Vec<(u64, Envelope)>) {
     let mut last = 0;
     for event in events {

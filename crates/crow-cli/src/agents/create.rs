@@ -1,4 +1,4 @@
-//! `agents new`.
+//! The command `agents new`.
 
 use crow_agent::{
     definition::{AgentKind, AgentRegistry, is_name},
@@ -12,10 +12,10 @@ use crate::{
     render::one_line,
 };
 
-/// What a new base agent begins as.
+/// Template of a new base agent; `NAME` is replaced by its name.
 const STARTER: &str = include_str!("starter.toml");
 
-/// Writes the file of a new agent. One that is there is left as it is.
+/// Writes the file of a new agent to the user's configuration and prints its path. Fails if the name is taken.
 pub(crate) fn create(
     name: &str,
     from: Option<&str>,
@@ -45,16 +45,16 @@ pub(crate) fn create(
     write_out(format!("{}\n", one_line(&path.display().to_string())).as_bytes())
 }
 
-/// Writes all that counts of an agent under another name.
+/// Returns the kind of the agent `from`, and its definition, merged from all layers, as TOML under the name `name`.
 fn copy(name: &str, from: &str, agents: &AgentRegistry) -> Result<(AgentKind, String), CliError> {
     let wrong = |message: String| CliError { code: "config", ..CliError::usage(message) };
-    // What cannot be used is not copied.
+    // An agent that does not load is not copied.
     agents.composition(from).map_err(|error| wrong(error.to_string()))?;
     for kind in [AgentKind::Composition, AgentKind::Base] {
         let Some(node) = agents.node(kind, from)? else { continue };
         let mut document = DocumentMut::new();
         if let Value::Table(tables) = &node.value {
-            // In the order of the manual, not of the alphabet.
+            // In the order of the manual, not alphabetically.
             for key in [
                 "agent",
                 "composition",

@@ -1,4 +1,4 @@
-//! `agents list`.
+//! The command `agents list`.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use crate::{
     trust,
 };
 
-/// Lists the agents, those with a fault last.
+/// Prints the agents; in the text form those that do not load come last.
 pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<ExitCode, CliError> {
     let agents = registry(environment)?;
     let listed = agents.list();
@@ -32,7 +32,8 @@ pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<Exit
     write_out(text.as_bytes())
 }
 
-/// Returns the agents that there are for the current directory, and says why a project's are not among them.
+/// Returns the agents available in the current directory. Prints a notice if those of the project are left out, and one
+/// for each misplaced file.
 pub(super) fn registry(environment: &Environment) -> Result<AgentRegistry, CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| say(notice));
@@ -41,7 +42,7 @@ pub(super) fn registry(environment: &Environment) -> Result<AgentRegistry, CliEr
     Ok(agents)
 }
 
-/// Returns what kind of agent it is, in a word or two.
+/// Returns the label of a kind and role for the user.
 pub(super) fn what(kind: AgentKind, role: DefinedRole) -> &'static str {
     match (kind, role) {
         (AgentKind::Base, DefinedRole::Primary) => "base agent",

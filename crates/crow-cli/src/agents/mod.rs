@@ -1,4 +1,4 @@
-//! The commands about agents: list, show, and begin a new one.
+//! The commands about agents: list, show and create.
 
 mod create;
 mod list;

@@ -1,4 +1,4 @@
-//! `agents show`.
+//! The command `agents show`.
 
 use std::fmt::Write as _;
 
@@ -21,37 +21,38 @@ use crate::{
     render::{neutralise, one_line},
 };
 
-/// All of an agent.
+/// An agent as `agents show` prints it.
 struct AgentDescription {
     kind: AgentKind,
     node: Node,
     role: DefinedRole,
     description: String,
     warnings: Vec<String>,
-    /// The keys that no file sets.
+    /// Keys that no file sets, with their defaults.
     unset: Vec<UnsetKey>,
-    /// The system prompt of a base agent, filled in.
+    /// Rendered system prompt; `None` for a composition.
     prompt: Option<String>,
 }
 
-/// Shows what counts of an agent, and where each value stands.
+/// Prints the merged values of an agent, and the file and position that each comes from.
 pub(crate) fn show(
     name: &str,
     output: OutputForm,
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
     let agents = registry(environment)?;
-    let whole = whole(name, &agents)?;
+    let agent = describe(name, &agents)?;
     match output {
-        OutputForm::Text => write_out(to_text(name, &whole).as_bytes()),
-        OutputForm::Json => write_out(format!("{}\n", to_json(name, &whole)).as_bytes()),
+        OutputForm::Text => write_out(to_text(name, &agent).as_bytes()),
+        OutputForm::Json => write_out(format!("{}\n", to_json(name, &agent)).as_bytes()),
     }
 }
 
-fn whole(name: &str, agents: &AgentRegistry) -> Result<AgentDescription, CliError> {
+fn describe(name: &str, agents: &AgentRegistry) -> Result<AgentDescription, CliError> {
     let wrong = |message: String| CliError { code: "config", ..CliError::usage(message) };
-    let of = |kind| agents.node(kind, name).map_err(|error: ConfigError| wrong(error.to_string()));
-    if let Some(node) = of(AgentKind::Composition)? {
+    let node_of =
+        |kind| agents.node(kind, name).map_err(|error: ConfigError| wrong(error.to_string()));
+    if let Some(node) = node_of(AgentKind::Composition)? {
         let agent = agents.composition(name).map_err(|error| wrong(error.to_string()))?;
         return Ok(AgentDescription {
             kind: AgentKind::Composition,
@@ -64,7 +65,7 @@ fn whole(name: &str, agents: &AgentRegistry) -> Result<AgentDescription, CliErro
         });
     }
     let base = agents.base(name);
-    let (Some(node), Ok(base)) = (of(AgentKind::Base)?, &base) else {
+    let (Some(node), Ok(base)) = (node_of(AgentKind::Base)?, &base) else {
         let error = agents.composition(name).err().map(|error| error.to_string());
         return Err(
             wrong(error.unwrap_or_default()).hint("crow-agent agents list shows what there is")
@@ -83,62 +84,62 @@ fn whole(name: &str, agents: &AgentRegistry) -> Result<AgentDescription, CliErro
     })
 }
 
-fn to_text(name: &str, whole: &AgentDescription) -> String {
+fn to_text(name: &str, agent: &AgentDescription) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "{name}: {}", what(whole.kind, whole.role));
-    if !whole.description.is_empty() {
-        let _ = writeln!(text, "{}", one_line(&whole.description));
+    let _ = writeln!(text, "{name}: {}", what(agent.kind, agent.role));
+    if !agent.description.is_empty() {
+        let _ = writeln!(text, "{}", one_line(&agent.description));
     }
     text.push('\n');
-    let leaves = whole.node.leaves();
+    let leaves = agent.node.leaves();
     for (key, leaf) in &leaves {
         let _ = writeln!(text, "{} = {}", one_line(key), shown(leaf));
         let _ = writeln!(text, "    {}", one_line(&leaf.origin.to_string()));
     }
-    for unset in &whole.unset {
+    for unset in &agent.unset {
         let _ = writeln!(text, "{}\n    {}", unset.shown(), unset.source());
     }
-    for warning in &whole.warnings {
+    for warning in &agent.warnings {
         let _ = writeln!(text, "\nwarning: {}", one_line(warning));
     }
-    if let Some(prompt) = &whole.prompt {
+    if let Some(prompt) = &agent.prompt {
         let _ =
             writeln!(text, "\nsystem prompt, {} bytes:\n\n{}", prompt.len(), neutralise(prompt));
     }
     text
 }
 
-fn to_json(name: &str, whole: &AgentDescription) -> Value {
-    let values: Map<String, Value> = whole
+fn to_json(name: &str, agent: &AgentDescription) -> Value {
+    let values: Map<String, Value> = agent
         .node
         .leaves()
         .into_iter()
         .map(|(key, leaf)| {
-            let place = leaf.origin.place();
+            let position = leaf.origin.place();
             let value = json!({
                 "value": leaf.to_json(),
                 "from": leaf.origin.layer().as_str(),
                 "file": leaf.origin.file().path.display().to_string(),
-                "line": place.line,
-                "column": place.column,
+                "line": position.line,
+                "column": position.column,
             });
             (key, value)
         })
-        .chain(whole.unset.iter().filter_map(|unset| {
+        .chain(agent.unset.iter().filter_map(|unset| {
             let UnsetEffect::BuiltIn(value) = &unset.effect else { return None };
             Some((unset.key.to_owned(), json!({"value": value, "from": "default"})))
         }))
         .collect();
     json!({
         "name": name,
-        "kind": match whole.kind {
+        "kind": match agent.kind {
             AgentKind::Base => "base",
             AgentKind::Composition => "composition",
         },
-        "role": whole.role.as_str(),
-        "description": whole.description,
+        "role": agent.role.as_str(),
+        "description": agent.description,
         "values": values,
-        "warnings": whole.warnings,
-        "system_prompt": whole.prompt,
+        "warnings": agent.warnings,
+        "system_prompt": agent.prompt,
     })
 }

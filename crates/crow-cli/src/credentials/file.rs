@@ -1,4 +1,4 @@
-//! The file that keeps keys.
+//! The file of the stored API keys, `credentials.json`.
 
 use std::{
     collections::BTreeMap,
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::private_file::{self, Privacy, PrivateFileError};
 
-/// The version of the file.
+/// Version of the file format.
 const VERSION: u32 = 1;
 
-/// The file that keeps keys, readable by the user alone.
+/// The file of the stored keys, readable by the user alone.
 #[derive(Debug, Clone)]
 pub(crate) struct CredentialFile {
     path: PathBuf,
 }
 
-/// A key, and the one place that it may be sent to.
+/// A key, and the only origin that it may be sent to.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Credential {
@@ -33,7 +33,7 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// Keys by the names under which they are kept.
+/// Keys by name.
 pub(crate) type CredentialMap = BTreeMap<String, Credential>;
 
 #[derive(Serialize, Deserialize)]
@@ -43,18 +43,18 @@ struct CredentialsDocument {
     keys: CredentialMap,
 }
 
-/// Only what says whether the rest can be read.
+/// The version alone, read before the rest is parsed.
 #[derive(Deserialize)]
 struct CredentialsVersion {
     version: u32,
 }
 
-/// Why the keys cannot be read or written. The file is left as it is.
+/// The keys cannot be read or written. The file is left unchanged.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CredentialError {
     #[error(transparent)]
     File(#[from] PrivateFileError),
-    /// Without what the parser says: it would quote a key.
+    /// Not JSON of this format. The parser's message is left out, since it could quote a key.
     #[error("{}:{line}:{column}: this is not what crow-agent writes there; mend the file, or move it away and log in again", .path.display())]
     Broken { path: PathBuf, line: usize, column: usize },
     #[error("{} has version {found}, and only version {VERSION} is known; update crow-agent", .path.display())]
@@ -62,7 +62,7 @@ pub(crate) enum CredentialError {
 }
 
 impl CredentialFile {
-    /// Keeps keys in a folder.
+    /// Creates the handle of `credentials.json` in `folder`. Does not touch the disk.
     pub(crate) fn new(folder: &Path) -> Self {
         Self { path: folder.join("credentials.json") }
     }
@@ -71,7 +71,7 @@ impl CredentialFile {
         &self.path
     }
 
-    /// Reads the keys. Blocks.
+    /// Reads the keys; an absent file has none. Blocks.
     pub(crate) fn load(&self) -> Result<CredentialMap, CredentialError> {
         let Some(text) = private_file::read(&self.path, Privacy::Secret)? else {
             return Ok(CredentialMap::new());
@@ -89,30 +89,30 @@ impl CredentialFile {
         Ok(document.keys)
     }
 
-    /// Keeps a key in the place of the one before. Blocks.
+    /// Stores a key, replacing one of the same name. Blocks.
     pub(crate) fn add(&self, name: &str, credential: Credential) -> Result<(), CredentialError> {
         self.change(|keys| keys.insert(name.to_owned(), credential)).map(drop)
     }
 
-    /// Forgets a key. Returns whether there was one. Blocks.
+    /// Removes a key. Returns true if there was one. Blocks.
     pub(crate) fn remove(&self, name: &str) -> Result<bool, CredentialError> {
         Ok(self.change(|keys| keys.remove(name))?.is_some())
     }
 
-    /// Changes what is there now, which another process may have changed since it was last read.
+    /// Reads, changes and writes the file under its lock, so that changes of other processes are not lost.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut CredentialMap) -> T,
     ) -> Result<T, CredentialError> {
-        let _alone = private_file::lock(&self.path)?;
+        let _lock = private_file::lock(&self.path)?;
         let mut keys = self.load()?;
-        let changed = change(&mut keys);
+        let outcome = change(&mut keys);
         let path = || self.path.clone();
         let text = serde_json::to_string_pretty(&CredentialsDocument { version: VERSION, keys })
             .map_err(|_| CredentialError::Broken { path: path(), line: 0, column: 0 })?;
         private_file::close_folder(&self.path)?;
         private_file::replace(&self.path, &text)?;
-        Ok(changed)
+        Ok(outcome)
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_kept_replaced_and_forgotten_in_a_folder_of_the_users_own() {
+    fn keys_are_stored_replaced_and_removed_in_a_private_folder() {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("config");
         fs::create_dir(&config).unwrap();

@@ -1,4 +1,4 @@
-//! A line that is typed without being seen.
+//! Input of a line from the terminal without echo.
 
 use std::{
     io::{self, Write as _},
@@ -11,24 +11,24 @@ use rustix::termios::{
 
 use crate::confirm::is_yes;
 
-/// The longest line, in bytes.
+/// Maximum length of a line, in bytes; further bytes are dropped.
 const LONGEST: usize = 64 * 1024;
 
-/// What was typed.
+/// Outcome of a prompt without echo.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HiddenInput {
     Line(String),
-    /// Ctrl-c, or the end of input.
+    /// Ctrl-C, or end of input.
     Nothing,
 }
 
-/// Asks for a line and reads it without showing it. The terminal is left as it was. Blocks.
+/// Prompts for a line and reads it without echo. The terminal's settings are restored. Blocks.
 pub(super) fn ask_hidden(prompt: &str) -> io::Result<HiddenInput> {
     ask(prompt, |_| "")
 }
 
-/// Asks a question that is answered with yes or no, and shows the answer as it was understood: whoever pastes a key once
-/// more does not see it. Blocks.
+/// Asks a yes-or-no question without echo, then prints `y` or `n` as the answer was understood: a key pasted a second
+/// time is not shown. Blocks.
 pub(super) fn confirm_hidden(question: &str) -> io::Result<HiddenInput> {
     ask(&format!("{question} [y/N] "), |typed| match typed {
         HiddenInput::Line(line) if is_yes(line) => "y",
@@ -41,7 +41,7 @@ fn ask(prompt: &str, shown: impl Fn(&HiddenInput) -> &'static str) -> io::Result
     let terminal = io::stdin();
     let original = tcgetattr(terminal.as_fd())?;
     let mut hidden = original.clone();
-    // Ctrl-c comes as a key, so that no signal leaves the terminal blind.
+    // Without ISIG Ctrl-C arrives as a byte, so that no signal ends the program while echo is off.
     hidden.local_modes -=
         LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
     hidden.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -71,7 +71,8 @@ fn ask(prompt: &str, shown: impl Fn(&HiddenInput) -> &'static str) -> io::Result
     Ok(typed)
 }
 
-/// Puts the terminal right. What was pasted behind the line is thrown away: a shell would run it.
+/// Restores the terminal's settings. Discards unread input, such as what was pasted after the line: a shell would run
+/// it.
 struct EchoGuard(Termios);
 
 impl Drop for EchoGuard {
@@ -80,18 +81,22 @@ impl Drop for EchoGuard {
     }
 }
 
+/// A line being typed, with the editing keys of a terminal.
 #[derive(Debug, Default)]
 struct HiddenLine(Vec<u8>);
 
 impl HiddenLine {
+    /// Takes one byte. Returns the input once the line is ended or given up.
     fn push(&mut self, byte: u8) -> Option<HiddenInput> {
         match byte {
             b'\r' | b'\n' => {
                 let bytes = std::mem::take(&mut self.0);
                 return Some(HiddenInput::Line(String::from_utf8_lossy(&bytes).into_owned()));
             }
+            // Ctrl-C, and Ctrl-D on an empty line.
             0x03 => return Some(HiddenInput::Nothing),
             0x04 if self.0.is_empty() => return Some(HiddenInput::Nothing),
+            // Backspace or delete; Ctrl-U.
             0x08 | 0x7f => drop(self.0.pop()),
             0x15 => self.0.clear(),
             _ if self.0.len() < LONGEST => self.0.push(byte),
@@ -106,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_typed_mended_or_given_up() {
+    fn a_line_can_be_typed_edited_or_cancelled() {
         let line = |text: &str| Some(HiddenInput::Line(text.to_owned()));
         for (keys, expected) in [
             ("sk-1\r", line("sk-1")),

@@ -1,24 +1,24 @@
-//! The keyring of the system, for those who built the program with it.
+//! The keyring of the system; only with the feature `keyring`.
 
 use keyring::v1::{Entry, Error};
 
 use super::file::Credential;
 
-/// Under which service keys are kept.
+/// Service name of the entries.
 const SERVICE: &str = "crow-agent";
 
-/// Finds a key. The error is a sentence. Blocks.
+/// Looks up a key. The error is a message for the user. Blocks.
 pub(super) fn find(name: &str) -> Result<Option<Credential>, String> {
-    // Where there is no keyring at all, nothing is kept in it.
+    // Without a keyring on this system there is no key: not an error.
     entry(name).map_or(Ok(None), |entry| read(&entry, name))
 }
 
-/// Keeps a key in the place of the one before. Blocks.
+/// Stores a key, replacing one of the same name. Blocks.
 pub(super) fn add(name: &str, credential: &Credential) -> Result<(), String> {
     write(&entry(name)?, credential)
 }
 
-/// Forgets a key. Returns whether there was one. Blocks.
+/// Removes a key. Returns true if there was one. Blocks.
 pub(super) fn remove(name: &str) -> Result<bool, String> {
     entry(name).map_or(Ok(false), |entry| delete(&entry))
 }
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_kept_found_and_forgotten_in_a_keyring() {
+    fn a_key_is_stored_found_and_removed_in_a_keyring() {
         let entry = mocked();
         let credential = |key: &str| Credential {
             origin: "https://api.example.com".to_owned(),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keyring_that_fails_is_told_and_what_is_not_ours_is_not_shown() {
+    fn a_failing_keyring_is_reported_and_a_foreign_entry_is_not_shown() {
         let entry = mocked();
         fails_next(&entry);
         let error = read(&entry, "one").unwrap_err();

@@ -1,4 +1,4 @@
-//! `login` and `logout`.
+//! The commands `login` and `logout`.
 
 use std::{
     fmt::{self, Write as _},
@@ -24,10 +24,10 @@ use crate::{
     trust,
 };
 
-/// The longest key that is read, in bytes.
+/// Maximum length of a key from standard input, in bytes.
 const LONGEST: u64 = 64 * 1024;
 
-/// `login`.
+/// Runs `login`: prints the status of all keys, or asks for a provider's key and stores it.
 pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let file = product::credential_file(environment)?;
     let models = models(environment)?;
@@ -36,22 +36,22 @@ pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitC
     }
     let provider = args.provider.as_deref().ok_or_else(|| no_provider(&models))?;
     let home = models.key_home(provider)?;
-    // What cannot be kept is not asked for.
+    // An unusable credentials file is reported before the key is asked for.
     file.load()?;
-    tell(provider, &home, KeyLocation::of(args, &file));
+    announce(provider, &home, KeyLocation::of(args, &file));
     if !args.yes && !environment.stdin_is_terminal {
         return Err(CliError::usage("a key from standard input is stored only with --yes")
             .hint("read the above, and say --yes if you want that"));
     }
-    // The key first: whoever pastes it at once must not have it shown by another question.
+    // The key is asked for first: a key that is pasted at once must not be echoed by another question.
     let key = if environment.stdin_is_terminal {
-        let asked = ask_hidden(&format!("key of {provider} (it is not shown): "));
-        match asked.map_err(|error| unreadable(&error))? {
+        let input = ask_hidden(&format!("key of {provider} (it is not shown): "));
+        match input.map_err(|error| unreadable(&error))? {
             HiddenInput::Line(line) => line,
             HiddenInput::Nothing => return Ok(ExitCode::Interrupted),
         }
     } else {
-        piped()?
+        read_piped_key()?
     };
     let key = ApiKey::check(&key)
         .map_err(|reason| CliError::usage(format!("this cannot be a key: it {reason}")))
@@ -68,7 +68,7 @@ pub(crate) fn login(args: &LoginArgs, environment: &Environment) -> Result<ExitC
     done(&format!("stored; `crow-agent logout {}` forgets it", home.name))
 }
 
-/// What keeps a key.
+/// Storage of a key.
 #[derive(Debug, Clone, Copy)]
 enum KeyLocation<'a> {
     File(&'a CredentialFile),
@@ -111,8 +111,8 @@ impl fmt::Display for KeyLocation<'_> {
     }
 }
 
-/// Says what will happen to the key.
-fn tell(provider: &str, home: &KeyHome, keeper: KeyLocation<'_>) {
+/// Prints where the key will be stored and which origin it will be sent to.
+fn announce(provider: &str, home: &KeyHome, location: KeyLocation<'_>) {
     if let Some(variable) = &home.redirected_by {
         say(&format!(
             "{variable} names another place than {provider}'s own: the key will be good for {} alone",
@@ -120,7 +120,7 @@ fn tell(provider: &str, home: &KeyHome, keeper: KeyLocation<'_>) {
         ));
     }
     say(&format!(
-        "the key of {provider} will be stored in {keeper}, and sent to {} and nowhere else",
+        "the key of {provider} will be stored in {location}, and sent to {} and nowhere else",
         one_line(&home.origin)
     ));
     if let Some(variable) = &home.variable {
@@ -128,7 +128,8 @@ fn tell(provider: &str, home: &KeyHome, keeper: KeyLocation<'_>) {
     }
 }
 
-fn piped() -> Result<String, CliError> {
+/// Reads the key from standard input. Fails if it is longer than [`LONGEST`].
+fn read_piped_key() -> Result<String, CliError> {
     let mut text = String::new();
     let read = io::stdin().lock().take(LONGEST + 1).read_to_string(&mut text);
     read.map_err(|error| unreadable(&error))?;
@@ -138,13 +139,13 @@ fn piped() -> Result<String, CliError> {
     Ok(text)
 }
 
-/// `logout`.
+/// Runs `logout`: removes the key of a provider, or the only stored one.
 pub(crate) fn logout(args: &LogoutArgs, environment: &Environment) -> Result<ExitCode, CliError> {
     let file = product::credential_file(environment)?;
-    let known = file.load()?;
-    let name = match (&args.provider, known.keys().next(), known.len()) {
+    let stored = file.load()?;
+    let name = match (&args.provider, stored.keys().next(), stored.len()) {
         (Some(provider), _, _) => {
-            // A provider that is configured no longer can have left a key.
+            // A provider that is no longer configured may have left a key under its own name.
             models(environment)?
                 .key_home(provider)
                 .map_or_else(|_| provider.clone(), |home| home.name)
@@ -152,7 +153,7 @@ pub(crate) fn logout(args: &LogoutArgs, environment: &Environment) -> Result<Exi
         (None, Some(only), 1) => only.clone(),
         (None, None, _) => return done("no key is stored"),
         (None, Some(_), _) => {
-            let names: Vec<_> = known.keys().map(String::as_str).collect();
+            let names: Vec<_> = stored.keys().map(String::as_str).collect();
             return Err(CliError::usage("several keys are stored")
                 .hint(format!("name one of {}", names.join(", "))));
         }
@@ -168,22 +169,23 @@ pub(crate) fn logout(args: &LogoutArgs, environment: &Environment) -> Result<Exi
     Ok(ExitCode::Done)
 }
 
-/// Forgets the key that is stored, where there is one and no other. Returns its name. Blocks.
+/// Removes the stored key if there is exactly one, and returns its name. Fails otherwise. Blocks.
 pub(crate) fn forget_the_only(file: &CredentialFile) -> Result<String, CliError> {
-    let known = file.load()?;
-    let names: Vec<_> = known.keys().map(String::as_str).collect();
+    let stored = file.load()?;
+    let names: Vec<_> = stored.keys().map(String::as_str).collect();
     let [name] = names.as_slice() else {
         let hint = match names.as_slice() {
             [] => "keys in variables and in files of providers are the user's to remove".to_owned(),
             names => format!("crow-agent logout PROVIDER, with one of {}", names.join(", ")),
         };
-        let what = if names.is_empty() { "no key is stored" } else { "several keys are stored" };
-        return Err(CliError::usage(what).hint(hint));
+        let message = if names.is_empty() { "no key is stored" } else { "several keys are stored" };
+        return Err(CliError::usage(message).hint(hint));
     };
     forget(file, name)?;
     Ok((*name).to_owned())
 }
 
+/// Removes a key from the file and the keyring. Returns true if there was one.
 fn forget(file: &CredentialFile, name: &str) -> Result<bool, CliError> {
     let was_in_file = file.remove(name)?;
     #[cfg(feature = "keyring")]
@@ -193,6 +195,7 @@ fn forget(file: &CredentialFile, name: &str) -> Result<bool, CliError> {
     Ok(was_in_file || was_in_keyring)
 }
 
+/// Prints the state of each provider's key.
 fn status(models: &ProviderModels, file: &CredentialFile) -> Result<ExitCode, CliError> {
     let mut text = String::new();
     for provider in models.list() {
@@ -217,7 +220,7 @@ fn status(models: &ProviderModels, file: &CredentialFile) -> Result<ExitCode, Cl
     write_out(text.as_bytes())
 }
 
-/// The providers as they are here, with those of a trusted project.
+/// Returns the providers of the current directory, including those of a trusted project.
 fn models(environment: &Environment) -> Result<ProviderModels, CliError> {
     let providers = match environment.current_dir() {
         Ok(cwd) => trust::project_of(cwd, environment)?.providers,

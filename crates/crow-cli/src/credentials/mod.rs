@@ -1,4 +1,4 @@
-//! Keys that the user stored: in a file of her own, each bound to the place that it was given for.
+//! API keys that the user stored: a private file in which each key is bound to the origin it may be sent to.
 
 mod file;
 mod hidden;

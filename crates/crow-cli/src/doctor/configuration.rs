@@ -1,4 +1,4 @@
-//! Which files count, whether they can be used, and whether those of the project are trusted.
+//! Checks of the configuration: the files in use, their errors, the trust in the project's, and the MCP servers.
 
 use std::{fs, path::Path};
 
@@ -11,21 +11,21 @@ use crate::{
     trust::{Project, TrustStatus, project_root},
 };
 
-/// How many files are looked for, and how deep.
+/// Maximum number of files that are listed, and maximum depth of the search.
 const MOST_FILES: usize = 200;
 const DEEPEST: usize = 3;
-/// How many files are named.
+/// Maximum number of names printed on a line.
 const MOST_NAMED: usize = 12;
-/// How the names of files end that are read.
+/// File name endings of configuration.
 const ENDINGS: [&str; 3] = [".toml", ".json", ".md"];
-/// A file of the user's folder that is no configuration.
+/// File in the user's folder that is not configuration.
 const KEYS: &str = "credentials.json";
 
-/// Says whether the configuration counts that the project brings along.
-pub(super) fn trust(cwd: &Path, standing: &TrustStatus) -> DoctorFinding {
+/// Reports whether the project has configuration and whether it is trusted.
+pub(super) fn trust(cwd: &Path, status: &TrustStatus) -> DoctorFinding {
     let root = project_root(cwd);
     let root = root.display();
-    match standing {
+    match status {
         TrustStatus::Nothing => {
             DoctorFinding::fine(format!("project: {root} has no configuration"))
         }
@@ -33,12 +33,12 @@ pub(super) fn trust(cwd: &Path, standing: &TrustStatus) -> DoctorFinding {
             DoctorFinding::fine(format!("project: the configuration of {root} is trusted"))
         }
         TrustStatus::Untrusted(untrusted) => {
-            let why = match untrusted.before {
+            let state = match untrusted.before {
                 None => "is not trusted",
                 Some(_) => "changed since it was trusted",
             };
             DoctorFinding::warning(
-                format!("project: the configuration of {root} {why}, and is not used"),
+                format!("project: the configuration of {root} {state}, and is not used"),
                 "`crow-agent trust` shows it and asks",
             )
         }
@@ -49,9 +49,9 @@ pub(super) fn trust(cwd: &Path, standing: &TrustStatus) -> DoctorFinding {
     }
 }
 
-/// Returns the files of the project that count.
-pub(super) fn of_project(standing: &TrustStatus) -> Vec<String> {
-    match standing {
+/// Returns the names of the project's configuration files; empty unless they are trusted.
+pub(super) fn of_project(status: &TrustStatus) -> Vec<String> {
+    match status {
         TrustStatus::Trusted(contents) => contents.file_names(),
         TrustStatus::Nothing | TrustStatus::Untrusted(_) | TrustStatus::Refused { .. } => {
             Vec::new()
@@ -59,7 +59,7 @@ pub(super) fn of_project(standing: &TrustStatus) -> Vec<String> {
     }
 }
 
-/// Says which files count, and what of them cannot be used.
+/// Reports the files in use and the errors and warnings of the whole configuration.
 pub(super) fn files(
     environment: &Environment,
     project: &Project,
@@ -84,7 +84,7 @@ pub(super) fn files(
     Ok(findings)
 }
 
-/// Says which MCP servers there are. Their faults stand among those of the files.
+/// Reports the configured MCP servers. Their errors are reported by [`files`].
 pub(super) fn servers(environment: &Environment, project: &Project) -> Vec<DoctorFinding> {
     let Ok(found) = mcp::configured(environment, project) else { return Vec::new() };
     let mut names: Vec<String> = found
@@ -102,7 +102,7 @@ pub(super) fn servers(environment: &Environment, project: &Project) -> Vec<Docto
     })]
 }
 
-/// Joins names, as many as a line has room for. None for none.
+/// Joins up to [`MOST_NAMED`] names and the number of further ones. Returns `None` if there are no names.
 fn named(names: &[String]) -> Option<String> {
     let more = names.len().saturating_sub(MOST_NAMED);
     let shown = names[..names.len() - more].join(", ");
@@ -113,19 +113,20 @@ fn named(names: &[String]) -> Option<String> {
     }
 }
 
-fn names_below(folder: &Path, before: &str, depth: usize, found: &mut Vec<String>) {
+/// Appends the configuration files below `folder` to `found`, each with `prefix` before its name.
+fn names_below(folder: &Path, prefix: &str, depth: usize, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        // Links are followed: people keep their configuration elsewhere.
+        // Links are followed: the configuration may be kept elsewhere and linked.
         let Ok(metadata) = fs::metadata(entry.path()) else { continue };
         if found.len() == MOST_FILES {
             return;
         }
         let is_read = ENDINGS.iter().any(|ending| name.ends_with(ending))
-            // Hidden files are locks and copies of editors.
+            // Hidden files are locks and editors' backups.
             && !name.starts_with('.')
             && (depth > 0 || name != KEYS);
-        let name = format!("{before}{name}");
+        let name = format!("{prefix}{name}");
         if metadata.is_dir() && depth < DEEPEST {
             names_below(&entry.path(), &format!("{name}/"), depth + 1, found);
         } else if metadata.is_file() && is_read {

@@ -1,4 +1,5 @@
-//! `doctor`: what is in force, and what is not. It asks nobody but model servers of this machine, as `models` does.
+//! The command `doctor`: reports the effective sandbox, configuration, keys and model. Its only requests go to model
+//! servers on this machine, like those of `models`.
 
 mod configuration;
 mod models;

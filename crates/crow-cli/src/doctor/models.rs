@@ -1,4 +1,4 @@
-//! Which keys there are, which model a run here asks, and which model servers run on this machine.
+//! Checks of the API keys, of the model that a run would use, and of the model servers on this machine.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,8 @@ use crate::{
     trust::Project,
 };
 
-/// Looks at all that a run needs to have a model. What of the configuration cannot be read is told elsewhere.
+/// Checks everything a run needs to have a model. Returns sections with their findings. Unreadable configuration is
+/// reported elsewhere.
 pub(super) async fn models(
     environment: &Environment,
     project: &Project,
@@ -35,7 +36,7 @@ pub(super) async fn models(
     vec![("keys", keys(&models)), ("local servers", local), ("model", chosen.into_iter().collect())]
 }
 
-/// Says where keys were found, and never a key.
+/// Reports where each provider's key was found; never the key itself.
 fn keys(models: &ProviderModels) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     for provider in models.list() {
@@ -75,7 +76,7 @@ fn local_server(server: &FoundServer, agreed: &BTreeSet<String>) -> DoctorFindin
     ))
 }
 
-/// Says which model a run asks that names none, and why.
+/// Reports the model of a run without `--model`, and the reason for the choice.
 fn model(
     models: &ProviderModels,
     configuration: &Configuration,
@@ -85,18 +86,18 @@ fn model(
     let agent = configuration.settings.agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let agents = &configuration.agents;
     let base = agents.composition(agent).and_then(|all| agents.base(&all.primary));
-    // Whoever works goes before what is configured for all.
+    // The primary's own model precedes the one of `config.toml`.
     if let Ok(base) = base
         && let Some(own) = own_model(&base.model, models)
     {
-        return usable(models, &own, &format!("the agent {} names it", base.name));
+        return model_finding(models, &own, &format!("the agent {} names it", base.name));
     }
     if let Some(model) = &configuration.settings.model {
-        return usable(models, model, "config.toml names it");
+        return model_finding(models, model, "config.toml names it");
     }
     if let Some(model) = models.default_model() {
         let why = format!("the default of {}, the first provider with a key", model.provider);
-        return usable(models, &model, &why);
+        return model_finding(models, &model, &why);
     }
     let local = servers.iter().find(|server| agreed.contains(&server.base_url));
     if let Some((server, model)) = local.and_then(|server| Some((server, server.models.first()?))) {
@@ -121,6 +122,7 @@ fn model(
     )
 }
 
+/// Returns the model that an agent's own settings choose, if any.
 fn own_model(choice: &ModelChoice, models: &ProviderModels) -> Option<ModelRef> {
     match (&choice.provider, &choice.model) {
         (Some(provider), Some(model)) => {
@@ -132,31 +134,31 @@ fn own_model(choice: &ModelChoice, models: &ProviderModels) -> Option<ModelRef> 
     }
 }
 
-/// Says whether the provider of a model has what it needs.
-fn usable(models: &ProviderModels, model: &ModelRef, why: &str) -> DoctorFinding {
-    let what = format!("model: {model}: {why}");
-    // An unknown provider is told with its nearest name.
-    let known = models.default_model_of(&model.provider);
-    if let Err(error) = known {
+/// Reports a model, and whether its provider is known and has a key.
+fn model_finding(models: &ProviderModels, model: &ModelRef, why: &str) -> DoctorFinding {
+    let summary = format!("model: {model}: {why}");
+    // The error of an unknown provider suggests the nearest name.
+    let default = models.default_model_of(&model.provider);
+    if let Err(error) = default {
         let error = CliError::from(error);
         return DoctorFinding::bad(
-            format!("{what}: {}", error.message),
+            format!("{summary}: {}", error.message),
             error.hint.unwrap_or_default(),
         );
     }
     let provider = models.list().into_iter().find(|provider| provider.name == model.provider);
     match provider.map(|provider| provider.credentials) {
         Some(CredentialStatus::Missing { variable }) => DoctorFinding::warning(
-            format!("{what}; {} has no key", model.provider),
+            format!("{summary}; {} has no key", model.provider),
             format!("set {variable}, or `crow-agent login {}`", model.provider),
         ),
         Some(
             CredentialStatus::Present
             | CredentialStatus::Stored
             | CredentialStatus::NotNeeded
-            // Among the keys it is told why.
+            // The reason is reported among the keys.
             | CredentialStatus::Unusable { .. },
         )
-        | None => DoctorFinding::fine(what),
+        | None => DoctorFinding::fine(summary),
     }
 }

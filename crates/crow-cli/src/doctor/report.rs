@@ -1,4 +1,4 @@
-//! What was found, and how it is told.
+//! The findings of `doctor` and their output.
 
 use std::fmt::Write as _;
 
@@ -16,11 +16,11 @@ use crate::{
     trust::{self, Project},
 };
 
-/// What a check came to.
+/// Result of one check.
 pub(super) struct DoctorFinding {
     state: State,
-    what: String,
-    /// What to do about it, or why it is so.
+    summary: String,
+    /// Remedy or reason; may be empty.
     hint: String,
 }
 
@@ -32,16 +32,16 @@ enum State {
 }
 
 impl DoctorFinding {
-    pub(super) fn fine(what: impl Into<String>) -> Self {
-        Self { state: State::Fine, what: what.into(), hint: String::new() }
+    pub(super) fn fine(summary: impl Into<String>) -> Self {
+        Self { state: State::Fine, summary: summary.into(), hint: String::new() }
     }
 
-    pub(super) fn warning(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { state: State::Warning, what: what.into(), hint: hint.into() }
+    pub(super) fn warning(summary: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { state: State::Warning, summary: summary.into(), hint: hint.into() }
     }
 
-    pub(super) fn bad(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { state: State::Bad, what: what.into(), hint: hint.into() }
+    pub(super) fn bad(summary: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { state: State::Bad, summary: summary.into(), hint: hint.into() }
     }
 }
 
@@ -51,7 +51,7 @@ impl From<CliError> for DoctorFinding {
     }
 }
 
-/// Looks at what Crow needs, and says what is wrong and what to do about it.
+/// Runs all checks and prints their findings with remedies. The exit code is [`ExitCode::Failed`] if one is bad.
 pub(crate) async fn doctor(
     output: OutputForm,
     environment: &Environment,
@@ -59,10 +59,10 @@ pub(crate) async fn doctor(
     let cwd = environment.current_dir()?;
     let mut sections = vec![("sandbox", sandbox::sandbox(environment).await?)];
     sections.push(("folders", sandbox::folders(environment)?));
-    let standing = trust::standing(cwd, environment)?;
-    sections.push(("trust", vec![configuration::trust(cwd, &standing)]));
-    let names = configuration::of_project(&standing);
-    let (project, fault) = match Project::of(cwd, standing) {
+    let status = trust::standing(cwd, environment)?;
+    sections.push(("trust", vec![configuration::trust(cwd, &status)]));
+    let names = configuration::of_project(&status);
+    let (project, fault) = match Project::of(cwd, status) {
         Ok(project) => (project, None),
         Err(error) => (Project::default(), Some(error.into())),
     };
@@ -73,9 +73,9 @@ pub(crate) async fn doctor(
     sections.extend(models::models(environment, &project).await);
     let redactor = redactor(environment, None);
     let (mut text, mut exit) = (String::new(), ExitCode::Done);
-    for (about, findings) in sections {
-        for DoctorFinding { state, mut what, mut hint } in findings {
-            redactor.redact_string(&mut what);
+    for (section, findings) in sections {
+        for DoctorFinding { state, mut summary, mut hint } in findings {
+            redactor.redact_string(&mut summary);
             redactor.redact_string(&mut hint);
             let (mark, word) = match state {
                 State::Fine => ("✓", "fine"),
@@ -88,14 +88,15 @@ pub(crate) async fn doctor(
             // Writing to a string cannot fail.
             let _ = match output {
                 OutputForm::Json => {
-                    let line = json!({"about": about, "state": word, "text": what, "hint": hint});
+                    let line =
+                        json!({"about": section, "state": word, "text": summary, "hint": hint});
                     writeln!(text, "{line}")
                 }
                 OutputForm::Text if hint.is_empty() => {
-                    writeln!(text, "{mark} {}", neutralise(&what))
+                    writeln!(text, "{mark} {}", neutralise(&summary))
                 }
                 OutputForm::Text => {
-                    writeln!(text, "{mark} {}\n  {}", neutralise(&what), neutralise(&hint))
+                    writeln!(text, "{mark} {}\n  {}", neutralise(&summary), neutralise(&hint))
                 }
             };
         }

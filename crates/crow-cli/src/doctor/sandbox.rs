@@ -1,4 +1,4 @@
-//! What holds commands, and whether the folders of Crow are closed to others.
+//! Checks of the sandbox, by setting one up, and of the permissions of Crow's own folders.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
     sandbox::{SandboxOptions, sandbox_config, try_out},
 };
 
-/// Tries the sandbox out.
+/// Sets up a sandbox and reports its containment.
 pub(super) async fn sandbox(environment: &Environment) -> Result<Vec<DoctorFinding>, CliError> {
     match sandbox_config(&SandboxOptions::default(), environment) {
         Ok(config) => trial(config, environment).await,
@@ -24,7 +24,7 @@ pub(super) async fn sandbox(environment: &Environment) -> Result<Vec<DoctorFindi
     }
 }
 
-/// Looks at the folders.
+/// Checks the folders of settings, sessions and snapshots.
 pub(super) fn folders(environment: &Environment) -> Result<Vec<DoctorFinding>, CliError> {
     let data = environment.data_dir()?;
     let folders = [
@@ -32,9 +32,9 @@ pub(super) fn folders(environment: &Environment) -> Result<Vec<DoctorFinding>, C
         ("sessions", data.join("sessions"), 0o077),
         ("snapshots", data.join("snapshots"), 0o077),
     ];
-    let looked =
+    let findings =
         folders.iter().filter_map(|(name, folder, mode)| look_at_folder(name, folder, *mode));
-    Ok(looked.collect())
+    Ok(findings.collect())
 }
 
 async fn trial(
@@ -56,7 +56,7 @@ async fn trial(
             )),
         ],
         Containment::Partial { gaps } => {
-            let (what, hint) = if cfg!(target_os = "linux") {
+            let (summary, hint) = if cfg!(target_os = "linux") {
                 ("sandbox: Landlock and seccomp hold commands, namespaces do not", reason)
             } else {
                 (
@@ -65,7 +65,7 @@ async fn trial(
                         .to_owned(),
                 )
             };
-            let mut findings = vec![DoctorFinding::warning(what, hint)];
+            let mut findings = vec![DoctorFinding::warning(summary, hint)];
             let gap = |gap: String| DoctorFinding::warning(format!("not held back: {gap}"), "");
             findings.extend(gaps.into_iter().map(gap));
             findings
@@ -77,8 +77,9 @@ async fn trial(
     })
 }
 
-/// Whether a folder belongs to the user, can be written and is closed to others.
-fn look_at_folder(name: &str, folder: &Path, open: u32) -> Option<DoctorFinding> {
+/// Checks that a folder belongs to the user and has none of `forbidden_bits` in its mode. Returns `None` if it does
+/// not exist.
+fn look_at_folder(name: &str, folder: &Path, forbidden_bits: u32) -> Option<DoctorFinding> {
     let metadata = match fs::metadata(folder) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
@@ -93,7 +94,7 @@ fn look_at_folder(name: &str, folder: &Path, open: u32) -> Option<DoctorFinding>
             "make it yours, or set XDG_CONFIG_HOME and XDG_DATA_HOME",
         ));
     }
-    if metadata.permissions().mode() & open != 0 {
+    if metadata.permissions().mode() & forbidden_bits != 0 {
         return Some(DoctorFinding::warning(
             format!("{name}: others can look into {shown}"),
             format!("chmod 700 {shown}"),

@@ -1,4 +1,4 @@
-//! `mcp list` and `mcp test`.
+//! The commands `mcp list` and `mcp test`.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -21,22 +21,22 @@ use crate::{
     trust::{self, Project},
 };
 
-/// How much of a description stands in a list.
+/// Maximum length of a tool's description in a list, in bytes.
 const SHOWN: usize = 100;
-/// After how long it is said what is waited for.
+/// Time after which `mcp test` prints what it waits for.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// `mcp list`: starts nothing.
+/// Runs `mcp list`: prints the configured servers with their cached tools. Starts no server.
 pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<ExitCode, CliError> {
-    let (found, launch, _) = here(environment)?;
+    let (found, launch, _) = load_servers(environment)?;
     let cache = launch.cache();
     let mut text = String::new();
     for (settings, origin) in &found.servers {
-        let known = cache.as_ref().and_then(|cache| cache.known(&settings.server));
+        let cached = cache.as_ref().and_then(|cache| cache.known(&settings.server));
         match output {
-            OutputForm::Text => describe(settings, *origin, known.as_deref(), &mut text),
+            OutputForm::Text => describe(settings, *origin, cached.as_deref(), &mut text),
             OutputForm::Json => {
-                let line = listed_json(settings, *origin, known.as_deref());
+                let line = listed_json(settings, *origin, cached.as_deref());
                 // Writing to a string cannot fail.
                 let _ = writeln!(text, "{line}");
             }
@@ -56,14 +56,16 @@ pub(crate) fn list(output: OutputForm, environment: &Environment) -> Result<Exit
     write_out(text.as_bytes())
 }
 
-/// `mcp test`: connects to a server, lists its tools and ends it again.
+/// Runs `mcp test`: connects to a server, lists its tools and ends it again.
 pub(crate) async fn test(
     name: &str,
     output: OutputForm,
     environment: &Environment,
 ) -> Result<ExitCode, CliError> {
-    let (found, launch, project) = here(environment)?;
-    let Some((settings, _)) = found.servers.iter().find(|(one, _)| one.server.name == name) else {
+    let (found, launch, project) = load_servers(environment)?;
+    let Some((settings, _)) =
+        found.servers.iter().find(|(candidate, _)| candidate.server.name == name)
+    else {
         return Err(unknown(name, &found));
     };
     let cwd = environment.current_dir()?.to_path_buf();
@@ -74,25 +76,25 @@ pub(crate) async fn test(
     tokio::pin!(probing);
     let silence = tokio::time::sleep(SILENCE);
     tokio::pin!(silence);
-    let mut is_told = false;
+    let mut is_announced = false;
     let probed = loop {
         tokio::select! {
             probed = &mut probing => break probed,
-            () = &mut silence, if !is_told => {
-                is_told = true;
+            () = &mut silence, if !is_announced => {
+                is_announced = true;
                 let limit = settings.connect_limit().as_secs();
                 say(&format!("waiting for the MCP server {name}, {limit} s at most"));
             }
             _ = tokio::signal::ctrl_c() => {
                 cancel.cancel();
-                // It ends what it started.
+                // The probe ends the server that it started.
                 drop(probing.await);
                 return Ok(ExitCode::Interrupted);
             }
         }
     };
     match probed {
-        Ok(server) => write_out(works(name, &server, output).as_bytes()),
+        Ok(server) => write_out(success_output(name, &server, output).as_bytes()),
         Err(failure) => {
             if output == OutputForm::Json {
                 let line = json!({"name": name, "ok": false, "error": failure.why});
@@ -105,7 +107,10 @@ pub(crate) async fn test(
     }
 }
 
-fn here(environment: &Environment) -> Result<(ConfiguredServers, McpLaunch, Project), CliError> {
+/// Loads the servers configured for the current directory, printing their faults, and what starting one needs.
+fn load_servers(
+    environment: &Environment,
+) -> Result<(ConfiguredServers, McpLaunch, Project), CliError> {
     let project = trust::project_of(environment.current_dir()?, environment)?;
     project.notice.iter().for_each(|notice| say(notice));
     let found = configured(environment, &project)?;
@@ -116,6 +121,7 @@ fn here(environment: &Environment) -> Result<(ConfiguredServers, McpLaunch, Proj
     Ok((found, launch, project))
 }
 
+/// Returns the error for a server that is switched off or not configured.
 fn unknown(name: &str, found: &ConfiguredServers) -> CliError {
     if found.off.iter().any(|off| off == name) {
         return CliError::usage(format!("the MCP server {name} is switched off"));
@@ -126,8 +132,8 @@ fn unknown(name: &str, found: &ConfiguredServers) -> CliError {
         .hint("crow-agent mcp list shows them")
 }
 
-/// How a server is reached. Values of variables and headers are left out.
-fn reached(transport: &McpTransport) -> (&'static str, String) {
+/// Returns the kind of a transport, and its command line, URL or id. Values of variables and headers are left out.
+fn transport_summary(transport: &McpTransport) -> (&'static str, String) {
     match transport {
         McpTransport::Stdio { command, args, .. } => {
             let words: Vec<&str> =
@@ -142,22 +148,22 @@ fn reached(transport: &McpTransport) -> (&'static str, String) {
 fn describe(
     settings: &McpSettings,
     origin: ServerOrigin,
-    known: Option<&[ProbedTool]>,
+    cached: Option<&[ProbedTool]>,
     text: &mut String,
 ) {
-    let (kind, how) = reached(&settings.server.transport);
-    let state = match known {
+    let (kind, target) = transport_summary(&settings.server.transport);
+    let state = match cached {
         Some(tools) => format!("{} tools when it was last seen", tools.len()),
         None => "never seen; `crow-agent mcp test` tries it".to_owned(),
     };
-    let of = match origin {
+    let suffix = match origin {
         ServerOrigin::User => "",
         ServerOrigin::Project => "  of the project",
     };
     let name = one_line(&settings.server.name);
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{name}  {kind}  {}{of}\n  {state}", one_line(&how));
-    for tool in known.unwrap_or_default() {
+    let _ = writeln!(text, "{name}  {kind}  {}{suffix}\n  {state}", one_line(&target));
+    for tool in cached.unwrap_or_default() {
         tool_line(tool, text);
     }
 }
@@ -172,20 +178,20 @@ fn tool_line(tool: &ProbedTool, text: &mut String) {
 fn listed_json(
     settings: &McpSettings,
     origin: ServerOrigin,
-    known: Option<&[ProbedTool]>,
+    cached: Option<&[ProbedTool]>,
 ) -> serde_json::Value {
-    let (kind, how) = reached(&settings.server.transport);
+    let (kind, target) = transport_summary(&settings.server.transport);
     json!({
         "name": settings.server.name,
         "enabled": true,
         "transport": kind,
-        "target": how,
+        "target": target,
         "origin": match origin {
             ServerOrigin::User => "user",
             ServerOrigin::Project => "project",
         },
-        "seen": known.is_some(),
-        "tools": known.map(tools_json),
+        "seen": cached.is_some(),
+        "tools": cached.map(tools_json),
     })
 }
 
@@ -194,7 +200,8 @@ fn tools_json(tools: &[ProbedTool]) -> Vec<serde_json::Value> {
     tools.iter().map(tool).collect()
 }
 
-fn works(name: &str, server: &ProbedServer, output: OutputForm) -> String {
+/// Returns the output for a server that answered.
+fn success_output(name: &str, server: &ProbedServer, output: OutputForm) -> String {
     let took = server.took.as_millis();
     if output == OutputForm::Json {
         let line = json!({

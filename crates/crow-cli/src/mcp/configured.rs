@@ -1,4 +1,7 @@
-//! The servers that are configured for a directory.
+//! Collection of the servers configured for a directory.
+//!
+//! Sources, in order of precedence: `[mcp.servers]` of the merged `config.toml`, the user's `mcp.json`, and
+//! `.mcp.json` of a trusted project. A name that occurs again is reported and ignored.
 
 use std::{
     fs,
@@ -22,28 +25,27 @@ use crate::{
     trust::{Project, StartedServer},
 };
 
-/// Whose configuration a server is of.
+/// Whose configuration defines a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerOrigin {
-    /// The user's.
+    /// The user's configuration.
     User,
-    /// That of a trusted project.
+    /// A trusted project's configuration.
     Project,
 }
 
-/// The servers that are configured for a directory, each name once.
+/// The servers configured for a directory; names are unique.
 #[derive(Debug, Default)]
 pub(crate) struct ConfiguredServers {
-    /// Those that are used.
+    /// Enabled servers, by name.
     pub(crate) servers: Vec<(McpSettings, ServerOrigin)>,
-    /// Those that are switched off.
+    /// Names of disabled servers.
     pub(crate) off: Vec<String>,
-    /// What the user should know: what is left out, and why.
+    /// Messages for the user: which servers are left out, and why.
     pub(crate) faults: Vec<String>,
 }
 
-/// Finds the servers: of `config.toml`, of the user's `mcp.json`, and of a project that is trusted. The user's go before
-/// the project's. Blocks.
+/// Collects the servers of `config.toml`, of the user's `mcp.json`, and of a trusted project, in this order. Blocks.
 pub(crate) fn configured(
     environment: &Environment,
     project: &Project,
@@ -53,21 +55,22 @@ pub(crate) fn configured(
     if let Some(node) = layers.merged(SETTINGS)? {
         let settings = Settings::read(&layers)?;
         for (name, server) in &settings.mcp.servers {
-            found.take(name, server, origin(&node, name), environment);
+            found.add(name, server, origin(&node, name), environment);
         }
     }
     let path = environment.config_dir()?.join(USER_FILE);
     if let Some(text) = read(&path)? {
-        let read = file::parse(&path, &text)?;
-        found.faults.extend(read.faults);
-        for (name, server) in &read.servers {
-            found.take(name, server, ServerOrigin::User, environment);
+        let contents = file::parse(&path, &text)?;
+        found.faults.extend(contents.faults);
+        for (name, server) in &contents.servers {
+            found.add(name, server, ServerOrigin::User, environment);
         }
     }
     for (name, server) in &project.mcp_servers {
-        found.take(name, server, ServerOrigin::Project, environment);
+        found.add(name, server, ServerOrigin::Project, environment);
     }
-    // A server of the project is started where its paths begin, wherever in the project the session works.
+    // A project's server starts in the project's root, to which its paths are relative, wherever in the project the
+    // session works.
     if let Some(trusted) = &project.trusted {
         for (settings, _) in
             found.servers.iter_mut().filter(|server| server.1 == ServerOrigin::Project)
@@ -82,7 +85,7 @@ pub(crate) fn configured(
     Ok(found)
 }
 
-/// Returns the programs of the user's own servers, as a session in a folder starts them. Blocks.
+/// Returns the programs of the user's own servers as a session in `cwd` would start them. Blocks.
 pub(crate) fn user_servers(
     cwd: &Path,
     environment: &Environment,
@@ -95,7 +98,7 @@ pub(crate) fn user_servers(
 }
 
 impl ConfiguredServers {
-    /// Leaves out what is started from files that the user did not trust.
+    /// Removes the servers whose command line is in `withheld`, since the user did not trust the files they start from.
     fn withhold(&mut self, withheld: &[Vec<String>]) {
         let is_withheld = |transport: &McpTransport| match transport {
             McpTransport::Stdio { command, args, .. } => {
@@ -116,16 +119,18 @@ impl ConfiguredServers {
         }));
     }
 
-    fn take(
+    /// Adds a server, unless its name is taken, it is disabled, or its settings are invalid. Variables are expanded
+    /// for the user's servers only; a project's server that names one is left out.
+    fn add(
         &mut self,
         name: &str,
         server: &ServerTable,
         origin: ServerOrigin,
         environment: &Environment,
     ) {
-        let is_taken = self.servers.iter().any(|(known, _)| known.server.name == name)
+        let is_duplicate = self.servers.iter().any(|(known, _)| known.server.name == name)
             || self.off.iter().any(|known| known == name);
-        if is_taken {
+        if is_duplicate {
             self.faults.push(format!("there are two MCP servers named {name}; the first is used"));
             return;
         }
@@ -160,15 +165,16 @@ impl ConfiguredServers {
     }
 }
 
-/// A server is a project's if anything of it is.
+/// Returns [`ServerOrigin::Project`] if any value of the server comes from the project.
 fn origin(node: &Node, name: &str) -> ServerOrigin {
-    let found = node.find(&["mcp", "servers", name]);
-    let leaves = found.map(Node::leaves).unwrap_or_default();
-    let of_project = leaves.iter().any(|(_, leaf)| leaf.origin.layer() == LayerKind::Project);
-    if of_project { ServerOrigin::Project } else { ServerOrigin::User }
+    let table = node.find(&["mcp", "servers", name]);
+    let leaves = table.map(Node::leaves).unwrap_or_default();
+    let has_project_value =
+        leaves.iter().any(|(_, leaf)| leaf.origin.layer() == LayerKind::Project);
+    if has_project_value { ServerOrigin::Project } else { ServerOrigin::User }
 }
 
-/// Reads a small file of the user, if there is one.
+/// Reads a file of up to [`LARGEST`] bytes. Returns `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<String>, CliError> {
     let wrong =
         |error: io::Error| CliError::usage(format!("cannot read {}: {error}", path.display()));

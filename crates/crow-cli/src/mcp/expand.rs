@@ -1,19 +1,19 @@
-//! Variables in the configuration of a server.
+//! Expansion of `${NAME}` and `${NAME:-otherwise}` in the configuration of a server.
 
 use crow_core::mcp::McpTransport;
 
-/// Why a text cannot be expanded.
+/// A text cannot be expanded.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ExpandError {
-    /// The variable has no value.
+    /// The variable is unset or empty, and the text gives no default.
     #[error("the variable {0} is not set")]
     NotSet(String),
-    /// A brace is not closed, or there is no name in it.
+    /// A brace is not closed, or its name is empty or has characters other than ASCII letters, digits and `_`.
     #[error("\"${{\" begins no variable; it is written as ${{NAME}} or ${{NAME:-otherwise}}")]
     Broken,
 }
 
-/// Puts the values of variables into all that is said of a server.
+/// Expands the variables in the command, arguments, environment, URL and headers of a server; not in the directory.
 pub(super) fn expand(
     transport: McpTransport,
     lookup: &dyn Fn(&str) -> Option<String>,
@@ -36,17 +36,18 @@ pub(super) fn expand(
                 .map(|(name, value)| Ok((name, text(value)?)))
                 .collect::<Result<_, _>>()?,
         },
-        // Nobody wrote anything of it.
+        // Defined by the client, not by a configuration.
         McpTransport::Client(server) => McpTransport::Client(server),
     })
 }
 
-/// Returns whether something would be put in.
+/// Returns true if a text of the transport names a variable or has a broken `${`.
 pub(super) fn names_variables(transport: &McpTransport) -> bool {
     let nothing = |_: &str| None;
     expand(transport.clone(), &nothing).as_ref() != Ok(transport)
 }
 
+/// Expands one text. The value of a variable is not expanded again.
 fn expand_text(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, ExpandError> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_put_in_and_what_is_missing_is_named() {
+    fn variables_are_expanded_and_missing_ones_are_named() {
         let lookup = |name: &str| (name == "A").then(|| "1".to_owned());
         for (text, expanded) in [
             ("x${A}y${A}", Ok("x1y1")),
@@ -88,7 +89,7 @@ mod tests {
         ] {
             assert_eq!(expand_text(text, &lookup), expanded.map(str::to_owned), "{text}");
         }
-        // What a variable holds is not looked at again.
+        // Values are not expanded again.
         let nested = |_: &str| Some("${A}".to_owned());
         assert_eq!(expand_text("${A}", &nested), Ok("${A}".to_owned()));
     }

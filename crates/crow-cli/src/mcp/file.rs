@@ -1,4 +1,4 @@
-//! `mcpServers` in JSON, as many programs write it: `.mcp.json` of a project, `mcp.json` of the user.
+//! The JSON files with `mcpServers` that many programs share: `.mcp.json` of a project, `mcp.json` of the user.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::ServerTable;
 use crate::error::CliError;
 
-/// The file at the root of a project.
+/// Name of the file at the root of a project.
 pub(crate) const PROJECT_FILE: &str = ".mcp.json";
-/// The file of the user, beside `config.toml`.
+/// Name of the user's file, in the folder of `config.toml`.
 pub(super) const USER_FILE: &str = "mcp.json";
-/// The largest file that is read.
+/// Maximum size of a file, in bytes.
 pub(super) const LARGEST: u64 = 1024 * 1024;
 
 #[derive(Deserialize)]
@@ -21,7 +21,7 @@ struct File {
     servers: Option<BTreeMap<String, Value>>,
 }
 
-/// A server as other programs write it. What they know beside that is passed over.
+/// A server as other programs write it. Unknown keys are ignored.
 #[derive(Deserialize)]
 struct ServerEntry {
     #[serde(default, rename = "type")]
@@ -42,40 +42,41 @@ struct ServerEntry {
     disabled: bool,
 }
 
-/// The servers of a file, and what is wrong with others.
+/// The valid servers of a file, and messages about the others.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ServersFileContents {
     pub(super) servers: BTreeMap<String, ServerTable>,
     pub(super) faults: Vec<String>,
 }
 
-/// Understands a file.
+/// Parses a file. Fails if it is not JSON of this shape; an invalid server is reported in `faults`.
 pub(super) fn parse(path: &Path, text: &str) -> Result<ServersFileContents, CliError> {
     let file: File = serde_json::from_str(text).map_err(|error| {
         let reason = error.to_string();
         let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
-        let place = format!("{}:{}:{}", path.display(), error.line(), error.column());
-        CliError { code: "config", ..CliError::usage(format!("{place}: {reason}")) }
+        let position = format!("{}:{}:{}", path.display(), error.line(), error.column());
+        CliError { code: "config", ..CliError::usage(format!("{position}: {reason}")) }
     })?;
-    let mut read = ServersFileContents::default();
+    let mut contents = ServersFileContents::default();
     if file.servers.is_none() {
         let path = path.display();
-        read.faults.push(format!("{path}: it names no server: the key mcpServers is missing"));
+        contents.faults.push(format!("{path}: it names no server: the key mcpServers is missing"));
     }
     for (name, value) in file.servers.unwrap_or_default() {
         let server =
             serde_json::from_value::<ServerEntry>(value).map_err(|error| error.to_string());
         let server = server.and_then(|server| table(server, &name));
         match server {
-            Ok(server) => drop(read.servers.insert(name, server)),
+            Ok(server) => drop(contents.servers.insert(name, server)),
             Err(why) => {
-                read.faults.push(format!("{}: the MCP server {name}: {why}", path.display()));
+                contents.faults.push(format!("{}: the MCP server {name}: {why}", path.display()));
             }
         }
     }
-    Ok(read)
+    Ok(contents)
 }
 
+/// Converts an entry to a table. Fails with a message if it is not a valid server.
 fn table(server: ServerEntry, name: &str) -> Result<ServerTable, String> {
     if server.kind.as_deref() == Some("sse") {
         return Err("it speaks the old form of HTTP with server-sent events, which is not spoken here; many such servers speak streamable HTTP at another address".to_owned());
@@ -94,7 +95,7 @@ fn table(server: ServerEntry, name: &str) -> Result<ServerTable, String> {
     Ok(table)
 }
 
-/// Returns the servers of a project's file, for whoever is asked to trust it.
+/// Returns the servers and faults of a project's file, to be shown when the user is asked to trust it.
 pub(crate) fn servers_of_project(
     path: &Path,
     bytes: &[u8],
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_broken_is_named_with_its_place() {
+    fn a_broken_file_is_reported_with_its_position() {
         assert_eq!(
             read("{\n  \"mcpServers\": [}").unwrap_err(),
             "p/.mcp.json:2:16: invalid type: sequence, expected a map"

@@ -1,4 +1,4 @@
-//! Servers of the Model Context Protocol: where they are configured, the tools of a session, and the commands about them.
+//! Servers of the Model Context Protocol: their configuration, the tools of a session, and the `mcp` commands.
 
 mod command;
 mod configured;

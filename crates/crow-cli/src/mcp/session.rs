@@ -1,4 +1,4 @@
-//! The tools of the servers of a session.
+//! The MCP tools of a session, and the start of its servers.
 
 use std::{
     io,
@@ -26,42 +26,43 @@ use crate::{
     trust::{self, Project, StartedServer, TrustedState, project_root},
 };
 
-/// The folder that keeps what servers listed, below the folder of data.
+/// Folder of the cached tool lists, below the data folder.
 const CACHE: &str = "mcp";
-/// The folder that keeps the bytecode of servers, below the folder of data.
+/// Folder of the servers' Python bytecode, below the data folder.
 const BYTECODE: &str = "bytecode";
-/// Says to Python where bytecode is; it then reads none of `__pycache__`.
+/// Variable that tells Python where to keep bytecode; Python then reads none of `__pycache__`.
 const BYTECODE_VARIABLE: &str = "PYTHONPYCACHEPREFIX";
 
-/// What it takes to start servers.
+/// Everything needed to start or reach MCP servers.
 #[derive(Debug, Clone)]
 pub(crate) struct McpLaunch {
     environment: Environment,
     http: HttpClient,
     runner: ProcessRunner,
-    /// Whether what is configured counts.
+    /// False if only the servers of the client are used.
     uses_configuration: bool,
 }
 
 impl McpLaunch {
-    /// Starts servers with these variables, and asks others with this client.
+    /// Starts servers with the variables `children`, and reaches those with a URL through `http`.
     pub(crate) fn new(
         environment: Environment,
         http: HttpClient,
         children: impl Into<ChildEnvironment>,
     ) -> Self {
-        // Programs that the user configured: no sandbox of commands holds them.
+        // No sandbox: the user configured these programs.
         let runner = ProcessRunner::new(children);
         Self { environment, http, runner, uses_configuration: true }
     }
 
-    /// Leaves out what is configured.
+    /// Ignores the configured servers.
     #[must_use]
     pub(crate) fn without_configuration(self) -> Self {
         Self { uses_configuration: false, ..self }
     }
 
-    /// Returns how servers are reached from a directory, and that those of its project only as they were trusted.
+    /// Returns the access to servers from the directories `roots`. The project's servers start only while its files
+    /// are as they were trusted.
     pub(crate) fn outside(&self, roots: Vec<PathBuf>, project: &Project) -> Outside {
         let runner = self.runner.clone();
         let bytecode = match self.environment.var(BYTECODE_VARIABLE) {
@@ -73,13 +74,12 @@ impl McpLaunch {
         Outside { processes, http: Arc::new(self.http.clone()), roots }
     }
 
-    /// Returns what keeps the lists of tools.
+    /// Returns the cache of tool lists; `None` without a data folder.
     pub(crate) fn cache(&self) -> Option<SchemaCache> {
         self.environment.data_dir().ok().map(|folder| SchemaCache::new(folder.join(CACHE)))
     }
 
-    /// Makes the tools of a session: of the servers that its client hands over, and of those that are configured. Blocks for
-    /// small files.
+    /// Creates the tools of a session from the servers of its client and the configured ones. Blocks for small files.
     pub(crate) fn tools(
         &self,
         roots: Vec<PathBuf>,
@@ -94,8 +94,8 @@ impl McpLaunch {
         Ok(Arc::new(tools))
     }
 
-    /// Returns the files of a session's directories that the servers of its client and the user's own are started from:
-    /// commands are kept from them. Blocks for small files.
+    /// Returns the files in a session's directories that servers of its client or of the user are started from.
+    /// Commands may not change them. Blocks for small files.
     pub(crate) fn started_files(
         &self,
         roots: &[PathBuf],
@@ -108,16 +108,16 @@ impl McpLaunch {
         } else {
             Ok(Vec::new())
         };
-        let is_started = |server: &StartedServer| !project.withheld.contains(&server.argv);
-        let mut servers: Vec<_> = own.unwrap_or_default().into_iter().filter(is_started).collect();
-        let of_client =
+        let is_allowed = |server: &StartedServer| !project.withheld.contains(&server.argv);
+        let mut servers: Vec<_> = own.unwrap_or_default().into_iter().filter(is_allowed).collect();
+        let to_started =
             |server: &McpServerConfig| StartedServer::of_session(cwd, &server.transport);
-        servers.extend(handed_over.iter().filter_map(of_client));
+        servers.extend(handed_over.iter().filter_map(to_started));
         roots.iter().flat_map(|root| trust::started_files(&project_root(root), &servers)).collect()
     }
 
-    /// Returns the servers of a session, and what is wrong with those that are configured. A server that the client hands over
-    /// goes before one of the same name. Blocks for small files.
+    /// Returns the servers of a session, and the faults of the configured ones. A server of the client replaces a
+    /// configured one of the same name. Blocks for small files.
     pub(crate) fn servers(
         &self,
         project: &Project,
@@ -143,25 +143,27 @@ impl McpLaunch {
     }
 }
 
-/// Starts servers. One that is started from files of the project is started only while the project is what was shown when
-/// it was trusted: the files may have changed since the session began, and a server that ended is started anew.
+/// Starts servers. A server that runs files of the project starts only while the project is as it was when it was
+/// trusted: the files may have changed since the session began, and a server that ended is started again.
 ///
-/// Python runs the bytecode in `__pycache__` in place of a source whose size and time it names. Commands may write there, as
-/// every test run does, so no server gets its code from there: it keeps its bytecode in a folder of Crow's.
+/// Python runs the bytecode in `__pycache__` instead of a source with the recorded size and time. Commands may write
+/// there, as every test run does, so servers must not load code from there: their bytecode is kept in a folder of
+/// Crow's.
 #[derive(Debug)]
 struct ServerProcesses {
     runner: ProcessRunner,
     trusted: Option<Arc<TrustedState>>,
-    /// Where Python keeps bytecode, if the user did not say so.
+    /// Folder for Python's bytecode; `None` if the user's environment sets one.
     bytecode: Option<PathBuf>,
 }
 
 impl ServerProcesses {
-    fn keep_bytecode_apart(&self, spec: &mut PipedSpec) {
+    /// Directs Python's bytecode of a server to Crow's folder, unless the user's settings of the server name another.
+    fn redirect_bytecode(&self, spec: &mut PipedSpec) {
         let is_of_project =
             self.trusted.as_ref().is_some_and(|trusted| trusted.is_of_project(&spec.argv));
         if is_of_project {
-            // It could lead back into the project.
+            // A project could set a folder within itself.
             spec.env.remove(BYTECODE_VARIABLE);
         }
         let Some(folder) = self.bytecode.as_deref().and_then(Path::to_str) else { return };
@@ -176,7 +178,7 @@ impl ServerProcesses {
     }
 }
 
-/// Returns whether a command line starts a Python that reads no variables (`-I`, `-E`).
+/// Returns true if a command line starts a Python that ignores variables (`-I`, `-E`).
 fn ignores_variables(argv: &[String]) -> bool {
     let Some((program, rest)) = argv.split_first() else { return false };
     let name = program.rsplit('/').next().unwrap_or(program);
@@ -200,7 +202,7 @@ impl PipedProcesses for ServerProcesses {
                 return Err(ProcessError::Start { program, source });
             }
         }
-        self.keep_bytecode_apart(&mut spec);
+        self.redirect_bytecode(&mut spec);
         self.runner.start(spec, cancellation).await
     }
 }
@@ -273,17 +275,20 @@ mod tests {
                 env: env.into_iter().collect(),
                 errors: OutputTail::new(64),
             };
-            processes.keep_bytecode_apart(&mut spec);
+            processes.redirect_bytecode(&mut spec);
             (spec.argv.join(" "), spec.env[BYTECODE_VARIABLE].clone())
         };
-        let kept = "/data/bytecode".to_owned();
-        assert_eq!(prepared(&["uv", "run", "x"], None), ("uv run x".to_owned(), kept.clone()));
+        let bytecode_dir = "/data/bytecode".to_owned();
+        assert_eq!(
+            prepared(&["uv", "run", "x"], None),
+            ("uv run x".to_owned(), bytecode_dir.clone())
+        );
         assert_eq!(
             prepared(&["python3", "x", "-I"], None),
-            ("python3 x -I".to_owned(), kept.clone())
+            ("python3 x -I".to_owned(), bytecode_dir.clone())
         );
         let line = "/usr/bin/python3 -X pycache_prefix=/data/bytecode -sI x".to_owned();
-        assert_eq!(prepared(&["/usr/bin/python3", "-sI", "x"], None), (line, kept));
+        assert_eq!(prepared(&["/usr/bin/python3", "-sI", "x"], None), (line, bytecode_dir));
         assert_eq!(prepared(&["python3", "x"], Some("/own")).1, "/own", "what the user said holds");
     }
 
@@ -334,7 +339,7 @@ mod tests {
         let changed = trust::project_of(&project, &environment).unwrap();
         assert!(changed.notice.as_ref().is_some_and(|text| text.contains("changed since")));
         assert_eq!(names(&changed).0, ["other"]);
-        // With fewer servers there is less to trust.
+        // Without servers started from the project there is nothing to trust.
         fs::write(project.join("tools/server.sh"), "exec cat").unwrap();
         fs::write(base.join(".config/crow-agent/mcp.json"), "{}").unwrap();
         assert!(trust::project_of(&project, &environment).unwrap().notice.is_none());

@@ -1,4 +1,4 @@
-//! `[mcp.servers.NAME]` in `config.toml`.
+//! The tables `[mcp.servers.NAME]` of `config.toml`.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::render::one_line;
 
-/// The longest time that may be set.
+/// Maximum value of a timeout.
 const LONGEST: Duration = Duration::from_hours(1);
 
 /// Servers of the Model Context Protocol.
@@ -60,7 +60,7 @@ pub(crate) struct ServerTable {
     pub(crate) changes_no_files: bool,
 }
 
-/// Values of variables and headers are often secrets: they are left out.
+/// Leaves out the values of variables and headers, since they are often secrets.
 impl std::fmt::Debug for ServerTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServerTable")
@@ -72,12 +72,12 @@ impl std::fmt::Debug for ServerTable {
 }
 
 impl ServerTable {
-    /// Returns whether it is used.
+    /// Returns true unless `enabled = false` is set.
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled.unwrap_or(true)
     }
 
-    /// Makes of it what sessions need. Says what is wrong, and with which key.
+    /// Converts the table to the settings of a session. The error is the invalid key and a message.
     pub(crate) fn to_settings(&self, name: &str) -> Result<McpSettings, (&'static str, String)> {
         let transport = match (&self.command, &self.url) {
             (Some(command), None) if !command.trim().is_empty() => {
@@ -125,6 +125,7 @@ impl ServerTable {
     }
 }
 
+/// Returns the limit if it is above zero and at most [`LONGEST`].
 fn bounded(key: &'static str, limit: Seconds) -> Result<Duration, (&'static str, String)> {
     let limit = Duration::from(limit);
     if limit.is_zero() || limit > LONGEST {
@@ -133,20 +134,23 @@ fn bounded(key: &'static str, limit: Seconds) -> Result<Duration, (&'static str,
     Ok(limit)
 }
 
+/// Returns true for an address, or a variable that may become one.
 fn is_web(url: &str) -> bool {
     url.starts_with("http://") || url.starts_with("https://") || url.starts_with("${")
 }
 
-/// Looks at the servers of all layers: what cannot be used is named with its place, and a project changes none of the
-/// user's.
+/// Checks the servers of all layers. Errors name the position of the value. A project may not change a server of the
+/// user: the values of a server must come either all from projects or all from others.
 pub(crate) fn check_servers(servers: &McpTable, node: &Node) -> Result<(), ConfigError> {
     for (name, server) in &servers.servers {
         let path = ["mcp", "servers", name.as_str()];
-        if let Some(found) = node.find(&path) {
-            let leaves = found.leaves();
-            let layer = |leaf: &&(String, &Node)| leaf.1.origin.layer() == LayerKind::Project;
-            let of_project = leaves.iter().find(layer);
-            if let Some((_, leaf)) = of_project.filter(|_| !leaves.iter().all(|leaf| layer(&leaf)))
+        if let Some(table) = node.find(&path) {
+            let leaves = table.leaves();
+            let is_of_project =
+                |leaf: &&(String, &Node)| leaf.1.origin.layer() == LayerKind::Project;
+            let project_value = leaves.iter().find(is_of_project);
+            if let Some((_, leaf)) =
+                project_value.filter(|_| !leaves.iter().all(|leaf| is_of_project(&leaf)))
             {
                 let message = format!(
                     "a project cannot change the MCP server {name} of the user; it needs another name"
@@ -155,14 +159,14 @@ pub(crate) fn check_servers(servers: &McpTable, node: &Node) -> Result<(), Confi
             }
         }
         if let Err((key, message)) = server.to_settings(name) {
-            let at = node.origin_of(&["mcp", "servers", name, key]);
-            return Err(at.error(message));
+            let origin = node.origin_of(&["mcp", "servers", name, key]);
+            return Err(origin.error(message));
         }
     }
     Ok(())
 }
 
-/// Says what a server could do, for whoever is asked to trust it.
+/// Describes what a server starts or reaches, for the question whether to trust it.
 pub(crate) fn power(name: &str, server: &ServerTable) -> String {
     let name = one_line(name);
     if !server.is_enabled() {
@@ -172,7 +176,7 @@ pub(crate) fn power(name: &str, server: &ServerTable) -> String {
         (Some(command), _) => {
             let words: Vec<&str> =
                 std::iter::once(command).chain(&server.args).map(String::as_str).collect();
-            // With the values: one like `--require ./x.js` starts a program by itself.
+            // Values are shown: one like `--require ./x.js` starts a program by itself.
             let env: Vec<String> =
                 server.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
             let env = if env.is_empty() {

@@ -1,4 +1,4 @@
-//! The user's settings of the sandbox, `[sandbox]` in `config.toml`, and the flags above them.
+//! The sandbox settings: `[sandbox]` in the user's `config.toml`, overridden by flags.
 
 use std::path::{Path, PathBuf};
 
@@ -27,47 +27,52 @@ pub(crate) struct SandboxOptions {
 }
 
 impl SandboxOptions {
-    /// Returns the configuration for a runtime: none if the user wants no sandbox.
+    /// Returns the configuration for a runtime; `None` with `--no-sandbox`.
     pub(crate) fn for_commands(&self, config: SandboxConfig) -> Option<SandboxConfig> {
         (!self.no_sandbox).then_some(config)
     }
 }
 
-/// Reads how the sandbox of commands is configured. File tools keep to its places, also where commands run without one.
+/// Builds the configuration of the sandbox from settings and flags. Its paths also restrict file tools, even if
+/// commands run without a sandbox.
 pub(crate) fn sandbox_config(
     options: &SandboxOptions,
     environment: &Environment,
 ) -> Result<SandboxConfig, CliError> {
     let path = environment.config_dir()?.join(SETTINGS);
-    // The user's own: a project has no say in it.
+    // The user's layers only: a project may not configure the sandbox.
     let layers = config::layers(environment, &Project::default())?;
     let table = Settings::read(&layers)?.sandbox;
     let home = environment.var("HOME").map(PathBuf::from);
-    let place = |path: PathBuf| resolve(path, home.as_deref());
-    let places = |paths: Vec<PathBuf>| paths.into_iter().map(place).collect::<Result<Vec<_>, _>>();
-    let in_file = |error: String| bad(&path, &error);
+    let to_absolute = |path: PathBuf| resolve(path, home.as_deref());
+    let all_absolute =
+        |paths: Vec<PathBuf>| paths.into_iter().map(to_absolute).collect::<Result<Vec<_>, _>>();
+    let config_error = |error: String| bad(&path, &error);
+    // 1) Paths
     let mut config = SandboxConfig::new(environment.data_dir()?.join("sandbox"));
-    config.hidden = hidden(environment, &places(table.readable).map_err(in_file)?);
+    config.hidden = hidden(environment, &all_absolute(table.readable).map_err(config_error)?);
     config.own = vec![environment.config_dir()?, environment.data_dir()?];
-    config.hidden.extend(places(table.hidden).map_err(in_file)?);
-    config.writable = places(table.writable).map_err(in_file)?;
+    config.hidden.extend(all_absolute(table.hidden).map_err(config_error)?);
+    config.writable = all_absolute(table.writable).map_err(config_error)?;
     if let Some(path) = table.unprotected.iter().find(|path| path.is_absolute()) {
         let name = path.display();
-        return Err(in_file(format!(
+        return Err(config_error(format!(
             "sandbox.unprotected: {name} must be relative to the project"
         )));
     }
     config.unprotected = table.unprotected;
     config.git = user_git(environment, home);
-    let usual = ProcessLimits::default();
+    // 2) Limits
+    let defaults = ProcessLimits::default();
     config.limits = ProcessLimits {
-        processes: table.processes.unwrap_or(usual.processes),
-        memory: table.memory_gib.map_or(usual.memory, |gib| gib.saturating_mul(GIB)),
+        processes: table.processes.unwrap_or(defaults.processes),
+        memory: table.memory_gib.map_or(defaults.memory, |gib| gib.saturating_mul(GIB)),
     };
+    // 3) Network: the hosts of the settings and of the flags
     let mut hosts = Vec::new();
     for host in table.allow_hosts {
         let parsed = host.parse::<HostPattern>();
-        hosts.push(parsed.map_err(|error| in_file(format!("sandbox.allow_hosts: {error}")))?);
+        hosts.push(parsed.map_err(|error| config_error(format!("sandbox.allow_hosts: {error}")))?);
     }
     for host in &options.allow_host {
         let parsed = host.parse::<HostPattern>();
@@ -85,28 +90,30 @@ fn bad(path: &Path, error: &str) -> CliError {
     CliError { code: "config", ..CliError::usage(format!("{}: {error}", path.display())) }
 }
 
-/// Returns where git finds the user's own settings, those of the system included.
+/// Returns the paths of git's system and user settings, and the home directory.
 fn user_git(environment: &Environment, home: Option<PathBuf>) -> UserGit {
-    let named = |name| environment.var(name).map(PathBuf::from);
-    let of_system = match named("GIT_CONFIG_SYSTEM") {
+    let path_variable = |name| environment.var(name).map(PathBuf::from);
+    let system_files = match path_variable("GIT_CONFIG_SYSTEM") {
         Some(path) => vec![path],
-        // Where the usual builds of git have them.
+        // Locations compiled into common builds of git.
         None => ["/etc", "/usr/local/etc", "/opt/homebrew/etc"]
             .map(|folder| Path::new(folder).join("gitconfig"))
             .to_vec(),
     };
     let below_home = |name: &str| home.as_ref().map(|home| home.join(name));
-    let folder = named("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
+    let folder = path_variable("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
     let folder = folder.or_else(|| below_home(".config"));
-    let usual = || {
-        let usual = [folder.map(|folder| folder.join("git/config")), below_home(".gitconfig")];
-        usual.into_iter().flatten().collect()
+    let default_files = || {
+        let default_files =
+            [folder.map(|folder| folder.join("git/config")), below_home(".gitconfig")];
+        default_files.into_iter().flatten().collect()
     };
-    let of_user = named("GIT_CONFIG_GLOBAL").map_or_else(usual, |path| vec![path]);
-    UserGit { settings: of_system.into_iter().chain(of_user).collect(), home }
+    let user_files =
+        path_variable("GIT_CONFIG_GLOBAL").map_or_else(default_files, |path| vec![path]);
+    UserGit { settings: system_files.into_iter().chain(user_files).collect(), home }
 }
 
-/// Makes a path absolute: `~` is the home directory.
+/// Expands `~` to the home directory. Fails if the path is then not absolute.
 fn resolve(path: PathBuf, home: Option<&Path>) -> Result<PathBuf, String> {
     if let (Ok(rest), Some(home)) = (path.strip_prefix("~"), home) {
         return Ok(home.join(rest));

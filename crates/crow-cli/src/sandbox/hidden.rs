@@ -1,4 +1,4 @@
-//! What commands cannot read: the agent's own files, and where programs keep keys.
+//! Paths hidden from commands: the agent's own files, and files in which programs keep keys.
 
 use std::{
     fs::File,
@@ -9,57 +9,60 @@ use std::{
 use super::secret_places::{SECRET_PLACES, SETTINGS_WITH_KEYS, VARIABLES_OF_PLACES};
 use crate::environment::Environment;
 
-/// The folders of the XDG specification: where they are unless a variable says otherwise.
+/// Folders of the XDG specification: default below the home directory, and the variable that overrides it.
 const XDG: [(&str, &str); 4] = [
     (".config", "XDG_CONFIG_HOME"),
     (".local/share", "XDG_DATA_HOME"),
     (".local/state", "XDG_STATE_HOME"),
     (".cache", "XDG_CACHE_HOME"),
 ];
-/// The largest settings file that is searched for keys. A larger one is taken to hold some.
+/// Maximum size of a settings file that is searched for keys, in bytes. A larger one is assumed to contain some.
 const LARGEST_SETTINGS: u64 = 256 * 1024;
 
-/// Lists what is hidden but for what the user shows. Reads a few small files of settings. Blocks.
+/// Returns the hidden paths, sorted, without those in `shown`; the agent's own folders are always among them. Reads a
+/// few small settings files. Blocks.
 pub(super) fn hidden(environment: &Environment, shown: &[PathBuf]) -> Vec<PathBuf> {
     let own = [environment.config_dir(), environment.data_dir()].into_iter().flatten();
     let home = environment.var("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let home = home.as_deref();
     let always = SECRET_PLACES
         .iter()
-        .flat_map(|name| home.into_iter().flat_map(|home| places(environment, home, name)));
+        .flat_map(|name| home.into_iter().flat_map(|home| locations(environment, home, name)));
     let with_keys = SETTINGS_WITH_KEYS.iter().flat_map(|(name, signs)| {
-        let places = home.into_iter().flat_map(|home| places(environment, home, name));
-        places.filter(|path| holds_keys(path, signs))
+        let locations = home.into_iter().flat_map(|home| locations(environment, home, name));
+        locations.filter(|path| holds_keys(path, signs))
     });
-    let moved = VARIABLES_OF_PLACES.iter().filter_map(|name| environment.var(name));
-    let moved = moved.flat_map(|value| {
+    // Files and folders that variables name, several separated by colons.
+    let relocated = VARIABLES_OF_PLACES.iter().filter_map(|name| environment.var(name));
+    let relocated = relocated.flat_map(|value| {
         value.split(':').map(PathBuf::from).filter(|path| path.is_absolute()).collect::<Vec<_>>()
     });
     let is_shown = |path: &Path| shown.iter().any(|shown| path == shown);
-    let mut hidden: Vec<PathBuf> =
-        own.chain(always.chain(with_keys).chain(moved).filter(|path| !is_shown(path))).collect();
+    let mut hidden: Vec<PathBuf> = own
+        .chain(always.chain(with_keys).chain(relocated).filter(|path| !is_shown(path)))
+        .collect();
     hidden.sort();
     hidden.dedup();
     hidden
 }
 
-/// Returns where a name below the home directory is: there, and in the folder that a variable puts in place of its first
-/// part. Both are hidden, because not all programs heed the variable.
-fn places<'a>(
+/// Returns the paths of a name below the home directory: the default one, and the one that an XDG variable moves it
+/// to. Both are hidden, because not all programs use the variable.
+fn locations<'a>(
     environment: &'a Environment,
     home: &'a Path,
     name: &'a str,
 ) -> impl Iterator<Item = PathBuf> + 'a {
-    let moved = XDG.iter().filter_map(move |(usual, variable)| {
+    let relocated = XDG.iter().filter_map(move |(usual, variable)| {
         let below = Path::new(name).strip_prefix(usual).ok()?;
         let folder = environment.var(variable).map(PathBuf::from)?;
         folder.is_absolute().then(|| folder.join(below))
     });
-    std::iter::once(home.join(name)).chain(moved)
+    std::iter::once(home.join(name)).chain(relocated)
 }
 
-/// Returns whether settings hold keys, as far as their text tells: one of the signs, an address with a password in it, or a
-/// word that stands for a token in all of them. What cannot be read is taken to hold some.
+/// Returns true if the text of a settings file suggests that it contains keys: one of the signs, a URL with a user
+/// name or password, or a word that means a token in all such files. An unreadable file is assumed to contain some.
 fn holds_keys(path: &Path, signs: &[&str]) -> bool {
     let text = match File::open(path) {
         Ok(file) => read(file),
@@ -71,7 +74,7 @@ fn holds_keys(path: &Path, signs: &[&str]) -> bool {
         let authority = rest.split(['/', '"', '\'', '<', ' ', '\n']).next().unwrap_or(rest);
         authority.contains('@')
     });
-    // Bundler writes the keys of a host as `BUNDLE_HOST__NAME: "user:password"`.
+    // Bundler writes the credentials of a host as `BUNDLE_HOST__NAME: "user:password"`.
     let has_host_of_bundler = text.lines().any(|line| {
         line.strip_prefix("bundle_").is_some_and(|line| {
             line.split_once(": ")
@@ -89,7 +92,7 @@ fn holds_keys(path: &Path, signs: &[&str]) -> bool {
             .any(|sign| text.contains(sign))
 }
 
-/// Reads small settings. None if it is not text, not a file or too large.
+/// Reads a small settings file. Returns `None` if it is not text, not a regular file or too large.
 fn read(file: File) -> Option<String> {
     if !file.metadata().ok()?.is_file() {
         return None;
@@ -105,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// Usual places of keys, as files, written down without looking at the list.
+    /// Common files with keys, written down independently of [`SECRET_PLACES`].
     const USUAL: &[&str] = &[
         ".claude.json",
         ".config/github-copilot/hosts.json",
@@ -202,13 +205,13 @@ mod tests {
         let environment = Environment::with([("HOME", "/users/a")]);
         let hidden = hidden(&environment, &[]);
         let home = Path::new("/users/a");
-        let open: Vec<_> =
+        let visible: Vec<_> =
             USUAL.iter().filter(|name| !is_hidden(&hidden, &home.join(name))).collect();
-        assert_eq!(open, [&""; 0]);
+        assert_eq!(visible, [&""; 0]);
     }
 
     #[test]
-    fn what_builds_need_is_not_hidden() {
+    fn files_that_builds_need_are_not_hidden() {
         let environment = Environment::with([("HOME", "/users/a")]);
         let hidden = hidden(&environment, &[]);
         for name in [
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_variables_name_are_hidden_and_what_the_user_shows_is_not() {
+    fn paths_in_variables_are_hidden_and_shown_paths_are_not() {
         let environment = Environment::with([
             ("HOME", "/users/a"),
             ("XDG_CONFIG_HOME", "/conf"),

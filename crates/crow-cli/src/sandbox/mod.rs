@@ -1,4 +1,4 @@
-//! What commands may do: from flags and the user's settings to the runtime's sandbox, and what people are told of it.
+//! The sandbox of commands: its configuration from flags and the user's settings, and a trial of what it contains.
 
 mod config;
 mod hidden;

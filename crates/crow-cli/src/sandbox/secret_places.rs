@@ -1,7 +1,7 @@
-//! Where programs keep keys, and what people wrote, read and typed, below a home directory.
+//! Paths below a home directory in which programs keep keys, messages, histories and other private data.
 
-/// Files and folders that are always hidden from commands. Folders are named whole where nothing in them is of use to a
-/// build: one cover for each command is cheaper than many, and new files in them are covered too.
+/// Files and folders that are always hidden from commands. A whole folder is listed if no build needs anything in it:
+/// one mount per command is cheaper than many, and new files in it are covered too.
 pub(super) const SECRET_PLACES: &[&str] = &[
     // Keys to other machines.
     ".ssh",
@@ -23,7 +23,7 @@ pub(super) const SECRET_PLACES: &[&str] = &[
     ".Xauthority",
     ".ICEauthority",
     ".android/adbkey",
-    // Passwords by host, and stores of passwords.
+    // Passwords by host, and password stores.
     ".netrc",
     "_netrc",
     ".authinfo",
@@ -126,7 +126,7 @@ pub(super) const SECRET_PLACES: &[&str] = &[
     ".config/restic",
     ".config/borg",
     ".config/borgmatic",
-    // Forges and registries of packages.
+    // Forges and package registries.
     ".config/gh",
     ".config/hub",
     ".config/glab-cli",
@@ -162,7 +162,7 @@ pub(super) const SECRET_PLACES: &[&str] = &[
     ".rediscli_auth",
     ".config/DBeaverData",
     ".local/share/DBeaverData",
-    // Agents and assistants: keys and conversations.
+    // Coding agents and assistants: keys and conversations.
     ".claude",
     ".claude.json",
     ".config/claude",
@@ -259,7 +259,7 @@ pub(super) const SECRET_PLACES: &[&str] = &[
     ".curlrc",
     ".wgetrc",
     ".cookies",
-    // Programs of these two bring their own homes: browsers, mail, messengers.
+    // Snap and Flatpak programs have homes of their own in these: browsers, mail, messengers.
     "snap",
     ".var/app",
     // Mail and messages.
@@ -302,7 +302,7 @@ pub(super) const SECRET_PLACES: &[&str] = &[
     ".irssi",
     ".zoom",
     ".local/share/Steam/config",
-    // What was typed: passwords stand in it.
+    // Histories of shells and interpreters, which may contain typed passwords.
     ".bash_history",
     ".zsh_history",
     ".zsh_sessions",
@@ -370,8 +370,9 @@ pub(super) const SECRET_PLACES: &[&str] = &[
     "Library/Thunderbird",
 ];
 
-/// Settings that builds need, and that may hold keys: hidden only while they do. An empty file in their place would end
-/// each build (Maven, `NuGet`) or take away the mirror that a company prescribes (pip, Bundler, conda).
+/// Settings that builds need and that may contain keys, with the lower-case signs of keys in them: hidden only while
+/// they contain some. An empty file in their place would break each build (Maven, `NuGet`) or lose the mirror that a
+/// company prescribes (pip, Bundler, conda).
 pub(super) const SETTINGS_WITH_KEYS: &[(&str, &[&str])] = &[
     (".m2/settings.xml", &["<password", "<passphrase", "<privatekey"]),
     (".nuget/NuGet/NuGet.Config", &["<packagesourcecredentials", "<apikeys", "password"]),
@@ -384,7 +385,7 @@ pub(super) const SETTINGS_WITH_KEYS: &[(&str, &[&str])] = &[
     (".config/pypoetry/config.toml", &["password", "token"]),
 ];
 
-/// Variables by which programs are told to keep keys elsewhere: a file, a folder, or several, separated by colons.
+/// Variables that name where a program keeps keys: a file, a folder, or several, separated by colons.
 pub(super) const VARIABLES_OF_PLACES: &[&str] = &[
     "GNUPGHOME",
     "AWS_SHARED_CREDENTIALS_FILE",

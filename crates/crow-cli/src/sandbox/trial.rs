@@ -1,11 +1,12 @@
-//! A sandbox that is set up to see what holds.
+//! A trial of the sandbox.
 
 use std::path::Path;
 
 use crow_core::capability::Containment;
 use crow_runtime::{Sandbox, SandboxConfig};
 
-/// Sets up a sandbox as a session in this folder would have it, and says what holds, and why not all does.
+/// Sets up a sandbox as a session in `cwd` would. Returns its containment, and the reason if it is not full (else
+/// empty).
 pub(crate) async fn try_out(mut config: SandboxConfig, cwd: &Path) -> (Containment, String) {
     config.folder = config.folder.join("trial");
     let name = std::process::id().to_string();

@@ -1,11 +1,11 @@
-//! Changes that cannot be undone.
+//! Counts of changes that cannot be undone.
 
 use std::collections::BTreeMap;
 
 use crow_core::event::AgentEvent;
 use crow_runtime::{ChangedCall, SessionError, SessionStore};
 
-/// Counts by the number of the call how many of its changes cannot be undone, as the logs say.
+/// Returns, by the sequence number of the call, the number of its changes that cannot be undone, read from the logs.
 pub(crate) fn lost(
     store: &dyn SessionStore,
     calls: &[ChangedCall],
@@ -17,12 +17,13 @@ pub(crate) fn lost(
     for session in sessions {
         for envelope in store.read(session)?.events {
             let AgentEvent::CallEnd { call_id, result, .. } = &envelope.event else { continue };
-            let ended = envelope.seq.unwrap_or(u64::MAX);
-            // Ids come from models and may come again: the call is the last one that began before.
-            let of = |call: &&ChangedCall| {
-                call.session_id == *session && call.call_id == *call_id && call.seq < ended
+            let end_seq = envelope.seq.unwrap_or(u64::MAX);
+            // Ids come from models and may repeat: the result belongs to the last call with this id that began before
+            // it.
+            let is_candidate = |call: &&ChangedCall| {
+                call.session_id == *session && call.call_id == *call_id && call.seq < end_seq
             };
-            if let Some(call) = calls.iter().filter(of).max_by_key(|call| call.seq) {
+            if let Some(call) = calls.iter().filter(is_candidate).max_by_key(|call| call.seq) {
                 lost.insert(call.seq, result.metadata.not_restorable.len());
             }
         }

@@ -1,5 +1,4 @@
-//! Undoing what calls changed, as people ask for it: the words of the commands and of the chat, and the session that is
-//! meant.
+//! Front end of undo: the arguments of the commands and of the chat, and the selection of the session.
 
 mod changed_paths;
 mod lost;

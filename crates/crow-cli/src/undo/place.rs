@@ -1,4 +1,4 @@
-//! The session whose changes are meant, and what is known of them.
+//! Selection of the session whose changes are undone or shown, and its journal.
 
 use std::path::Path;
 
@@ -12,21 +12,21 @@ use crate::{
     product,
 };
 
-/// What is known of the changes of a session.
+/// A root session and the journal of its changes.
 pub(crate) struct Journal {
     pub session: SessionId,
     pub journal: UndoJournal,
 }
 
-/// Opens the journal of the session that is named, or else of the one that last worked in the current directory, or in
-/// the nearest folder above it in which one did.
+/// Opens the journal of the named session (the prefix of an id), or else of the one that [`last_here`] returns. Prints
+/// the damage of its logs.
 pub(crate) fn journal_of(
-    named: Option<&str>,
+    requested: Option<&str>,
     environment: &Environment,
 ) -> Result<Journal, CliError> {
     let store = product::session_store(environment)?;
-    let session = match named {
-        // What the agents below a root session changed is undone through it.
+    let session = match requested {
+        // Changes of subagents and reviewers are undone through their root session.
         Some(prefix) => store.header(&store.find(prefix)?)?.crow().root_id,
         None => last_here(store.as_ref(), environment)?,
     };
@@ -35,7 +35,7 @@ pub(crate) fn journal_of(
         snapshots: Some(product::snapshot_stores(environment)?),
         ..RuntimeConfig::default()
     };
-    // What a lost line says was changed is not undone: nobody may take it for all.
+    // Changes in a damaged part of a log are not undone; the user must know that the undo may be incomplete.
     for id in family(config.store.as_ref(), &session)? {
         say_damage(&id, &config.store.read(&id)?.damage);
     }
@@ -43,27 +43,27 @@ pub(crate) fn journal_of(
     Ok(Journal { session, journal })
 }
 
-/// Finds the session that last worked in the current directory, or in the nearest folder above it in which one did.
+/// Returns the session that last worked in the current directory, or else in the nearest ancestor that has sessions.
 pub(crate) fn last_here(
     store: &dyn SessionStore,
     environment: &Environment,
 ) -> Result<SessionId, CliError> {
     let cwd = environment.current_dir()?;
-    // Sessions know the directory that they work in by its true name.
+    // Sessions record their directory as a canonical path.
     let cwd = cwd
         .canonicalize()
         .map_err(|error| CliError::usage(format!("cannot read {}: {error}", cwd.display())))?;
     let unused = UnusedSessions::LeftOut;
     let all = store.list(&SessionFilter { unused, ..SessionFilter::default() })?;
     let last_of = |folder: &Path| {
-        let here = all.iter().filter(|session| session.crow().cwd == folder);
-        here.max_by_key(|session| session.updated_at)
+        let sessions = all.iter().filter(|session| session.crow().cwd == folder);
+        sessions.max_by_key(|session| session.updated_at)
     };
     let last = cwd.ancestors().find_map(last_of);
-    let nobody = || {
+    let not_found = || {
         let message = format!("no session worked in {} or above it", cwd.display());
         CliError { code: "unknown_session", ..CliError::usage(message) }
             .hint("name one with --session ID; `crow-agent sessions list` shows them")
     };
-    Ok(last.ok_or_else(nobody)?.session_id.clone())
+    Ok(last.ok_or_else(not_found)?.session_id.clone())
 }

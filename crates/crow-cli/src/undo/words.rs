@@ -1,4 +1,4 @@
-//! What people write to say what is to be undone, shown or restored.
+//! Arguments of undo, redo, diff and restore, on the command line and after `/` in the chat.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -54,7 +54,7 @@ pub(crate) struct HowWords {
 }
 
 impl UndoWords {
-    /// Returns which calls are meant.
+    /// Returns the calls to undo.
     pub(crate) fn target(&self) -> UndoTarget {
         let TargetWords { call, turn, back_to, to_start } = &self.target;
         match (call, turn, back_to) {
@@ -66,7 +66,7 @@ impl UndoWords {
         }
     }
 
-    /// Returns how to undo them.
+    /// Returns the options of the undo.
     pub(crate) fn options(&self) -> UndoOptions {
         UndoOptions { chat: self.chat, ..self.how.into() }
     }
@@ -94,7 +94,8 @@ struct SlashRedo {
     how: HowWords,
 }
 
-/// Reads what follows `/undo` in a chat: `turn 3` or `3`, `call ID`, `back-to 3`, `all`, and the flags of the command.
+/// Parses the argument of `/undo` in a chat: `turn 3` or `3`, `call ID`, `back-to 3`, `all`, and the flags of the
+/// command. The error is one line.
 pub(crate) fn slash_undo(argument: &str) -> Result<UndoWords, String> {
     let argument = argument.trim_start();
     let is_turn =
@@ -103,13 +104,13 @@ pub(crate) fn slash_undo(argument: &str) -> Result<UndoWords, String> {
     Ok(parse::<SlashUndo>(&format!("{turn}{argument}"))?.words)
 }
 
-/// Reads what follows `/redo` in a chat: the flags of the command.
+/// Parses the argument of `/redo` in a chat: the flags of the command. The error is one line.
 pub(crate) fn slash_redo(argument: &str) -> Result<HowWords, String> {
     Ok(parse::<SlashRedo>(argument)?.how)
 }
 
-/// Reads what follows `/diff` in a chat: a call, a turn or a range, `--ignored`, and paths behind `--`. Returns what is to be
-/// shown, and whether files that git ignores are, too.
+/// Parses the argument of `/diff` in a chat: a call, a turn or a range, `--ignored`, and paths after `--`. Returns the
+/// request, and true if files that git ignores are to be shown too.
 pub(crate) fn slash_diff(argument: &str) -> Result<(DiffRequest, bool), String> {
     let mut words = words(argument).into_iter();
     let before: Vec<_> = words.by_ref().take_while(|word| word != "--").collect();
@@ -122,6 +123,8 @@ pub(crate) fn slash_diff(argument: &str) -> Result<(DiffRequest, bool), String> 
     }
 }
 
+/// Parses the words of a chat command with clap, whose flags may be written without dashes. The error is clap's first
+/// line.
 fn parse<T: Parser>(argument: &str) -> Result<T, String> {
     let words = argument.split_whitespace().map(|word| match word {
         "all" | "to-start" => "--to-start",
@@ -131,13 +134,13 @@ fn parse<T: Parser>(argument: &str) -> Result<T, String> {
         word => word,
     });
     T::try_parse_from(words).map_err(|error| {
-        let said = error.to_string();
-        let first = said.lines().next().unwrap_or_default();
-        first.strip_prefix("error: ").unwrap_or(first).to_owned()
+        let message = error.to_string();
+        let first_line = message.lines().next().unwrap_or_default();
+        first_line.strip_prefix("error: ").unwrap_or(first_line).to_owned()
     })
 }
 
-/// What `diff` is to show. Without paths it is all that changed.
+/// The changes that `diff` shows; without paths all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DiffRequest {
     /// A call, a turn or a range, or else a path.
@@ -145,7 +148,7 @@ pub(crate) struct DiffRequest {
     pub paths: Vec<OsString>,
 }
 
-/// From one point of a session to another, as `diff` takes it.
+/// Range between two points of a session, as `diff` takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Span {
     pub from: RestorePoint,
@@ -156,15 +159,16 @@ impl Span {
     /// The whole session.
     pub(crate) const WHOLE: Self = Self { from: RestorePoint::Start, to: RestorePoint::End };
 
-    /// Refuses a span that ends before it begins. Calls are looked up in `calls`, which stand in their order.
+    /// Fails if the span ends before it begins. Looks calls up in `calls`, which are in order. A point that is not
+    /// found there is not checked.
     pub(crate) fn check(&self, calls: &[ChangedCall]) -> Result<(), String> {
-        let begin = place(&self.from, calls);
-        let end = place(&self.to, calls);
+        let begin = position(&self.from, calls);
+        let end = position(&self.to, calls);
         match (begin, end) {
             (Some(begin), Some(end)) if begin > end => Err(format!(
                 "this range is backwards: {} comes after {}; the earlier one goes first",
-                named(&self.from),
-                named(&self.to)
+                point_name(&self.from),
+                point_name(&self.to)
             )),
             _ => Ok(()),
         }
@@ -174,7 +178,7 @@ impl Span {
 impl FromStr for Span {
     type Err = String;
 
-    /// Reads `CALL`, the number of a turn, or `A..B`: from before A to after B.
+    /// Parses `CALL`, the number of a turn, or `A..B`: from before A to after B. An open end is the session's.
     fn from_str(text: &str) -> Result<Self, String> {
         let (from, to) = text.split_once("..").unwrap_or((text, text));
         if from.is_empty() && to.is_empty() && !text.contains("..") {
@@ -194,16 +198,16 @@ pub(crate) struct PathAt {
 }
 
 impl PathAt {
-    /// Reads `PATH@CALL`, `PATH@TURN` (after it), either with `^` (before it), or `PATH@start`. The last `@` counts, and the
-    /// path is any bytes that a name can be of, or in quotes as git writes it.
+    /// Parses `PATH@CALL`, `PATH@TURN` (after it), either with `^` (before it), or `PATH@start`. Splits at the last
+    /// `@`. The path may be any bytes valid in a file name, or be quoted as git does.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, String> {
-        let when = || "say when: PATH@CALL, PATH@TURN or PATH@start".to_owned();
+        let missing_point = || "say when: PATH@CALL, PATH@TURN or PATH@start".to_owned();
         let bytes = text.as_bytes();
-        let split = bytes.iter().rposition(|byte| *byte == b'@').ok_or_else(when)?;
+        let split = bytes.iter().rposition(|byte| *byte == b'@').ok_or_else(missing_point)?;
         let (path, at) = bytes.split_at(split);
         let at = at.get(1..).and_then(|at| std::str::from_utf8(at).ok()).unwrap_or_default();
         if path.is_empty() || at.is_empty() {
-            return Err(when());
+            return Err(missing_point());
         }
         let at = match at.strip_suffix('^') {
             _ if at == "start" => RestorePoint::Start,
@@ -214,13 +218,13 @@ impl PathAt {
     }
 }
 
-/// Returns the turn of a point and its place among the calls. Nothing, if its call is not known.
-fn place(point: &RestorePoint, calls: &[ChangedCall]) -> Option<(u32, usize)> {
+/// Returns the turn of a point and its index among the calls, for comparison. `None` if its call is not in `calls`.
+fn position(point: &RestorePoint, calls: &[ChangedCall]) -> Option<(u32, usize)> {
     let of_call = |id: &str| {
         let exact = calls.iter().rposition(|call| call.call_id.as_str() == id);
-        let at = exact
+        let index = exact
             .or_else(|| calls.iter().position(|call| call.call_id.as_str().starts_with(id)))?;
-        Some((calls.get(at)?.turn, at))
+        Some((calls.get(index)?.turn, index))
     };
     match point {
         RestorePoint::Start => Some((0, 0)),
@@ -231,7 +235,8 @@ fn place(point: &RestorePoint, calls: &[ChangedCall]) -> Option<(u32, usize)> {
     }
 }
 
-fn named(point: &RestorePoint) -> String {
+/// Returns the words for a point in a message.
+fn point_name(point: &RestorePoint) -> String {
     match point {
         RestorePoint::Start => "the start".to_owned(),
         RestorePoint::End => "the end".to_owned(),
@@ -254,7 +259,7 @@ fn after(text: &str) -> Result<RestorePoint, String> {
     })
 }
 
-/// A number is a turn, anything else the id of a call.
+/// Parses the number of a turn. Returns `None` for anything else, which is the id of a call.
 fn turn(text: &str) -> Result<Option<u32>, String> {
     if text.is_empty() || text.contains("..") {
         return Err("name a call or a turn".to_owned());
@@ -274,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_undo_in_a_chat_is_what_the_command_takes() {
+    fn slash_undo_takes_the_words_of_the_command() {
         let undo = |target, options| Some((target, options));
         let none = UndoOptions::default();
         let table = [
@@ -300,8 +305,8 @@ mod tests {
         ];
         for (argument, expected) in table {
             let words = slash_undo(argument).ok();
-            let said = words.map(|words| (words.target(), words.options()));
-            assert_eq!(said, expected, "{argument:?}");
+            let parsed = words.map(|words| (words.target(), words.options()));
+            assert_eq!(parsed, expected, "{argument:?}");
         }
     }
 
@@ -316,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_diff_in_a_chat_may_name_paths() {
+    fn slash_diff_may_name_paths() {
         let request = |what: Option<&str>, paths: &[&str]| DiffRequest {
             what: what.map(Into::into),
             paths: paths.iter().map(Into::into).collect(),
@@ -336,13 +341,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_said_in_one_line() {
-        let said = slash_undo("everything").unwrap_err();
-        assert_eq!(said, "unexpected argument 'everything' found");
+    fn a_parse_error_is_one_line() {
+        let error = slash_undo("everything").unwrap_err();
+        assert_eq!(error, "unexpected argument 'everything' found");
     }
 
     #[test]
-    fn a_span_is_a_call_a_turn_or_goes_from_before_one_to_after_another() {
+    fn a_span_is_a_call_a_turn_or_a_range_of_them() {
         use RestorePoint::{AfterCall, AfterTurn, BeforeCall, BeforeTurn, End, Start};
         let table = [
             ("toolu_1", Some((BeforeCall(call("toolu_1")), AfterCall(call("toolu_1"))))),
@@ -363,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_may_hold_an_at_sign() {
+    fn a_path_may_contain_an_at_sign() {
         use RestorePoint::{AfterCall, AfterTurn, BeforeCall, BeforeTurn, Start};
         let table = [
             ("src/a.rs@c1", Some(("src/a.rs", AfterCall(call("c1"))))),
