@@ -1,4 +1,4 @@
-//! A clock that follows the time of tokio.
+//! A clock on tokio's time.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use crow_core::capability::Clock;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// A clock that follows the time of tokio: where a test has paused that, this stands still, too.
+/// A clock whose monotonic time is tokio's: it stops while a test pauses that. Its wall-clock time is the system's.
 #[derive(Debug, Clone, Copy)]
 pub struct TokioClock {
     start: Instant,
 }
 
 impl TokioClock {
-    /// Starts a clock. Needs a tokio runtime.
+    /// Starts a clock at zero. Needs a tokio runtime.
     pub fn start() -> Self {
         Self { start: Instant::now() }
     }

@@ -1,4 +1,4 @@
-//! An agent in a folder of its own, with a scripted model.
+//! An agent in a temporary folder, with a scripted model.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -17,44 +17,44 @@ use tempfile::TempDir;
 
 use crate::scripted::{ScriptedModel, ScriptedModels};
 
-/// An agent in a folder of its own.
+/// A running agent in a temporary folder, with a scripted model.
 #[derive(Debug)]
 pub struct AgentHarness {
-    /// The model that the agent asks.
+    /// Scripted model of the agent.
     pub model: ScriptedModel,
-    /// The runtime that the agent runs on.
+    /// Runtime of the agent.
     pub runtime: AgentRuntime,
-    /// The agent.
+    /// Handle of the agent.
     pub handle: AgentHandle,
-    /// Its events.
+    /// Events of the agent since its start.
     pub events: EventStream,
     folder: Arc<TempDir>,
 }
 
-/// How a harness is made.
+/// Settings of an [`AgentHarness`].
 #[derive(Debug, Default)]
 pub struct HarnessOptions {
-    /// The tools of the agent.
+    /// Tools of the agent.
     pub tools: ToolRegistry,
-    /// How the agent works.
+    /// Configuration of the agent.
     pub config: AgentConfig,
-    /// What the runtime is made of; its models are replaced by the script.
+    /// Configuration of the runtime; its models and policy are replaced.
     pub runtime: RuntimeConfig,
-    /// The agents that calls may start by name.
+    /// Factory of the agents that calls may start by name.
     pub subagents: Option<Arc<dyn ChildFactory>>,
-    /// Which calls may run; everything if absent.
+    /// Permissions of calls; by default all may run.
     pub policy: Option<PermissionPolicy>,
-    /// The folders beside its own in which the agent works, absolute and resolved.
+    /// Further workspace folders, absolute and canonical.
     pub additional_directories: Vec<PathBuf>,
 }
 
 impl AgentHarness {
-    /// Starts an agent that plays `model`'s script. Needs a tokio runtime.
+    /// Starts an agent without reviewers. Needs a tokio runtime.
     pub fn start(model: ScriptedModel, options: HarnessOptions) -> Self {
         Self::start_composed(model, options, AcpAgent::solo)
     }
 
-    /// Starts the composition that `compose` makes of the agent that plays `model`'s script.
+    /// Starts the composition that `compose` makes of the base agent. Needs a tokio runtime.
     pub fn start_composed(
         model: ScriptedModel,
         options: HarnessOptions,
@@ -109,18 +109,18 @@ impl AgentHarness {
         }
     }
 
-    /// Returns the agent's folder.
+    /// Returns the canonical path of the agent's folder.
     pub fn cwd(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap()
     }
 
-    /// Says something and returns the events up to the end of the run.
+    /// Sends a prompt and returns the events up to the end of its run.
     pub async fn run(&mut self, prompt: &str) -> Vec<Arc<Envelope>> {
         self.handle.send_input(vec![Block::text(prompt)]).unwrap();
         self.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await
     }
 
-    /// Returns the events up to the first one that fits. Fails if the agent ends before.
+    /// Returns the events up to and including the first one that `fits`. Panics if the agent ends before.
     pub async fn until(&mut self, fits: impl Fn(&AgentEvent) -> bool) -> Vec<Arc<Envelope>> {
         let mut events = Vec::new();
         loop {

@@ -1,9 +1,9 @@
-//! Test kit of Crow: what tests and benchmarks need to stand in for the world outside.
+//! Test kit of Crow: test doubles of model servers, models, hosts and processes for tests and benchmarks.
 //!
 //! [`wire`] renders scripted replies as the bytes of four vendor dialects; [`server`] serves them over loopback, breaks
-//! them on demand, and checks every request it sees. [`scripted`] stands in for a model without any bytes, and
-//! [`harness`] runs an agent on it, [`tools`] calls one tool, and [`host`] stands in for the product that adapters talk to. By a [`NamedPipe`] a test and
-//! a command wait for each other.
+//! them on demand, and checks every request it sees. [`scripted`] replaces a model without any bytes, [`harness`] runs
+//! an agent on it, [`tools`] calls one tool, and [`host`] replaces the program that adapters talk to. A [`NamedPipe`]
+//! synchronizes a test with a command.
 //!
 //! ```
 //! use crow_testkit::{WireDialect, Fault, ModelServer, ScriptedReply, VendorError};

@@ -1,12 +1,12 @@
-//! A named pipe: a test and a command tell each other that they are so far, without looking again and again.
+//! Synchronization of a test and a command through a named pipe, without polling.
 
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 use tokio::net::unix::pipe::{OpenOptions, Receiver, Sender};
 
-/// One end for both directions of a named pipe. As long as it is held, a command that opens the pipe does not wait for
-/// anybody, and what was told is not lost. A shell waits with `read line < PATH`, and tells with `echo > PATH`.
+/// Read and write end of a named pipe. While it exists, a command that opens the pipe does not block, and no signal is
+/// lost. A shell waits with `read line < PATH`, and signals with `echo > PATH`.
 #[derive(Debug)]
 pub struct NamedPipe {
     sender: Sender,
@@ -14,7 +14,7 @@ pub struct NamedPipe {
 }
 
 impl NamedPipe {
-    /// Makes a pipe where there is none, and opens it. Must be called within a runtime.
+    /// Opens the pipe at `path`, creating it if needed. Must be called within a tokio runtime.
     pub fn at(path: &Path) -> Self {
         Self::make(path);
         let mut options = OpenOptions::new();
@@ -24,14 +24,14 @@ impl NamedPipe {
         Self { sender, receiver }
     }
 
-    /// Makes a pipe where there is none.
+    /// Creates a pipe unless the path exists.
     pub fn make(path: &Path) {
         if !path.exists() {
             mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).expect("a named pipe can be made");
         }
     }
 
-    /// Tells whoever waits.
+    /// Signals one waiting reader.
     pub async fn tell(&self) {
         loop {
             self.sender.writable().await.expect("a named pipe can be waited for");
@@ -43,7 +43,7 @@ impl NamedPipe {
         }
     }
 
-    /// Waits until it is told.
+    /// Waits for a signal.
     pub async fn told(&self) {
         loop {
             self.receiver.readable().await.expect("a named pipe can be waited for");

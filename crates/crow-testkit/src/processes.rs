@@ -1,4 +1,4 @@
-//! Processes as tests look at them: which run, which are children of the test, and a process for a test alone.
+//! Processes in tests: liveness, children of the test process, and a separate process for a test.
 
 use std::{
     path::Path,
@@ -7,7 +7,7 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 
-/// Whether a process runs; a zombie, which only waits to be reaped, does not.
+/// Returns true if a process runs. A zombie, which only waits to be reaped, does not.
 pub fn is_running(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"))
         .unwrap_or_default();
@@ -17,10 +17,10 @@ pub fn is_running(pid: &str) -> bool {
         .is_some_and(|state| state != "Z")
 }
 
-/// Waits until a process is gone, at most five seconds.
+/// Waits until a process has ended, at most five seconds. Returns true if it has.
 pub async fn is_gone_soon(pid: &str) -> bool {
-    let until = Instant::now() + Duration::from_secs(5);
-    while is_running(pid) && Instant::now() < until {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while is_running(pid) && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     !is_running(pid)
@@ -30,7 +30,7 @@ pub async fn is_gone_soon(pid: &str) -> bool {
 pub fn living_children() -> Vec<Pid> {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let lists = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
-    let pids: Vec<i32> = lists.flat_map(|list| words(&list.unwrap_or_default())).collect();
+    let pids: Vec<i32> = lists.flat_map(|list| parse_pids(&list.unwrap_or_default())).collect();
     let is_living = |pid: &i32| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         status.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
@@ -38,35 +38,38 @@ pub fn living_children() -> Vec<Pid> {
     pids.into_iter().filter(is_living).filter_map(Pid::from_raw).collect()
 }
 
-fn words(list: &str) -> Vec<i32> {
+/// Parses a list of process ids.
+fn parse_pids(list: &str) -> Vec<i32> {
     list.split_ascii_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// Kills children of this process, which somebody else waits for, and waits until they have ended, at most ten seconds.
+/// Kills children of this process, which must be reaped elsewhere, and waits until they have ended. Panics after ten
+/// seconds.
 pub fn kill_children(children: &[Pid]) {
     for child in children {
         rustix::process::kill_process(*child, Signal::KILL).unwrap();
     }
-    let until = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(10);
     while living_children().iter().any(|child| children.contains(child)) {
-        assert!(Instant::now() < until, "killed children are still there");
+        assert!(Instant::now() < deadline, "killed children are still there");
         std::thread::yield_now();
     }
 }
 
-/// Says in the child that it is the process of its own.
+/// Variable that marks the separate process of a test.
 const OWN_PROCESS: &str = "CROW_TEST_HAS_OWN_PROCESS";
 
-/// Runs a test once more in a process of its own, unless it has one: whose orphan is whose, and what starts commands, concerns
-/// a whole process, and `cargo test` runs all tests in one. Returns whether this is that process.
+/// Runs the current test again in a separate process, unless this is one. Returns true in that process, where the test
+/// must do its work. For tests of process-wide state, such as orphans and the starter of commands: `cargo test` runs
+/// all tests in one process.
 #[expect(clippy::disallowed_methods, reason = "the test itself, started again")]
 pub fn has_own_process() -> bool {
     let thread = std::thread::current();
     let name = thread.name().filter(|name| name.contains("::"));
     let Some(name) = name.filter(|_| std::env::var_os(OWN_PROCESS).is_none()) else { return true };
-    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-    let ran = again.args([name, "--exact"]).env(OWN_PROCESS, "1").output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = command.args([name, "--exact"]).env(OWN_PROCESS, "1").output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
     false
 }

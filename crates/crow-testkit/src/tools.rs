@@ -1,4 +1,4 @@
-//! What a test of a tool needs beside the tool.
+//! Contexts and a runner for tests of tools.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crow_core::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// Starts nothing.
+/// Processes of which none can be started: each start fails with [`ProcessError::Unavailable`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProcesses;
 
@@ -28,7 +28,7 @@ impl Processes for NoProcesses {
     }
 }
 
-/// Makes the context of an agent that works in this folder and can start nothing. A test puts in what it looks at:
+/// Returns the context of an agent in `workspace` that cannot start processes. A test overrides the fields it needs:
 /// `AgentContext { scratch: .., ..agent_context("/p") }`.
 pub fn agent_context(workspace: Workspace) -> AgentContext {
     let reference = ModelRef { provider: "p".to_owned(), model: "m".to_owned() };
@@ -37,12 +37,12 @@ pub fn agent_context(workspace: Workspace) -> AgentContext {
     AgentContext::new(SessionId::new("s"), "tester", model, workspace, processes)
 }
 
-/// Makes the context of a call of such an agent.
+/// Returns the context of a call of `agent`.
 pub fn tool_context(agent: AgentContext) -> ToolContext {
     ToolContext::new(Arc::new(agent), CallId::new("c1"))
 }
 
-/// Checks, plans and runs a call as the runtime does, without asking anybody.
+/// Checks, plans and runs a call as the runtime does, without asking for permission.
 pub async fn call(tool: &dyn Tool, input: Value, ctx: &ToolContext) -> ToolResult {
     tool.check(&input).expect("the arguments fit");
     let plan: CallPlan = tool.plan(&input, ctx).await.expect("the call can be planned");

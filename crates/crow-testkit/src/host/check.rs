@@ -1,4 +1,4 @@
-//! What every host must do.
+//! Conformance checks for implementations of [`AgentHost`].
 
 use std::path::Path;
 
@@ -10,9 +10,11 @@ use crow_runtime::{
 };
 use futures_util::StreamExt as _;
 
-/// Takes a session of a host through its whole life. The host's model must have one answer of plain text left.
+/// Takes a session of a host through its whole life cycle. Panics if the host breaks a rule. The host's model must
+/// have one plain text reply left.
 pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
-    let handle = created(host, cwd).await;
+    // 1) A new session: one run, title, options, commands
+    let handle = create_session(host, cwd).await;
     let id = handle.session_id().clone();
     run(&handle).await;
     check_title(host, cwd, &id).await;
@@ -23,18 +25,21 @@ pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
     let mode = other_than(handle.policy().mode());
     handle.set_permission_mode(mode).unwrap();
     assert!(host.usage(&id).await.unwrap().context_tokens > 0, "the model was asked");
+    // 2) Closed: it can be renamed and listed, but not used
     let options = values(host, &id).await;
     drop(handle);
     host.close(&id).await.unwrap();
     assert_not_open(host, &id).await;
     host.set_title(&id, "while closed").await.unwrap();
-    let titles: Vec<_> = listed(host, cwd).await.iter().map(|one| one.crow().title).collect();
+    let titles: Vec<_> =
+        list_sessions(host, cwd).await.iter().map(|one| one.crow().title).collect();
     assert_eq!(titles, ["while closed"]);
+    // 3) Opened again: history, permissions and options persist; another directory is refused
     let elsewhere = SessionSetup { cwd: Some(cwd.join("elsewhere")), ..SessionSetup::default() };
     let refused = host.open(&id, elsewhere.clone()).await;
     assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
     assert_not_open(host, &id).await;
-    let opened = opened_twice(host, &id).await;
+    let opened = open_concurrently(host, &id).await;
     let refused = host.open(&id, elsewhere.clone()).await;
     assert!(matches!(refused, Err(HostError::Refused { .. })), "{refused:?}");
     let refused = host.fork(&id, elsewhere).await;
@@ -43,6 +48,7 @@ pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
     assert_eq!(opened.policy().mode(), mode, "what is permitted is kept");
     assert_eq!(values(host, &id).await, options, "what was set is kept");
     assert!(host.usage(&id).await.unwrap().context_tokens > 0, "what it fills is known again");
+    // 4) Forks
     let fork = host.fork(&id, SessionSetup::default()).await.unwrap();
     assert_eq!(fork.policy().mode(), mode, "a fork is permitted the same");
     assert_eq!(values(host, fork.session_id()).await, options, "a fork has the same options");
@@ -52,6 +58,7 @@ pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
     let other = host.fork(&id, setup).await.unwrap();
     assert_eq!(other.policy().mode(), other_than(mode), "a fork is what it is asked to be");
     check_pages(host, cwd, 3).await;
+    // 5) Deletion
     for id in [&id, fork.session_id(), other.session_id()] {
         host.delete(id).await.unwrap();
         let gone = host.open(id, SessionSetup::default()).await;
@@ -60,11 +67,11 @@ pub async fn check_host(host: &dyn AgentHost, cwd: &Path) {
         assert!(host.set_title(id, "x").await.is_err(), "what is not there has no title");
         assert!(host.fork(id, SessionSetup::default()).await.is_err());
     }
-    assert!(listed(host, cwd).await.is_empty(), "nothing stays of what was deleted");
+    assert!(list_sessions(host, cwd).await.is_empty(), "nothing stays of what was deleted");
     check_providers(host).await;
 }
 
-/// Where providers are called is what was chosen last, and what cannot be chosen changes nothing.
+/// Checks that a provider's address is the one set last, and that a refused change has no effect.
 async fn check_providers(host: &dyn AgentHost) {
     if !host.routes_providers() {
         let refused = host.providers().await;
@@ -88,22 +95,22 @@ async fn check_providers(host: &dyn AgentHost) {
     }
     host.disable_provider("no such provider").await.unwrap();
     assert_eq!(host.providers().await.unwrap(), first, "what is refused changes nothing");
-    for (place, route) in first.iter().enumerate() {
+    for (index, route) in first.iter().enumerate() {
         let disabled = host.disable_provider(&route.id).await;
         if route.standing == ProviderStanding::Required {
             assert!(matches!(disabled, Err(HostError::Refused { .. })), "{} is needed", route.id);
         } else {
             disabled.unwrap();
             host.disable_provider(&route.id).await.unwrap();
-            let listed = host.providers().await.unwrap();
-            assert_eq!(listed.get(place), Some(&ProviderRoute { current: None, ..route.clone() }));
+            let routes = host.providers().await.unwrap();
+            assert_eq!(routes.get(index), Some(&ProviderRoute { current: None, ..route.clone() }));
         }
         for protocol in &route.supported {
             host.set_provider(change(&route.id, protocol, "https://ok.test/v1")).await.unwrap();
             let base_url = "https://ok.test/v1".to_owned();
             let current = Some(ProviderAddress { protocol: protocol.clone(), base_url });
-            let listed = host.providers().await.unwrap();
-            assert_eq!(listed.get(place), Some(&ProviderRoute { current, ..route.clone() }));
+            let routes = host.providers().await.unwrap();
+            assert_eq!(routes.get(index), Some(&ProviderRoute { current, ..route.clone() }));
         }
     }
 }
@@ -118,7 +125,7 @@ fn change(id: &str, protocol: &ProviderProtocol, base_url: &str) -> ProviderChan
     }
 }
 
-/// What an open session is opened with is set in it.
+/// Checks that opening an open session applies the setup to its agent.
 async fn check_setup_of_open(host: &dyn AgentHost, handle: &AgentHandle) {
     let mode = other_than(handle.policy().mode());
     let setup = SessionSetup { permissions: Some(mode), ..SessionSetup::default() };
@@ -127,10 +134,10 @@ async fn check_setup_of_open(host: &dyn AgentHost, handle: &AgentHandle) {
     assert_eq!(handle.policy().mode(), mode, "a session has one agent");
 }
 
-/// A list that is read page by page is the list.
+/// Checks that a list read page by page equals the whole list.
 async fn check_pages(host: &dyn AgentHost, cwd: &Path, count: usize) {
-    let whole: Vec<_> = listed(host, cwd).await.iter().map(ListPlace::of).collect();
-    assert_eq!(whole.len(), count);
+    let expected: Vec<_> = list_sessions(host, cwd).await.iter().map(ListPlace::of).collect();
+    assert_eq!(expected.len(), count);
     let mut pages = Vec::new();
     while pages.len() < count {
         let filter = SessionFilter {
@@ -143,26 +150,31 @@ async fn check_pages(host: &dyn AgentHost, cwd: &Path, count: usize) {
         assert_eq!(page.len(), 1);
         pages.extend(page.iter().map(ListPlace::of));
     }
-    assert_eq!(pages, whole);
+    assert_eq!(pages, expected);
     let filter = SessionFilter { after: pages.pop(), ..SessionFilter::default() };
     let filter = SessionFilter { cwd: Some(cwd.to_path_buf()), ..filter };
     assert!(host.list(filter).await.unwrap().is_empty(), "nothing is behind the last one");
 }
 
-/// Returns what each option is set to.
+/// Returns the name and value of each option.
 async fn values(host: &dyn AgentHost, id: &SessionId) -> Vec<(&'static str, String)> {
     let options = host.options(id).await.unwrap();
     options.into_iter().map(|option| (option.name, option.value)).collect()
 }
 
-async fn created(host: &dyn AgentHost, cwd: &Path) -> AgentHandle {
+/// Creates a session and checks that it is stored, unique and open.
+async fn create_session(host: &dyn AgentHost, cwd: &Path) -> AgentHandle {
     let new = || NewSession {
         cwd: cwd.to_path_buf(),
         id: Some(SessionId::new("chosen")),
         ..NewSession::default()
     };
     let handle = host.create(new()).await.unwrap();
-    assert_eq!(listed(host, cwd).await.len(), 1, "a session is stored before it is given out");
+    assert_eq!(
+        list_sessions(host, cwd).await.len(),
+        1,
+        "a session is stored before it is given out"
+    );
     let again = host.create(new()).await;
     assert!(matches!(again, Err(HostError::Session(SessionError::Exists { .. }))), "{again:?}");
     assert_eq!(
@@ -183,8 +195,8 @@ async fn run(handle: &AgentHandle) {
     }
 }
 
-/// Opens a session twice at once: both get the one agent.
-async fn opened_twice(host: &dyn AgentHost, id: &SessionId) -> AgentHandle {
+/// Opens a session twice concurrently, and checks that both handles belong to the same agent.
+async fn open_concurrently(host: &dyn AgentHost, id: &SessionId) -> AgentHandle {
     let (one, other) = tokio::join!(
         host.open(id, SessionSetup::default()),
         host.open(id, SessionSetup::default())
@@ -202,7 +214,7 @@ fn other_than(mode: PermissionMode) -> PermissionMode {
 async fn check_title(host: &dyn AgentHost, cwd: &Path, id: &SessionId) {
     host.set_title(id, "a better title").await.unwrap();
     let titles: Vec<_> =
-        listed(host, cwd).await.iter().map(|session| session.crow().title).collect();
+        list_sessions(host, cwd).await.iter().map(|session| session.crow().title).collect();
     assert_eq!(titles, ["a better title"]);
 }
 
@@ -248,7 +260,7 @@ async fn assert_not_open(host: &dyn AgentHost, id: &SessionId) {
     assert!(matches!(refused, Err(HostError::NotOpen { .. })), "{refused:?}");
 }
 
-async fn listed(host: &dyn AgentHost, cwd: &Path) -> Vec<SessionMetadata> {
+async fn list_sessions(host: &dyn AgentHost, cwd: &Path) -> Vec<SessionMetadata> {
     host.list(SessionFilter { cwd: Some(cwd.to_path_buf()), ..SessionFilter::default() })
         .await
         .unwrap()

@@ -1,4 +1,4 @@
-//! Hosts for tests of adapters, and what every host must do.
+//! A host for tests of adapters, and conformance checks for all hosts.
 
 mod check;
 mod scripted;

@@ -1,4 +1,4 @@
-//! A host whose agents ask a scripted model.
+//! A host whose agents use a scripted model.
 
 use std::{
     collections::HashMap,
@@ -29,9 +29,9 @@ use crate::scripted::{ScriptedModel, ScriptedModels};
 
 const CLOSE: Duration = Duration::from_secs(3);
 const PERMISSIONS: &str = "permissions";
-/// The key of a session's header under which options are kept.
-const KEPT: &str = "scripted_options";
-/// Options beside the permissions: name, kind, values. The first value is the one that holds at first.
+/// Key of the options in a session's metadata.
+const OPTIONS_KEY: &str = "scripted_options";
+/// Options besides the permissions: name, kind, values. The first value is the default.
 static OPTIONS: [(&str, OptionKind, &[&str]); 4] = [
     ("mode", OptionKind::ControlFlow, &["hitl", "loop", "judge"]),
     ("thinking", OptionKind::Thinking, &["default", "off", "high"]),
@@ -45,23 +45,25 @@ static COMMANDS: [HostCommand; 2] = [
 
 type SourceOf = dyn Fn(Vec<McpServerConfig>) -> Arc<dyn ToolSource> + Send + Sync;
 
-/// A host whose agents ask a scripted model. It has the permissions and other options, which it keeps with the session and
-/// which change nothing else, and two commands: `echo` is done at once, `greet` is a prompt. Of its two providers `main` is
-/// required; where they are called changes what they are listed with, and what is said of the option `thinking`. It notes
-/// what it is asked for.
+/// A host whose agents use a scripted model.
+///
+/// It has the permissions and other options, which are stored with the session and have no other effect, and two
+/// commands: `echo` returns its argument, `greet` returns a prompt. Of its two providers `main` is required. Routing
+/// them changes their list, and disabling one changes the description of the option `thinking`. All requests are
+/// recorded.
 pub struct ScriptedHost {
     model: ScriptedModel,
     source_of: Option<Box<SourceOf>>,
     tools: ToolRegistry,
     runtime: AgentRuntime,
-    /// A session stays open until it is closed, whoever else holds a handle.
+    /// Open sessions. The handles here keep their agents alive until they are closed.
     open: Mutex<HashMap<SessionId, AgentHandle>>,
     asked: Mutex<Vec<String>>,
     providers: Mutex<Vec<ProviderRoute>>,
 }
 
 impl ScriptedHost {
-    /// Makes a host. The models of `config` are replaced by the script.
+    /// Creates a host. The models and the policy of `config` are replaced; all calls may run.
     pub fn new(model: ScriptedModel, tools: ToolRegistry, config: RuntimeConfig) -> Self {
         let models = Arc::new(ScriptedModels(model.clone()));
         let policy = PermissionPolicy::new(PermissionMode::FullAuto);
@@ -71,7 +73,7 @@ impl ScriptedHost {
         Self { model, source_of: None, tools, runtime, open, asked, providers }
     }
 
-    /// Lets agents have the tools of the servers that the client hands over when their session starts.
+    /// Sets the function that makes tools of the MCP servers that a client passes at the start of a session.
     #[must_use]
     pub fn with_servers(
         mut self,
@@ -81,7 +83,7 @@ impl ScriptedHost {
         self
     }
 
-    /// Returns what the host was asked for, as words: `create`, `close ID`.
+    /// Returns the recorded requests, such as `create` and `close ID`.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
@@ -90,8 +92,8 @@ impl ScriptedHost {
         self.providers.lock().unwrap()
     }
 
-    fn note(&self, what: impl Into<String>) {
-        self.asked.lock().unwrap().push(what.into());
+    fn record(&self, request: impl Into<String>) {
+        self.asked.lock().unwrap().push(request.into());
     }
 
     fn start(&self, session: AgentSession, servers: Vec<McpServerConfig>) -> AgentHandle {
@@ -116,13 +118,13 @@ impl ScriptedHost {
         handle
     }
 
-    /// Sets in a session what is asked for, of what this host knows.
+    /// Applies the permissions and the agent of `setup` to a session.
     fn set_up(handle: &AgentHandle, setup: &SessionSetup) -> Result<(), HostError> {
         if let Some(mode) = setup.permissions {
             handle.set_permission_mode(mode)?;
         }
         if let Some(agent) = &setup.agent {
-            keep(handle, "agent", agent)?;
+            store_option(handle, "agent", agent)?;
         }
         Ok(())
     }
@@ -140,7 +142,7 @@ impl ScriptedHost {
 #[async_trait]
 impl AgentHost for ScriptedHost {
     async fn create(&self, new: NewSession) -> Result<AgentHandle, HostError> {
-        self.note("create");
+        self.record("create");
         let info = self.model.resolved().info;
         let spec = SessionSpec {
             id: new.id,
@@ -156,7 +158,7 @@ impl AgentHost for ScriptedHost {
     }
 
     async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
-        self.note(format!("open {id}"));
+        self.record(format!("open {id}"));
         self.refuse_elsewhere(id, &setup)?;
         let abilities = self.model.resolved().info.abilities;
         let handle = if let Some(handle) = self.runtime.get(id) {
@@ -170,12 +172,12 @@ impl AgentHost for ScriptedHost {
     }
 
     async fn list(&self, filter: SessionFilter) -> Result<Vec<SessionMetadata>, HostError> {
-        self.note("list");
+        self.record("list");
         Ok(self.runtime.config().store.list(&filter)?)
     }
 
     async fn close(&self, id: &SessionId) -> Result<ShutdownReport, HostError> {
-        self.note(format!("close {id}"));
+        self.record(format!("close {id}"));
         self.running(id)?;
         let report = self.runtime.shutdown(id, CLOSE).await;
         self.open.lock().unwrap().remove(id);
@@ -183,14 +185,14 @@ impl AgentHost for ScriptedHost {
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), HostError> {
-        self.note(format!("delete {id}"));
+        self.record(format!("delete {id}"));
         self.runtime.shutdown(id, CLOSE).await;
         self.open.lock().unwrap().remove(id);
         Ok(self.runtime.config().store.remove(id)?)
     }
 
     async fn fork(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError> {
-        self.note(format!("fork {id}"));
+        self.record(format!("fork {id}"));
         self.refuse_elsewhere(id, &setup)?;
         let abilities = self.model.resolved().info.abilities;
         let session = AgentSession::fork(self.runtime.config(), id, abilities)?;
@@ -200,12 +202,12 @@ impl AgentHost for ScriptedHost {
     }
 
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError> {
-        self.note(format!("title {id} {title}"));
-        let done = match self.runtime.get(id) {
+        self.record(format!("title {id} {title}"));
+        let result = match self.runtime.get(id) {
             Some(handle) => handle.set_title(title),
             None => AgentSession::rename(self.runtime.config(), id, title),
         };
-        Ok(done?)
+        Ok(result?)
     }
 
     async fn options(&self, id: &SessionId) -> Result<Vec<SessionOption>, HostError> {
@@ -221,10 +223,10 @@ impl AgentHost for ScriptedHost {
         let mode = handle.policy().mode().to_string();
         let mut options = vec![option(PERMISSIONS, OptionKind::Permissions, mode, &modes)];
         for (name, kind, values) in OPTIONS {
-            options.push(option(name, kind, kept(&handle, name, values), values));
+            options.push(option(name, kind, stored_option(&handle, name, values), values));
         }
         if let Some(thinking) = options.iter_mut().find(|option| option.name == "thinking") {
-            // Something that clients see of a provider.
+            // Makes the state of the providers visible to clients.
             let is_there = self.routes().iter().all(|route| route.current.is_some());
             thinking.description += if is_there { "" } else { ", with a provider disabled" };
         }
@@ -232,17 +234,17 @@ impl AgentHost for ScriptedHost {
     }
 
     async fn set_option(&self, id: &SessionId, name: &str, value: &str) -> Result<(), HostError> {
-        self.note(format!("set {id} {name} {value}"));
+        self.record(format!("set {id} {name} {value}"));
         let handle = self.running(id)?;
         if name == PERMISSIONS {
-            let mode = value.parse().map_err(refused)?;
+            let mode = value.parse().map_err(refusal)?;
             return Ok(handle.set_permission_mode(mode)?);
         }
         let known = OPTIONS.iter().find(|(option, ..)| *option == name);
         if known.is_none_or(|(.., values)| !values.contains(&value)) {
-            return Err(refused(format!("no {name} {value}")));
+            return Err(refusal(format!("no {name} {value}")));
         }
-        keep(&handle, name, value)
+        store_option(&handle, name, value)
     }
 
     async fn commands(&self, id: &SessionId) -> Result<Vec<HostCommand>, HostError> {
@@ -256,7 +258,7 @@ impl AgentHost for ScriptedHost {
         name: &str,
         argument: &str,
     ) -> Result<CommandOutcome, HostError> {
-        self.note(format!("command {id} {name} {argument}"));
+        self.record(format!("command {id} {name} {argument}"));
         self.running(id)?;
         match name {
             "echo" => Ok(CommandOutcome::Shown(argument.to_owned())),
@@ -264,7 +266,7 @@ impl AgentHost for ScriptedHost {
                 let prompt = Block::text(format!("Greet {argument}.").replace(" .", "."));
                 Ok(CommandOutcome::Prompt(vec![prompt]))
             }
-            name => Err(refused(format!("no {name}"))),
+            name => Err(refusal(format!("no {name}"))),
         }
     }
 
@@ -274,12 +276,12 @@ impl AgentHost for ScriptedHost {
     }
 
     async fn authenticate(&self) -> Result<(), HostError> {
-        self.note("authenticate");
+        self.record("authenticate");
         Ok(())
     }
 
     async fn logout(&self) -> Result<(), HostError> {
-        self.note("logout");
+        self.record("logout");
         Ok(())
     }
 
@@ -295,22 +297,22 @@ impl AgentHost for ScriptedHost {
         let ProviderChange { id, protocol, base_url, headers } = change;
         let base_url = base_url.reveal();
         let names: Vec<_> = headers.iter().map(|header| header.name.as_str()).collect();
-        self.note(format!("provider {id} {protocol} {base_url} {}", names.join(",")));
+        self.record(format!("provider {id} {protocol} {base_url} {}", names.join(",")));
         let mut routes = self.routes();
-        let known = routes.iter_mut().find(|route| route.id == id);
-        let route = known.ok_or_else(|| refused(format!("no provider {id}")))?;
+        let listed = routes.iter_mut().find(|route| route.id == id);
+        let route = listed.ok_or_else(|| refusal(format!("no provider {id}")))?;
         if !route.supported.contains(&protocol) || !base_url.starts_with("http") {
-            return Err(refused(format!("{id} cannot be called like that")));
+            return Err(refusal(format!("{id} cannot be called like that")));
         }
         route.current = Some(ProviderAddress { protocol, base_url: base_url.to_owned() });
         Ok(())
     }
 
     async fn disable_provider(&self, id: &str) -> Result<(), HostError> {
-        self.note(format!("disable {id}"));
+        self.record(format!("disable {id}"));
         match self.routes().iter_mut().find(|route| route.id == id) {
             Some(ProviderRoute { standing: ProviderStanding::Required, .. }) => {
-                Err(refused(format!("{id} is needed")))
+                Err(refusal(format!("{id} is needed")))
             }
             Some(route) => {
                 route.current = None;
@@ -321,7 +323,7 @@ impl AgentHost for ScriptedHost {
     }
 }
 
-/// The providers that a scripted host has at first.
+/// Returns the initial providers of a scripted host.
 fn providers() -> Vec<ProviderRoute> {
     let route = |id: &str, protocols: &[&str], standing| ProviderRoute {
         id: id.to_owned(),
@@ -352,20 +354,21 @@ fn choice(value: &str) -> OptionChoice {
     }
 }
 
-/// Returns what an option of a session was set to.
-fn kept(handle: &AgentHandle, name: &str, values: &[&str]) -> String {
+/// Returns the value of an option of a session, or else its default.
+fn stored_option(handle: &AgentHandle, name: &str, values: &[&str]) -> String {
     let metadata = handle.metadata().metadata;
-    let kept = metadata.get(KEPT).and_then(|kept| kept.get(name)).and_then(Value::as_str);
-    kept.or(values.first().copied()).unwrap_or_default().to_owned()
+    let stored =
+        metadata.get(OPTIONS_KEY).and_then(|stored| stored.get(name)).and_then(Value::as_str);
+    stored.or(values.first().copied()).unwrap_or_default().to_owned()
 }
 
-fn keep(handle: &AgentHandle, name: &str, value: &str) -> Result<(), HostError> {
-    let before = handle.metadata().metadata.get(KEPT).and_then(Value::as_object).cloned();
-    let mut kept = before.unwrap_or_default();
-    kept.insert(name.to_owned(), value.into());
-    Ok(handle.set_metadata(KEPT, kept.into())?)
+fn store_option(handle: &AgentHandle, name: &str, value: &str) -> Result<(), HostError> {
+    let stored = handle.metadata().metadata.get(OPTIONS_KEY).and_then(Value::as_object).cloned();
+    let mut options = stored.unwrap_or_default();
+    options.insert(name.to_owned(), value.into());
+    Ok(handle.set_metadata(OPTIONS_KEY, options.into())?)
 }
 
-fn refused(message: String) -> HostError {
+fn refusal(message: String) -> HostError {
     HostError::Refused { message, hint: String::new() }
 }

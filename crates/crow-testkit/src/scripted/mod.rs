@@ -1,4 +1,4 @@
-//! A model that says what the test wrote, in this process and without bytes.
+//! A model that plays a script, in process and without network.
 
 mod model;
 mod play;

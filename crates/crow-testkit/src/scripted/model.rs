@@ -1,4 +1,4 @@
-//! The model.
+//! The scripted model and its provider.
 
 use std::{
     collections::VecDeque,
@@ -23,8 +23,8 @@ use futures_util::{StreamExt as _, stream};
 
 use super::{Play, SeenRequest};
 
-/// A model that does what it was told, one [`Play`] for each request. Every request is checked: calls and results are
-/// paired, and the request before is its beginning.
+/// A model that plays a script, one [`Play`] for each request. Panics if a request has unpaired calls and results, or
+/// does not begin with the previous request of its session.
 #[derive(Debug, Clone)]
 pub struct ScriptedModel {
     shared: Arc<ScriptedModelState>,
@@ -34,33 +34,33 @@ pub struct ScriptedModel {
 struct ScriptedModelState {
     plays: Mutex<VecDeque<Play>>,
     requests: Mutex<Vec<SeenRequest>>,
-    asked: tokio::sync::watch::Sender<usize>,
+    request_count: tokio::sync::watch::Sender<usize>,
     may_rewind: AtomicBool,
 }
 
 impl ScriptedModel {
-    /// Makes a model of its answers.
+    /// Creates a model from its script.
     pub fn new(plays: impl IntoIterator<Item = Play>) -> Self {
         let shared = ScriptedModelState {
             plays: Mutex::new(plays.into_iter().collect()),
             requests: Mutex::new(Vec::new()),
-            asked: tokio::sync::watch::Sender::new(0),
+            request_count: tokio::sync::watch::Sender::new(0),
             may_rewind: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Adds a play at the end of the script.
+    /// Appends a play to the script.
     pub fn push(&self, play: Play) {
         self.shared.plays.lock().unwrap().push_back(play);
     }
 
-    /// Lets the next request be no continuation of the one before: the conversation goes back.
+    /// Permits the next request not to begin with the previous one, for a conversation that is rewound.
     pub fn allow_rewind(&self) {
         self.shared.may_rewind.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the model as something that can be asked.
+    /// Returns the model with its provider, as model resolution does.
     pub fn resolved(&self) -> ResolvedModel {
         let reference = ModelRef { provider: "scripted".to_owned(), model: "model".to_owned() };
         let abilities = Abilities { tools: true, vision: true, thinking: true };
@@ -73,20 +73,25 @@ impl ScriptedModel {
         ResolvedModel { provider: Arc::new(self.clone()), info, warning: None }
     }
 
-    /// Returns the requests so far.
+    /// Returns the requests received so far.
     pub fn requests(&self) -> Vec<SeenRequest> {
         self.shared.requests.lock().unwrap().clone()
     }
 
-    /// Waits until the model was asked `count` times.
+    /// Waits until `count` requests have been received.
     pub async fn wait_for_request(&self, count: usize) {
-        self.shared.asked.subscribe().wait_for(|asked| *asked >= count).await.unwrap();
+        self.shared
+            .request_count
+            .subscribe()
+            .wait_for(|request_count| *request_count >= count)
+            .await
+            .unwrap();
     }
 
-    /// Fails unless the whole script was played.
+    /// Panics unless the whole script was played.
     pub fn assert_finished(&self) {
-        let left = self.shared.plays.lock().unwrap();
-        assert!(left.is_empty(), "the model was not asked for {left:?}");
+        let remaining = self.shared.plays.lock().unwrap();
+        assert!(remaining.is_empty(), "the model was not asked for {remaining:?}");
     }
 }
 
@@ -107,24 +112,24 @@ struct ScriptedConversation {
 
 impl Conversation for ScriptedConversation {
     fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream {
-        let seen = SeenRequest::new(self.session.clone(), request);
-        seen.check_pairing();
+        let received = SeenRequest::new(self.session.clone(), request);
+        received.check_pairing();
         let mut requests = self.model.shared.requests.lock().unwrap();
-        let rewinds = self.model.shared.may_rewind.swap(false, Ordering::Relaxed);
-        let earlier = requests.iter().rev().find(|earlier| earlier.session == seen.session);
-        if let Some(earlier) = earlier.filter(|_| !rewinds) {
-            seen.check_prefix(earlier);
+        let is_rewind = self.model.shared.may_rewind.swap(false, Ordering::Relaxed);
+        let earlier = requests.iter().rev().find(|earlier| earlier.session == received.session);
+        if let Some(earlier) = earlier.filter(|_| !is_rewind) {
+            received.check_prefix(earlier);
         }
-        requests.push(seen);
-        let asked = requests.len();
+        requests.push(received);
+        let request_count = requests.len();
         drop(requests);
         let play = self.model.shared.plays.lock().unwrap().pop_front();
-        self.model.shared.asked.send_replace(asked);
-        let beyond = || {
-            let message = format!("request {asked} is not in the script");
+        self.model.shared.request_count.send_replace(request_count);
+        let unscripted = || {
+            let message = format!("request {request_count} is not in the script");
             Play::Fail(ProviderError::new(ProviderErrorKind::InvalidRequest, message))
         };
-        perform(play.unwrap_or_else(beyond))
+        perform(play.unwrap_or_else(unscripted))
     }
 }
 
@@ -133,9 +138,10 @@ fn perform(play: Play) -> ModelStream {
         Play::Reply { blocks, stop, usage } => {
             let mut events: Vec<Result<ModelEvent, ProviderError>> =
                 blocks.iter().filter_map(delta).map(Ok).collect();
-            let calls = blocks.iter().any(|block| matches!(block.content, ReplyContent::Call(_)));
+            let has_calls =
+                blocks.iter().any(|block| matches!(block.content, ReplyContent::Call(_)));
             let stop =
-                stop.unwrap_or(if calls { StopReason::ToolUse } else { StopReason::EndTurn });
+                stop.unwrap_or(if has_calls { StopReason::ToolUse } else { StopReason::EndTurn });
             events.push(Ok(ModelEvent::Completed(ModelReply {
                 blocks,
                 stop,
@@ -153,8 +159,8 @@ fn perform(play: Play) -> ModelStream {
             let mut error = ProviderError::new(ProviderErrorKind::Truncated, "it broke off");
             error.mid_stream = true;
             let retry = ModelEvent::Retrying(Retry { error, attempt: 1, wait: Duration::ZERO });
-            let broken = [Ok(ModelEvent::TextDelta(text)), Ok(retry)];
-            stream::iter(broken).chain(perform(*then)).boxed()
+            let interrupted = [Ok(ModelEvent::TextDelta(text)), Ok(retry)];
+            stream::iter(interrupted).chain(perform(*then)).boxed()
         }
     }
 }

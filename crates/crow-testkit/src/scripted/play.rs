@@ -1,4 +1,4 @@
-//! What a scripted model does when it is asked.
+//! Steps of a scripted model.
 
 use crow_core::{
     ids::CallId,
@@ -8,28 +8,28 @@ use crow_core::{
 };
 use serde_json::Value;
 
-/// What a scripted model does when it is asked.
+/// Response of a scripted model to one request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Play {
-    /// It answers with these blocks.
+    /// A complete reply.
     Reply {
-        /// The blocks in order.
+        /// Blocks in order.
         blocks: Vec<ReplyBlock>,
-        /// Why it stops; found out from the blocks if absent.
+        /// Stop reason; by default that which fits the blocks.
         stop: Option<StopReason>,
-        /// What it says it used.
+        /// Reported usage.
         usage: TokenUsage,
     },
-    /// It says something and then never ends.
+    /// A text, after which the stream neither continues nor ends.
     Stall(String),
-    /// It fails.
+    /// An error.
     Fail(ProviderError),
-    /// It says something and breaks off; the provider asks again, and then it does this.
+    /// A text and an interruption that the provider retries, followed by this play.
     Retried(String, Box<Self>),
 }
 
 impl Play {
-    /// Gives another reason to stop.
+    /// Sets the stop reason of a reply; other plays are unchanged.
     #[must_use]
     pub fn stopping(self, stop: StopReason) -> Self {
         match self {
@@ -39,28 +39,28 @@ impl Play {
     }
 }
 
-/// A reply of several blocks.
+/// Returns a reply of these blocks, with 100 input and 10 output tokens.
 pub fn reply(blocks: impl IntoIterator<Item = ReplyBlock>) -> Play {
     let usage = TokenUsage { input_tokens: 100, output_tokens: 10, ..TokenUsage::default() };
     Play::Reply { blocks: blocks.into_iter().collect(), stop: None, usage }
 }
 
-/// A text block.
+/// Returns a text block.
 pub fn text(text: &str) -> ReplyBlock {
     ReplyBlock::plain(ReplyContent::Text { text: text.to_owned() })
 }
 
-/// A thinking block.
+/// Returns a thinking block.
 pub fn thinking(text: &str) -> ReplyBlock {
     ReplyBlock::plain(ReplyContent::Thinking { text: text.to_owned() })
 }
 
-/// A call.
+/// Returns a tool call.
 pub fn call(id: &str, name: &str, arguments: Value) -> ReplyBlock {
     call_block(id, name, CallArguments::Json(arguments))
 }
 
-/// A call whose arguments are this text, whatever it is.
+/// Returns a tool call whose arguments are this text, marked as malformed.
 pub fn malformed_call(id: &str, name: &str, arguments: &str) -> ReplyBlock {
     call_block(id, name, CallArguments::Malformed(arguments.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! What a scripted model was asked, and whether it was asked rightly.
+//! Requests that a scripted model received, and their checks.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crow_core::{
     tool::SOURCED_NAME,
 };
 
-/// What a request said of calls, see [`ToolChoice`].
+/// Owned form of a request's [`ToolChoice`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SeenToolChoice {
-    /// As the model likes.
+    /// The model chooses whether to call a tool.
     Auto,
-    /// Not at all.
+    /// No tool may be called.
     None,
-    /// Some tool.
+    /// Some tool must be called.
     Any,
-    /// This tool.
+    /// This tool must be called.
     Tool(String),
 }
 
@@ -33,20 +33,20 @@ impl From<ToolChoice<'_>> for SeenToolChoice {
     }
 }
 
-/// A request that a scripted model saw.
+/// A request that a scripted model received.
 #[derive(Debug, Clone)]
 pub struct SeenRequest {
-    /// The session that asked.
+    /// Session of the request.
     pub session: SessionId,
-    /// The system prompt.
+    /// System prompt.
     pub system: String,
-    /// The names of the tools.
+    /// Names of the offered tools.
     pub tools: Vec<String>,
-    /// The messages.
+    /// Messages of the conversation.
     pub messages: Vec<Arc<Message>>,
-    /// Whether it might call tools, or had to.
+    /// Permission or obligation to call tools.
     pub tool_choice: SeenToolChoice,
-    /// How much it might think; none where that is left to it.
+    /// Thinking setting; `None` if the model's default applies.
     pub thinking: Option<Thinking>,
 }
 
@@ -62,7 +62,8 @@ impl SeenRequest {
         }
     }
 
-    /// Fails unless every call has exactly one result in the message after it, and no result stands alone.
+    /// Panics unless each call has exactly one result in the next message, in the same order, and each result has a
+    /// call.
     pub(super) fn check_pairing(&self) {
         let mut messages = self.messages.iter().peekable();
         while let Some(message) = messages.next() {
@@ -86,10 +87,11 @@ impl SeenRequest {
         }
     }
 
-    /// Fails unless the earlier request is the beginning of this one.
+    /// Panics unless this request has the same system prompt and tools as `earlier`, and its messages begin with the
+    /// earlier ones.
     pub(super) fn check_prefix(&self, earlier: &Self) {
         assert_eq!(self.system, earlier.system, "the system prompt changed");
-        // Those from a source come and go, and the log says so.
+        // Tools from a source may be added and removed; the log records that.
         let own = |request: &Self| {
             let names = request.tools.iter().filter(|name| !name.starts_with(SOURCED_NAME));
             names.cloned().collect::<Vec<_>>()
@@ -101,7 +103,7 @@ impl SeenRequest {
         assert!(ids(self).starts_with(&ids(earlier)), "the history was changed before its end");
     }
 
-    /// Writes the messages as short lines, for comparing.
+    /// Returns one short line per message, for comparisons.
     pub fn outline(&self) -> Vec<String> {
         self.messages.iter().map(|message| outline(message)).collect()
     }

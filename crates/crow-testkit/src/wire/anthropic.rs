@@ -1,4 +1,4 @@
-//! The Anthropic Messages stream.
+//! Rendering of the Anthropic Messages stream.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::{
     Pieces, ReplyUsage, ScriptedBlock, ScriptedReply, ScriptedStop, VendorError, WireOptions,
 };
 
-/// The events of a whole reply.
+/// Renders the events of a complete reply.
 pub(super) fn frames(reply: &ScriptedReply, options: &WireOptions) -> Vec<Bytes> {
     let mut out = vec![typed(&message_start(reply, options))];
     if reply.blocks.is_empty() {
@@ -46,7 +46,7 @@ pub(super) fn frames(reply: &ScriptedReply, options: &WireOptions) -> Vec<Bytes>
     out
 }
 
-/// An error in the middle of a stream.
+/// Renders an error in the middle of a stream.
 pub(super) fn error_frame(error: &VendorError, options: &WireOptions) -> Bytes {
     typed(&error.anthropic_body(&options.model, options.serial))
 }

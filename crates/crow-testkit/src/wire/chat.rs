@@ -1,4 +1,4 @@
-//! The `OpenAI` Chat Completions stream and its reasoning variants.
+//! Rendering of the `OpenAI` Chat Completions stream and its reasoning variants.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -9,10 +9,10 @@ use super::{
     WireOptions,
 };
 
-/// The moment all scripted replies were created at.
+/// Creation time of all scripted replies, in Unix seconds.
 pub(super) const CREATED: u64 = 1_763_000_000;
 
-/// The chunks of a whole reply.
+/// Renders the chunks of a complete reply.
 pub(super) fn frames(reply: &ScriptedReply, options: &WireOptions) -> Vec<Bytes> {
     let mut stream = ChatRenderer { out: Vec::new(), calls: 0, details: 0, reply, options };
     if options.chat == ChatFlavour::OpenRouter {
@@ -30,7 +30,7 @@ pub(super) fn frames(reply: &ScriptedReply, options: &WireOptions) -> Vec<Bytes>
     stream.out
 }
 
-/// An error in the middle of a stream.
+/// Renders an error in the middle of a stream.
 pub(super) fn error_frame(error: &VendorError, options: &WireOptions) -> Bytes {
     match options.chat {
         ChatFlavour::OpenAi | ChatFlavour::ReasoningContent => {
@@ -49,7 +49,7 @@ pub(super) fn error_frame(error: &VendorError, options: &WireOptions) -> Bytes {
     }
 }
 
-/// How many frames at the end say that the reply is complete.
+/// Returns the number of final frames that mark a reply as complete.
 pub(super) fn terminal_frames(options: &WireOptions) -> usize {
     match options.usage {
         UsageChunk::Sent => 3,
@@ -57,9 +57,12 @@ pub(super) fn terminal_frames(options: &WireOptions) -> usize {
     }
 }
 
+/// State of the rendering of one reply.
 struct ChatRenderer<'a> {
     out: Vec<Bytes>,
+    /// Number of calls rendered, which is the index of the next one.
     calls: usize,
+    /// Index of the next `OpenRouter` reasoning detail.
     details: usize,
     reply: &'a ScriptedReply,
     options: &'a WireOptions,

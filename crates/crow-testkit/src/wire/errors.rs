@@ -1,4 +1,4 @@
-//! Error answers with the bodies, statuses and headers that the vendors send.
+//! Error responses with the bodies, statuses and headers that the vendors send.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::WireDialect;
 
-/// Something that a vendor's service refuses or fails with.
+/// Errors of a vendor's service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VendorError {
     /// The prompt does not fit the context window (400).
@@ -16,36 +16,36 @@ pub enum VendorError {
     InvalidRequest(String),
     /// The key is wrong (401; Gemini says 400).
     Authentication,
-    /// The key may not do this (403).
+    /// The key lacks the permission (403).
     Permission,
     /// There is no such model (404).
     ModelNotFound,
     /// Too many requests (429); Gemini puts the wait into the body instead of a header.
     RateLimited {
-        /// The wait asked for, if the service names one.
+        /// Requested wait, if the service names one.
         retry_after: Option<Duration>,
     },
     /// The account has no money or no daily quota left (429; Anthropic says 400).
     Quota,
     /// The service failed (500).
     Server,
-    /// The service has too much to do (529 Anthropic, 503 elsewhere).
+    /// The service is overloaded (529 Anthropic, 503 elsewhere).
     Overloaded,
 }
 
-/// An HTTP answer.
+/// An HTTP error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorResponse {
-    /// The status code.
+    /// HTTP status code.
     pub status: u16,
-    /// Headers besides length and connection.
+    /// Headers except `content-length` and `connection`.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// Body as the vendor formats it.
     pub body: Bytes,
 }
 
 impl VendorError {
-    /// The HTTP answer of the dialect's vendor.
+    /// Returns the HTTP response of the dialect's vendor.
     pub fn response(&self, dialect: WireDialect, model: &str, serial: usize) -> ErrorResponse {
         let body = match dialect {
             WireDialect::AnthropicMessages => self.anthropic_body(model, serial).to_string(),
@@ -81,7 +81,7 @@ impl VendorError {
         match dialect {
             WireDialect::AnthropicMessages => {
                 headers.push(("request-id", format!("req_crow{serial:08}")));
-                headers.push(("x-should-retry", self.is_passing().to_string()));
+                headers.push(("x-should-retry", self.is_transient().to_string()));
             }
             WireDialect::OpenAiResponses | WireDialect::OpenAiChat => {
                 headers.push(("x-request-id", format!("req_crow{serial:08}")));
@@ -108,8 +108,8 @@ impl VendorError {
         headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Whether trying again later may help.
-    fn is_passing(&self) -> bool {
+    /// Returns true if a later retry may succeed.
+    fn is_transient(&self) -> bool {
         match self {
             Self::RateLimited { .. } | Self::Server | Self::Overloaded => true,
             Self::ContextLength
@@ -121,7 +121,7 @@ impl VendorError {
         }
     }
 
-    /// Anthropic's error object, the same as a body and in the middle of a stream.
+    /// Returns Anthropic's error object, which is the same as a body and in a stream.
     pub(super) fn anthropic_body(&self, model: &str, serial: usize) -> Value {
         let (kind, message) = match self {
             Self::ContextLength => (
@@ -157,18 +157,18 @@ impl VendorError {
         })
     }
 
-    /// The body of a Chat error, the same in the middle of a stream.
+    /// Returns the body of a Chat error, which is the same in a stream.
     pub(super) fn chat_body(&self, model: &str) -> Value {
         self.openai_body(WireDialect::OpenAiChat, model)
     }
 
-    /// The `error` of a `response.failed` event.
+    /// Returns the `error` of a `response.failed` event.
     pub(super) fn responses_error(&self, model: &str) -> Value {
         let words = self.openai_words(WireDialect::OpenAiResponses, model);
         json!({"code": words.code.unwrap_or("server_error"), "message": words.message})
     }
 
-    /// The `error` of an `OpenRouter` chunk.
+    /// Returns the `error` of an `OpenRouter` chunk.
     pub(super) fn openrouter_error(&self) -> Value {
         let status = self.status(WireDialect::OpenAiChat);
         let message = self.openai_words(WireDialect::OpenAiChat, "").message;
@@ -242,7 +242,7 @@ impl VendorError {
         }
     }
 
-    /// Gemini's error object, the same as a body and in the middle of a stream.
+    /// Returns Gemini's error object, which is the same as a body and in a stream.
     pub(super) fn gemini_body(&self, model: &str) -> Value {
         let info = |reason: &str| {
             json!({

@@ -1,4 +1,4 @@
-//! The Gemini stream.
+//! Rendering of the Gemini stream.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use super::sse::bare_crlf;
 use super::{ReplyUsage, ScriptedBlock, ScriptedReply, ScriptedStop, VendorError, WireOptions};
 
-/// The chunks of a whole reply.
+/// Renders the chunks of a complete reply.
 ///
-/// A signature rides on the part after the thought: on the call itself, or on an empty text part that closes the text.
+/// The signature of a thought is sent with the next part: the call itself, or an empty text part after the text.
 pub(super) fn frames(reply: &ScriptedReply, options: &WireOptions) -> Vec<Bytes> {
     let mut stream = GeminiRenderer { out: Vec::new(), signature: None, reply, options };
     for block in &reply.blocks {
@@ -33,20 +33,22 @@ pub(super) fn frames(reply: &ScriptedReply, options: &WireOptions) -> Vec<Bytes>
     stream.out
 }
 
-/// An error in the middle of a stream.
+/// Renders an error in the middle of a stream.
 pub(super) fn error_frame(error: &VendorError, options: &WireOptions) -> Bytes {
     bare_crlf(&error.gemini_body(&options.model))
 }
 
 struct GeminiRenderer<'a> {
     out: Vec<Bytes>,
+    /// Signature to be sent with the next part.
     signature: Option<&'a str>,
     reply: &'a ScriptedReply,
     options: &'a WireOptions,
 }
 
 impl<'a> GeminiRenderer<'a> {
-    /// Sends a block; the answer is a complaint about malformed arguments, which this dialect cannot carry.
+    /// Renders a block. Returns the vendor's message if the call has malformed arguments, which this dialect cannot
+    /// represent.
     fn block(&mut self, block: &'a ScriptedBlock) -> Option<String> {
         match block {
             ScriptedBlock::Text(text) => {
@@ -91,7 +93,7 @@ impl<'a> GeminiRenderer<'a> {
         }
     }
 
-    /// A prompt that is refused has no candidate at all.
+    /// Renders the chunk of a blocked prompt, which has no candidates.
     fn blocked(&mut self) {
         let chunk = json!({
             "promptFeedback": {"blockReason": finish_reason(self.reply.stop)},
@@ -106,7 +108,7 @@ impl<'a> GeminiRenderer<'a> {
     }
 
     fn part(&mut self, part: &Value) {
-        // Counts grow from chunk to chunk: only the last is right.
+        // Counts grow with each chunk; only those of the last one are final.
         let sent = u64::try_from(self.out.len() + 1).unwrap_or(u64::MAX);
         let so_far = sent.min(self.reply.usage.visible_output());
         let chunk = json!({
@@ -173,7 +175,7 @@ fn usage(usage: &ReplyUsage) -> Value {
 
 fn finish_reason(stop: ScriptedStop) -> &'static str {
     match stop {
-        // Gemini says STOP for calls as well.
+        // Gemini reports STOP for calls as well.
         ScriptedStop::EndTurn
         | ScriptedStop::ToolUse
         | ScriptedStop::StopSequence

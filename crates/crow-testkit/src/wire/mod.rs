@@ -1,7 +1,7 @@
 //! Renders a scripted model reply as the server-sent events of four vendor dialects.
 //!
-//! Everything here is pure: bytes out of values. It knows the wire formats as the vendors' services stream them and
-//! nothing of sockets, scripts or checks.
+//! All functions are pure and return bytes. The module knows the vendors' wire formats, but not sockets, scripts or
+//! checks.
 
 mod anthropic;
 mod chat;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::WireDialect;
 use super::chat::CREATED;
 
-/// The vendor's list of the given model ids.
+/// Returns the vendor's list response with these model ids.
 pub fn model_list(dialect: WireDialect, ids: &[String]) -> Value {
     match dialect {
         WireDialect::AnthropicMessages => {

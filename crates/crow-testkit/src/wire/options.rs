@@ -1,21 +1,21 @@
-//! What a rendering depends on besides the reply.
+//! Options of the rendering of a reply.
 
 use super::Pieces;
 
-/// How the stream is rendered; the server derives most of it from the request.
+/// Options of a rendered stream; the server derives most of them from the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireOptions {
-    /// The model's name, as it stands in the stream.
+    /// Model name in the stream.
     pub model: String,
-    /// A number that makes the ids of this reply distinct.
+    /// Number from which the ids of this reply are made unique.
     pub serial: usize,
-    /// How texts and arguments are cut.
+    /// Size of the deltas of texts and arguments.
     pub pieces: Pieces,
-    /// Which speaker of the Chat dialect is imitated.
+    /// Variant of the Chat dialect.
     pub chat: ChatFlavour,
-    /// Whether a Chat stream ends with a usage chunk (`stream_options.include_usage`).
+    /// Presence of the usage chunk at the end of a Chat stream (`stream_options.include_usage`).
     pub usage: UsageChunk,
-    /// Whether a Responses stream carries encrypted reasoning (`include: ["reasoning.encrypted_content"]`).
+    /// Presence of encrypted reasoning in a Responses stream (`include: ["reasoning.encrypted_content"]`).
     pub encrypted: EncryptedReasoning,
 }
 
@@ -32,10 +32,10 @@ impl Default for WireOptions {
     }
 }
 
-/// A speaker of the Chat Completions dialect.
+/// Variants of the Chat Completions dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChatFlavour {
-    /// `OpenAI` itself: reasoning is counted and never shown.
+    /// `OpenAI` itself: reasoning is counted but never included.
     #[default]
     OpenAi,
     /// `DeepSeek`, llama.cpp, `vLLM`: `reasoning_content`, no signature.
@@ -44,20 +44,20 @@ pub enum ChatFlavour {
     OpenRouter,
 }
 
-/// Whether a Chat stream ends with a usage chunk.
+/// Presence of the usage chunk at the end of a Chat stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageChunk {
-    /// It was asked for.
+    /// Sent, as requested.
     Sent,
-    /// It was not.
+    /// Omitted, since it was not requested.
     Omitted,
 }
 
-/// Whether reasoning items carry their encrypted content.
+/// Presence of encrypted content in reasoning items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EncryptedReasoning {
-    /// It was asked for.
+    /// Sent, as requested.
     Sent,
-    /// It was not.
+    /// Omitted, since it was not requested.
     Omitted,
 }

@@ -1,28 +1,28 @@
-//! How a text is cut into the deltas of a stream.
+//! Splitting of a text into the deltas of a stream.
 
 use std::num::NonZeroUsize;
 
-/// The size of the delta pieces; the pieces joined are always the text.
+/// Size of the deltas. The concatenated pieces always equal the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pieces {
-    /// Like a tokenizer: each piece begins with its white space and has at most 16 characters.
+    /// Words with their leading white space, as from a tokenizer, of at most 16 characters.
     #[default]
     Words,
-    /// A fixed number of characters.
+    /// Pieces of a fixed number of characters.
     Chars(NonZeroUsize),
-    /// One piece.
+    /// A single piece.
     Whole,
 }
 
 const LONGEST_WORD: usize = 16;
 
 impl Pieces {
-    /// Pieces of `size` characters; zero counts as one.
+    /// Returns pieces of `size` characters; zero counts as one.
     pub fn chars(size: usize) -> Self {
         Self::Chars(NonZeroUsize::new(size).unwrap_or(NonZeroUsize::MIN))
     }
 
-    /// Cuts `text`; an empty text has no pieces.
+    /// Splits `text`; an empty text has no pieces.
     pub fn cut(self, text: &str) -> Vec<&str> {
         match self {
             Self::Words => cut_where(text, |length, previous, next| {
@@ -34,6 +34,8 @@ impl Pieces {
     }
 }
 
+/// Splits `text` before each character at which `is_cut` (length of the piece in characters, previous, next) returns
+/// true.
 fn cut_where(text: &str, is_cut: impl Fn(usize, char, char) -> bool) -> Vec<&str> {
     let mut pieces = Vec::new();
     let (mut rest, mut length, mut previous) = (text, 0, None);

@@ -1,4 +1,4 @@
-//! The frames of a reply, dispatched by dialect, and the frames that faults insert.
+//! Rendering of replies, dispatched by dialect, and of the frames that faults insert.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -17,7 +17,7 @@ pub fn frames(reply: &ScriptedReply, dialect: WireDialect, options: &WireOptions
     }
 }
 
-/// How many frames at the end of [`frames`] say that the reply is complete, from the stop reason on.
+/// Returns the number of final items of [`frames`] that mark the reply as complete, from the stop reason on.
 pub fn terminal_frames(
     reply: &ScriptedReply,
     dialect: WireDialect,
@@ -31,7 +31,7 @@ pub fn terminal_frames(
     }
 }
 
-/// An error in the middle of a stream, after `sequence` events.
+/// Renders an error in a stream, after `sequence` events.
 pub fn error_frame(
     error: &VendorError,
     dialect: WireDialect,
@@ -46,7 +46,7 @@ pub fn error_frame(
     }
 }
 
-/// The other form of an error that Responses has, the event `error`; the other dialects have one form.
+/// Renders an error in a stream as the event `error` in Responses, and as [`error_frame`] does in the other dialects.
 pub fn error_event_frame(
     error: &VendorError,
     dialect: WireDialect,
@@ -61,7 +61,7 @@ pub fn error_event_frame(
     }
 }
 
-/// An event that no client can know, which every client must skip.
+/// Renders an event of an unknown type, which every client must skip.
 pub fn unknown_frame(dialect: WireDialect) -> Bytes {
     let data = json!({"type": "crow.unheard_of", "novelty": {"depth": [1, 2, 3]}});
     match dialect {
@@ -75,7 +75,7 @@ pub fn unknown_frame(dialect: WireDialect) -> Bytes {
     }
 }
 
-/// A comment, as proxies send to keep a connection alive.
+/// Renders a comment like those that proxies send to keep a connection alive.
 pub fn comment_frame() -> Bytes {
     Bytes::from_static(b": keep-alive\n\n")
 }

@@ -1,4 +1,4 @@
-//! The scripted reply and the four dialects it can be spoken in.
+//! The scripted reply and the four dialects it can be rendered in.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ pub enum WireDialect {
     AnthropicMessages,
     /// `OpenAI` Responses, `POST /v1/responses`.
     OpenAiResponses,
-    /// `OpenAI` Chat Completions and its many speakers, `POST /v1/chat/completions`.
+    /// `OpenAI` Chat Completions and its variants, `POST /v1/chat/completions`.
     OpenAiChat,
     /// Gemini, `POST /v1beta/models/{model}:streamGenerateContent?alt=sse`.
     Gemini,
@@ -20,7 +20,7 @@ impl WireDialect {
     pub const ALL: [Self; 4] =
         [Self::AnthropicMessages, Self::OpenAiResponses, Self::OpenAiChat, Self::Gemini];
 
-    /// The dialect that a request path (without its query) speaks; prefixes such as `/api/v1` are accepted.
+    /// Returns the dialect of a request path (without its query); prefixes such as `/api/v1` are accepted.
     pub fn of_path(path: &str) -> Option<Self> {
         if path.ends_with("/chat/completions") {
             Some(Self::OpenAiChat)
@@ -35,7 +35,7 @@ impl WireDialect {
         }
     }
 
-    /// The request path, query included, as the vendor documents it.
+    /// Returns the request path, query included, as the vendor documents it.
     pub fn path(self, model: &str) -> String {
         match self {
             Self::AnthropicMessages => "/v1/messages".to_owned(),
@@ -45,7 +45,8 @@ impl WireDialect {
         }
     }
 
-    /// What a client of this dialect appends its own path to: `/v1` for the two `OpenAI` ones, nothing else.
+    /// Returns the path of the base URL, to which a client appends its own: `/v1` for the two `OpenAI` dialects, else
+    /// empty.
     pub fn base_path(self) -> &'static str {
         match self {
             Self::OpenAiResponses | Self::OpenAiChat => "/v1",
@@ -54,20 +55,20 @@ impl WireDialect {
     }
 }
 
-/// One reply of the model, in no dialect yet.
+/// One reply of the model, independent of a dialect.
 ///
 /// Built by appending: `ScriptedReply::new().text("I look.").call("call_1", "read_file", &json!({"path": "a"}))`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScriptedReply {
-    /// The content in wire order.
+    /// Content in wire order.
     pub blocks: Vec<ScriptedBlock>,
-    /// Why the model stopped.
+    /// Stop reason.
     pub stop: ScriptedStop,
-    /// What the reply is said to have cost.
+    /// Reported usage.
     pub usage: ReplyUsage,
 }
 
-/// A piece of a reply's content.
+/// A block of a reply's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScriptedBlock {
     /// Visible text.
@@ -75,45 +76,45 @@ pub enum ScriptedBlock {
     /// Reasoning. Anthropic: text and signature; Responses: summary and encrypted content; Gemini: the thought, and its
     /// signature on the next part; Chat: by [`ChatFlavour`](super::ChatFlavour).
     Thinking {
-        /// The readable reasoning, possibly empty.
+        /// Readable reasoning, possibly empty.
         text: String,
-        /// The opaque proof that the client must send back, possibly empty.
+        /// Opaque proof that the client must send back, possibly empty.
         signature: String,
     },
     /// Reasoning that only the vendor can read.
     RedactedThinking(String),
     /// A tool call.
     Call {
-        /// The id that the result must name.
+        /// Id that the result must name.
         id: String,
-        /// The tool.
+        /// Name of the tool.
         name: String,
         /// Raw JSON text, so that malformed arguments can be scripted.
         arguments: String,
     },
 }
 
-/// Why the model stopped.
+/// Stop reasons of a scripted reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ScriptedStop {
-    /// It was done.
+    /// The reply is complete.
     #[default]
     EndTurn,
-    /// It waits for the results of its calls.
+    /// The model waits for the results of its calls.
     ToolUse,
-    /// The output limit cut it.
+    /// The output limit was reached.
     MaxTokens,
     /// A stop sequence was produced.
     StopSequence,
     /// The model refused; the text is the refusal.
     Refusal,
-    /// The vendor's filter stopped it.
+    /// The vendor's filter ended the reply.
     ContentFilter,
-    /// The vendor failed after it had begun (Responses: `response.failed`; elsewhere a mid-stream error).
+    /// The vendor failed in the middle of the stream (Responses: `response.failed`; elsewhere a mid-stream error).
     Failed,
 }
 
-/// Tokens of a reply, in parts that do not overlap except `reasoning`, which is contained in `output`.
+/// Token counts of a reply. They do not overlap, except `reasoning`, which is contained in `output`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyUsage {
     /// Prompt tokens neither read from nor written to the cache.
@@ -135,19 +136,19 @@ impl Default for ReplyUsage {
 }
 
 impl ReplyUsage {
-    /// The whole prompt: fresh, read and written.
+    /// Returns the tokens of the whole prompt: fresh, read and written.
     pub fn prompt(&self) -> u64 {
         self.input + self.cache_read + self.cache_write
     }
 
-    /// Generated tokens that are not reasoning.
+    /// Returns the generated tokens that are not reasoning.
     pub fn visible_output(&self) -> u64 {
         self.output.saturating_sub(self.reasoning)
     }
 }
 
 impl ScriptedReply {
-    /// An empty reply that ends the turn.
+    /// Creates an empty reply that ends the turn.
     pub fn new() -> Self {
         Self::default()
     }
@@ -196,7 +197,7 @@ impl ScriptedReply {
         self
     }
 
-    /// Sets why the model stopped.
+    /// Sets the stop reason.
     #[must_use]
     pub fn with_stop(mut self, stop: ScriptedStop) -> Self {
         self.stop = stop;
@@ -210,12 +211,12 @@ impl ScriptedReply {
         self
     }
 
-    /// Whether the reply contains a tool call.
+    /// Returns true if the reply contains a tool call.
     pub fn has_calls(&self) -> bool {
         self.blocks.iter().any(|block| matches!(block, ScriptedBlock::Call { .. }))
     }
 
-    /// All text blocks joined.
+    /// Returns the concatenated text blocks.
     pub fn joined_text(&self) -> String {
         self.blocks
             .iter()

@@ -1,4 +1,4 @@
-//! The `OpenAI` Responses stream.
+//! Rendering of the `OpenAI` Responses stream.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use super::{
     WireOptions,
 };
 
-/// The events of a whole reply.
+/// Renders the events of a complete reply.
 pub(super) fn frames(reply: &ScriptedReply, options: &WireOptions) -> Vec<Bytes> {
     let mut stream = ResponsesRenderer { out: Vec::new(), output: Vec::new(), reply, options };
     stream.emit("response.created", [("response", response(options, ResponsePhase::Running))]);
@@ -27,14 +27,14 @@ pub(super) fn frames(reply: &ScriptedReply, options: &WireOptions) -> Vec<Bytes>
     stream.out
 }
 
-/// An error in the middle of a stream: the service fails the response.
+/// Renders an error in the middle of a stream as `response.failed`.
 pub(super) fn error_frame(error: &VendorError, options: &WireOptions, sequence: usize) -> Bytes {
     let mut failed = response(options, ResponsePhase::Ended("failed"));
     set(&mut failed, "error", error.responses_error(&options.model));
     typed(&json!({"type": "response.failed", "sequence_number": sequence, "response": failed}))
 }
 
-/// The other form of an error in the middle of a stream: an event of its own.
+/// Renders an error in the middle of a stream as an event `error`.
 pub(super) fn error_event(error: &VendorError, options: &WireOptions, sequence: usize) -> Bytes {
     let mut event = error.responses_error(&options.model);
     set(&mut event, "type", json!("error"));
@@ -51,6 +51,7 @@ enum ResponsePhase {
 
 struct ResponsesRenderer<'a> {
     out: Vec<Bytes>,
+    /// Finished items; their number is the index of the open one.
     output: Vec<Value>,
     reply: &'a ScriptedReply,
     options: &'a WireOptions,
@@ -66,7 +67,7 @@ impl ResponsesRenderer<'_> {
         self.out.push(typed(&Value::Object(event)));
     }
 
-    /// An event inside the open item; `part` names the position in it (`content_index`, `summary_index`).
+    /// Emits an event inside the open item; `part` names the position in it (`content_index`, `summary_index`).
     fn emit_in<const N: usize>(
         &mut self,
         kind: &str,
@@ -111,14 +112,14 @@ impl ResponsesRenderer<'_> {
             })
         };
         let words = PartWords::of(self.reply.stop);
-        let at = Some("content_index");
+        let position = Some("content_index");
         self.open(message("in_progress", json!([])));
-        self.emit_in("response.content_part.added", &id, at, [("part", words.part(""))]);
+        self.emit_in("response.content_part.added", &id, position, [("part", words.part(""))]);
         for piece in self.options.pieces.cut(text) {
             self.emit_in(
                 words.delta,
                 &id,
-                at,
+                position,
                 [
                     ("delta", json!(piece)),
                     ("logprobs", json!([])),
@@ -126,8 +127,13 @@ impl ResponsesRenderer<'_> {
                 ],
             );
         }
-        self.emit_in(words.done, &id, at, [(words.field, json!(text)), ("logprobs", json!([]))]);
-        self.emit_in("response.content_part.done", &id, at, [("part", words.part(text))]);
+        self.emit_in(
+            words.done,
+            &id,
+            position,
+            [(words.field, json!(text)), ("logprobs", json!([]))],
+        );
+        self.emit_in("response.content_part.done", &id, position, [("part", words.part(text))]);
         self.close(message("completed", json!([words.part(text)])));
     }
 
@@ -140,33 +146,38 @@ impl ResponsesRenderer<'_> {
             }
             item
         };
-        // The content announced at the start is not the final one: only the finished item counts.
+        // The encrypted content at the start differs from the final one: clients must use the finished item.
         let opening = item(&format!("provisional-{}", self.options.serial), json!([]));
         let part = |text: &str| json!({"type": "summary_text", "text": text});
         let parts = if summary.is_empty() { json!([]) } else { json!([part(summary)]) };
         let finished = item(encrypted, parts);
         self.open(opening);
         if !summary.is_empty() {
-            let at = Some("summary_index");
-            self.emit_in("response.reasoning_summary_part.added", &id, at, [("part", part(""))]);
+            let position = Some("summary_index");
+            self.emit_in(
+                "response.reasoning_summary_part.added",
+                &id,
+                position,
+                [("part", part(""))],
+            );
             for piece in self.options.pieces.cut(summary) {
                 self.emit_in(
                     "response.reasoning_summary_text.delta",
                     &id,
-                    at,
+                    position,
                     [("delta", json!(piece)), ("obfuscation", json!("mV1s"))],
                 );
             }
             self.emit_in(
                 "response.reasoning_summary_text.done",
                 &id,
-                at,
+                position,
                 [("text", json!(summary))],
             );
             self.emit_in(
                 "response.reasoning_summary_part.done",
                 &id,
-                at,
+                position,
                 [("part", part(summary))],
             );
         }
@@ -223,7 +234,7 @@ impl ResponsesRenderer<'_> {
     }
 }
 
-/// The words that differ between visible text and a refusal.
+/// Names that differ between visible text and a refusal.
 struct PartWords {
     kind: &'static str,
     field: &'static str,
