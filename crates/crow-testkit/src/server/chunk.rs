@@ -1,4 +1,4 @@
-//! The pieces that an answer's body is sent in.
+//! Steps of sending a response body.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use bytes::Bytes;
 
 use super::StreamGate;
 
-/// One thing the server does while it sends a body.
+/// One step of sending a body.
 #[derive(Debug, Clone)]
 pub enum BodyChunk {
     /// Sends the bytes as one HTTP chunk.
     Data(Bytes),
-    /// Waits at the gate, or until the client leaves.
+    /// Waits at the gate, or until the client disconnects.
     Gate(StreamGate),
-    /// Waits for a time.
+    /// Waits for this time, or until the client disconnects.
     Delay(Duration),
-    /// Ends the body here, in the given way; a body without it ends cleanly.
+    /// Ends the body in the given way; a body without this step ends cleanly.
     End(BodyEnd),
 }
 
 impl BodyChunk {
-    /// A chunk of data.
+    /// Creates a chunk of data.
     pub fn data(bytes: impl Into<Bytes>) -> Self {
         Self::Data(bytes.into())
     }
 }
 
-/// How the server stops sending.
+/// End of a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyEnd {
-    /// The HTTP body is complete, whatever the events in it say; the connection stays.
+    /// The HTTP body is complete, whatever its events contain; the connection stays open.
     Clean,
     /// The connection is closed in the middle of the HTTP body.
     Close,

@@ -1,4 +1,4 @@
-//! One client connection.
+//! The handling of one client connection.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::wire::{ErrorResponse, ScriptedReply, ScriptedStop, WireDialect, model
 
 /// Serves requests until either side ends the connection.
 pub(super) async fn serve(stream: TcpStream, number: usize, state: Arc<ModelServerState>) {
-    // A socket that refuses the option still works, only later.
+    // Without the option the socket still works, only with delay.
     drop(stream.set_nodelay(true));
     let reader = RequestReader::new(state.options.checks.max_body);
     ClientConnection { stream, reader, number, state }.run().await;
@@ -33,13 +33,13 @@ struct ClientConnection {
     state: Arc<ModelServerState>,
 }
 
-/// What happens to the connection after an answer.
+/// Fate of the connection after a response.
 enum KeepAlive {
     Keep,
     Close,
 }
 
-/// The client is gone.
+/// The client has disconnected.
 struct ClientDisconnect;
 
 impl ClientConnection {
@@ -79,6 +79,7 @@ impl ClientConnection {
         Ok(request)
     }
 
+    /// Responds to a request: the list of models, a model request, or 404.
     async fn answer(&mut self, raw: RawRequest) -> Result<KeepAlive, ClientDisconnect> {
         let path = raw.target.split('?').next().unwrap_or_default();
         if raw.method == "GET" && path.ends_with("/models") {
@@ -115,6 +116,7 @@ impl ClientConnection {
         Ok(KeepAlive::Keep)
     }
 
+    /// Takes a step from the script and sends it.
     async fn answer_model(
         &mut self,
         request: &RecordedRequest,
@@ -151,7 +153,7 @@ impl ClientConnection {
                 }
                 Ok(self.finish(ending, KeepAlive::Close))
             }
-            // The state has resolved responders.
+            // Not reached: the state resolves responders.
             ScriptStep::Respond(_) => Ok(KeepAlive::Close),
         }
     }
@@ -166,13 +168,14 @@ impl ClientConnection {
         let reply = reply.with_usage(usage);
         let options = wire_options(request, &self.state.options);
         let chunks = fault::chunks(&reply, faults, request.dialect, &options);
-        // Remembered before the first byte: the client may answer before this task runs again.
+        // Recorded before the first byte: the client's next request may arrive before this task runs again.
         if reply.stop != ScriptedStop::Failed && !faults.iter().any(Fault::truncates) {
             self.state.sent(SentReply::new(request.dialect, &options, &reply));
         }
         self.stream(request, chunks).await
     }
 
+    /// Sends a chunked body step by step. Data is buffered up to a wait, unless each chunk is to be written at once.
     async fn stream(
         &mut self,
         request: &RecordedRequest,
@@ -212,6 +215,7 @@ impl ClientConnection {
         self.wait_for(gate.pass()).await
     }
 
+    /// Waits for a future, or fails once the client disconnects.
     async fn wait_for(&mut self, until: impl Future<Output = ()>) -> Result<(), ClientDisconnect> {
         tokio::select! {
             () = until => Ok(()),
@@ -221,12 +225,13 @@ impl ClientConnection {
 
     fn finish(&self, ending: BodyEnd, after: KeepAlive) -> KeepAlive {
         if ending == BodyEnd::Reset {
-            // Where the option is refused the client sees a close instead.
+            // If the option is not supported, the client sees a close instead.
             drop(self.stream.set_zero_linger());
         }
         after
     }
 
+    /// Writes bytes of a response, and records its first byte.
     async fn send(
         &mut self,
         request: &RecordedRequest,

@@ -1,4 +1,8 @@
-//! Faults that are laid over a rendered reply.
+//! Faults that are applied to a rendered reply.
+//!
+//! A reply is rendered to one chunk per event. Each fault then changes the list of chunks: it cuts it off, inserts
+//! chunks, or changes or splits the data. [`FaultStage`] orders the faults, so that positions in events are still
+//! valid when chunks are counted, and positions in bytes when they are split.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -11,53 +15,53 @@ use crate::wire::{
     error_frame, frames, terminal_frames, unknown_frame,
 };
 
-/// Something that goes wrong, or just differently, while a reply is streamed.
+/// A deviation in the stream of a reply.
 ///
-/// Faults compose. Whatever their order in the list, they take effect in the order in which they stand here: events,
-/// then line ends, then bytes, then pacing. Positions in bytes count the body after the faults on events and line ends.
+/// Faults can be combined. They take effect in the order of the variants here, not of the list: events, then line ends,
+/// then bytes, then pacing. Positions in bytes count the body after the faults on events and line ends.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// After so many events comes an error event of the vendor, and then the clean end of the body.
+    /// After `events` the vendor's error event follows, and the body ends cleanly.
     ErrorAfter {
-        /// Events of the reply that are still sent.
+        /// Number of the reply's events that are still sent.
         events: usize,
-        /// What the service complains about.
+        /// Error of the service.
         error: VendorError,
     },
-    /// The same in the other form that Responses has: the event `error` instead of `response.failed`.
+    /// As `ErrorAfter`, but in the other form of Responses: the event `error` instead of `response.failed`.
     ErrorEventAfter {
-        /// Events of the reply that are still sent.
+        /// Number of the reply's events that are still sent.
         events: usize,
-        /// What the service complains about.
+        /// Error of the service.
         error: VendorError,
     },
-    /// The body ends after so many events.
+    /// The body ends after `events`.
     EndAfter {
-        /// Events of the reply that are still sent.
+        /// Number of the reply's events that are still sent.
         events: usize,
-        /// How it ends.
+        /// Way in which the body ends.
         ending: BodyEnd,
     },
-    /// The body ends before the events that say the reply is complete.
+    /// The body ends before the events that mark the reply as complete.
     WithoutTerminal(BodyEnd),
-    /// After so many events the stream waits at the gate or until the client leaves.
+    /// After `events` the stream waits at the gate, or until the client disconnects.
     StallAfter {
         /// Events sent before the stall.
         events: usize,
-        /// Opened by the test to go on.
+        /// Gate that the test opens to continue.
         gate: StreamGate,
     },
-    /// An event that no client knows follows each event but the last.
+    /// An event of an unknown type follows each event but the last.
     UnknownEvents,
     /// A comment follows each event but the last.
     Comments,
-    /// All lines end in this way.
+    /// All lines have this line end.
     LineEnds(SseLineEnd),
-    /// Other bytes stand in place of these, wherever an event has them.
+    /// All occurrences of some bytes within an event are replaced.
     Replaced {
-        /// What would be sent.
+        /// Bytes that are replaced.
         old: Vec<u8>,
-        /// What is sent.
+        /// Replacement.
         new: Vec<u8>,
     },
     /// The body begins with a byte order mark.
@@ -68,11 +72,11 @@ pub enum Fault {
     SplitAt(Vec<usize>),
     /// The body is sent in pieces of this size; an event's end ends a piece as well.
     SplitEvery(NonZeroUsize),
-    /// The body ends after so many bytes.
+    /// The body ends after `bytes`.
     CutAt {
-        /// Bytes still sent.
+        /// Bytes that are still sent.
         bytes: usize,
-        /// How it ends.
+        /// Way in which the body ends.
         ending: BodyEnd,
     },
     /// Each piece waits at the gate.
@@ -81,7 +85,7 @@ pub enum Fault {
     Delayed(Duration),
 }
 
-/// A way to end a line of an event stream.
+/// Line end of an event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SseLineEnd {
     /// `\n`.
@@ -93,12 +97,12 @@ pub enum SseLineEnd {
 }
 
 impl Fault {
-    /// Pieces of one byte.
+    /// Creates a fault that sends each byte separately.
     pub fn every_byte() -> Self {
         Self::SplitEvery(NonZeroUsize::MIN)
     }
 
-    /// Whether the client cannot get the whole reply.
+    /// Returns true if the client does not get the complete reply.
     pub(super) fn truncates(&self) -> bool {
         matches!(self.stage(), FaultStage::EventCuts | FaultStage::ByteCuts)
     }
@@ -121,7 +125,7 @@ impl Fault {
     }
 }
 
-/// When a fault takes effect, whatever its place in the list.
+/// Order in which faults take effect.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum FaultStage {
     EventCuts,
@@ -135,7 +139,7 @@ enum FaultStage {
     Pacing,
 }
 
-/// Renders a reply with its faults.
+/// Renders a reply and applies its faults.
 pub(super) fn chunks(
     reply: &ScriptedReply,
     faults: &[Fault],
@@ -158,9 +162,11 @@ pub(super) fn chunks(
     body.chunks
 }
 
+/// A body to which faults are applied.
 struct FaultyBody<'a> {
     chunks: Vec<BodyChunk>,
     ending: BodyEnd,
+    /// Number of final events that mark the reply as complete.
     terminal: usize,
     dialect: WireDialect,
     options: &'a WireOptions,
@@ -225,13 +231,14 @@ impl FaultyBody<'_> {
             let length = data.len().min(bytes.saturating_sub(start));
             vec![BodyChunk::Data(data.slice(..length))]
         });
-        // What waits behind the cut is cut as well.
+        // Gates and delays after the cut are removed as well.
         let is_sent =
             |chunk: &BodyChunk| matches!(chunk, BodyChunk::Data(data) if !data.is_empty());
-        let kept = self.chunks.iter().rposition(is_sent).map_or(0, |last| last + 1);
-        self.end_after(kept, ending);
+        let sent = self.chunks.iter().rposition(is_sent).map_or(0, |last| last + 1);
+        self.end_after(sent, ending);
     }
 
+    /// Inserts a frame after each chunk of data but the last.
     fn follow_each(&mut self, frame: &Bytes) {
         let is_data = |chunk: &BodyChunk| matches!(chunk, BodyChunk::Data(_));
         let Some(last) = self.chunks.iter().rposition(is_data) else { return };
@@ -242,11 +249,12 @@ impl FaultyBody<'_> {
         self.chunks.extend(behind);
     }
 
+    /// Inserts a chunk before each chunk of data.
     fn precede_each(&mut self, chunk: &BodyChunk) {
         self.map_data(|data, _| vec![chunk.clone(), BodyChunk::Data(data.clone())]);
     }
 
-    /// Replaces each chunk of data; `replace` is also told at which byte of the body the chunk begins.
+    /// Replaces each chunk of data; `replace` gets the data and its start position in the body.
     fn map_data(&mut self, replace: impl Fn(&Bytes, usize) -> Vec<BodyChunk>) {
         let mut start = 0;
         self.chunks = std::mem::take(&mut self.chunks)
@@ -262,6 +270,7 @@ impl FaultyBody<'_> {
             .collect();
     }
 
+    /// Returns the index of the chunk after `events` chunks of data.
     fn position_after(&self, events: usize) -> usize {
         self.chunks
             .iter()
@@ -278,33 +287,33 @@ fn with_line_ends(data: &[u8], end: SseLineEnd) -> Bytes {
         SseLineEnd::CrLf => b"\r\n",
         SseLineEnd::Cr => b"\r",
     };
-    let mut shaped = Vec::with_capacity(data.len() + 8);
+    let mut output = Vec::with_capacity(data.len() + 8);
     for byte in data {
         match byte {
             b'\r' => {}
-            b'\n' => shaped.extend_from_slice(end),
-            other => shaped.push(*other),
+            b'\n' => output.extend_from_slice(end),
+            other => output.push(*other),
         }
     }
-    Bytes::from(shaped)
+    Bytes::from(output)
 }
 
 fn with_replaced(data: &[u8], old: &[u8], new: &[u8]) -> Bytes {
-    let mut shaped = Vec::with_capacity(data.len());
+    let mut output = Vec::with_capacity(data.len());
     let mut rest = data;
     while let Some((first, tail)) = rest.split_first() {
-        if let Some(behind) = rest.strip_prefix(old).filter(|_| !old.is_empty()) {
-            shaped.extend_from_slice(new);
-            rest = behind;
+        if let Some(after) = rest.strip_prefix(old).filter(|_| !old.is_empty()) {
+            output.extend_from_slice(new);
+            rest = after;
         } else {
-            shaped.push(*first);
+            output.push(*first);
             rest = tail;
         }
     }
-    Bytes::from(shaped)
+    Bytes::from(output)
 }
 
-/// Cuts data at the positions that lie inside it.
+/// Splits data at those positions that lie inside it.
 fn split(data: &Bytes, mut cuts: Vec<usize>) -> Vec<BodyChunk> {
     cuts.retain(|at| (1..data.len()).contains(at));
     cuts.sort_unstable();

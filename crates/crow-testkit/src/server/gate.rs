@@ -1,10 +1,10 @@
-//! A gate that a test opens step by step.
+//! A gate by which a test controls a stream.
 
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, watch};
 
-/// Holds a stream until the test lets it pass; clones are the same gate.
+/// A gate that holds a stream until the test lets it pass; clones are the same gate.
 #[derive(Debug, Clone)]
 pub struct StreamGate(Arc<GateInner>);
 
@@ -21,7 +21,7 @@ impl Default for StreamGate {
 }
 
 impl StreamGate {
-    /// A closed gate.
+    /// Creates a closed gate.
     pub fn new() -> Self {
         Self(Arc::new(GateInner { passes: Semaphore::new(0), arrivals: watch::Sender::new(0) }))
     }
@@ -31,21 +31,21 @@ impl StreamGate {
         self.0.passes.add_permits(count);
     }
 
-    /// Lets everything pass from now on.
+    /// Lets all arrivals pass from now on.
     pub fn open(&self) {
         self.0.passes.close();
     }
 
-    /// Waits until something has arrived at the gate for the `count`th time.
+    /// Waits for the `count`th arrival at the gate.
     ///
     /// With one gate per chunk this means that `count - 1` chunks have been written.
     pub async fn reached(&self, count: usize) {
         let mut arrivals = self.0.arrivals.subscribe();
-        // The sender lives in `self`, so the wait cannot fail.
+        // Cannot fail, since `self` owns the sender.
         drop(arrivals.wait_for(|arrived| *arrived >= count).await);
     }
 
-    /// Arrives and waits to be let through.
+    /// Arrives at the gate and waits until it may pass.
     pub(super) async fn pass(&self) {
         self.0.arrivals.send_modify(|arrived| *arrived += 1);
         if let Ok(permit) = self.0.passes.acquire().await {

@@ -1,13 +1,14 @@
-//! HTTP/1.1, as much as model clients use, and questions in the version before it that end with their connection.
+//! The part of HTTP/1.1 that model clients use. Accepts HTTP/1.0 requests, too.
 
 use std::time::Instant;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
+/// Maximum size of a request's head or a chunk's size line, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// A request before anyone has understood it.
+/// A request whose path and body have not been parsed.
 #[derive(Debug)]
 pub(super) struct RawRequest {
     pub(super) method: String,
@@ -17,16 +18,16 @@ pub(super) struct RawRequest {
     pub(super) first_byte_at: Instant,
 }
 
-/// Why no request could be read.
+/// No request could be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestReadError {
-    /// The client closed the connection.
+    /// The client disconnected.
     #[error("the client left")]
     Left,
-    /// The body is over the limit; its bytes have been read and dropped.
+    /// The body exceeds the limit; it was read and discarded.
     #[error("the body has more than {limit} bytes")]
     TooLarge { limit: usize },
-    /// This is not HTTP/1.1.
+    /// The request is not valid HTTP/1.1 or HTTP/1.0.
     #[error("malformed http: {0}")]
     Malformed(&'static str),
 }
@@ -41,7 +42,7 @@ impl RawRequest {
     }
 }
 
-/// Reads requests from a stream, keeping what came too early.
+/// Reader of requests that buffers bytes of later requests.
 #[derive(Debug)]
 pub(super) struct RequestReader {
     buffer: BytesMut,
@@ -53,7 +54,7 @@ impl RequestReader {
         Self { buffer: BytesMut::with_capacity(16 * 1024), limit }
     }
 
-    /// Reads up to the end of a request's head.
+    /// Reads the head of a request.
     pub(super) async fn read_head(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -84,7 +85,7 @@ impl RequestReader {
         Ok(RawRequest { method, target, headers, body: Bytes::new(), first_byte_at })
     }
 
-    /// Reads the body that the head announces.
+    /// Reads the body that the headers announce: chunked, of known length, or none.
     pub(super) async fn read_body(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -107,7 +108,7 @@ impl RequestReader {
         Ok(())
     }
 
-    /// Waits until the client leaves; bytes that come before are kept.
+    /// Waits until the client disconnects. Bytes that arrive before are buffered; ends if they exceed the body limit.
     pub(super) async fn client_left(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
         while self.buffer.len() <= self.limit && self.fill(stream).await.is_ok() {}
     }
@@ -143,6 +144,7 @@ impl RequestReader {
         Ok(body.freeze())
     }
 
+    /// Reads up to and including `end`, within [`MAX_HEAD`] bytes.
     async fn take_until(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -162,6 +164,7 @@ impl RequestReader {
         }
     }
 
+    /// Reads `length` bytes.
     async fn take(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -174,23 +177,25 @@ impl RequestReader {
         Ok(self.buffer.split_to(length).freeze())
     }
 
+    /// Discards `length` bytes.
     async fn skip(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         length: usize,
     ) -> Result<(), RequestReadError> {
-        let mut left = length;
+        let mut remaining = length;
         loop {
-            let here = self.buffer.len().min(left);
-            self.buffer.advance(here);
-            left -= here;
-            if left == 0 {
+            let available = self.buffer.len().min(remaining);
+            self.buffer.advance(available);
+            remaining -= available;
+            if remaining == 0 {
                 return Ok(());
             }
             self.fill(stream).await?;
         }
     }
 
+    /// Reads more bytes into the buffer.
     async fn fill(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -202,14 +207,14 @@ impl RequestReader {
     }
 }
 
-/// The head of an answer whose body comes in chunks.
+/// Renders the head of a 200 response with a chunked body.
 pub(super) fn chunked_head(headers: &[(String, String)]) -> Vec<u8> {
     let mut head = head(200, headers);
     head.push_str("transfer-encoding: chunked\r\n\r\n");
     head.into_bytes()
 }
 
-/// A whole answer of known length.
+/// Renders a complete response with a content length.
 pub(super) fn whole(status: u16, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
     let mut head = head(status, headers);
     push_line(&mut head, "content-length", &body.len().to_string());
@@ -226,7 +231,7 @@ pub(super) fn push_chunk(out: &mut Vec<u8>, data: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The end of a chunked body.
+/// End of a chunked body.
 pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 fn head(status: u16, headers: &[(String, String)]) -> String {

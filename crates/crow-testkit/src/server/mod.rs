@@ -1,7 +1,7 @@
-//! A model server on loopback that speaks bytes, breaks on demand and checks what it is sent.
+//! A model server on loopback that sends the vendors' bytes, fails on demand and checks its requests.
 //!
-//! It answers request after request from a [`Script`], in the dialect of the request's path. It knows nothing of
-//! providers, agents or tools: what it demands of a request is what the vendors' services demand.
+//! It answers requests one by one from a [`Script`], in the dialect of the request's path. It does not depend on
+//! providers, agents or tools: it demands of a request what the vendors' services demand.
 
 pub mod check;
 

@@ -1,4 +1,4 @@
-//! The server as a test holds it.
+//! The server's interface for tests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,13 +18,14 @@ use crate::wire::WireDialect;
 /// A model server on loopback.
 ///
 /// Every request is checked. End a test with [`finish`](Self::finish) or [`assert_clean`](Self::assert_clean): a server
-/// dropped with violations that nobody has asked for panics, so that none is overlooked.
+/// dropped with violations that were not read panics, so that none is overlooked.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
     state: Arc<ModelServerState>,
     tasks: TaskTracker,
     stop: CancellationToken,
+    /// True once the test has read the violations.
     is_judged: AtomicBool,
 }
 
@@ -49,12 +50,12 @@ impl ModelServer {
         Self { address, state, tasks, stop, is_judged: AtomicBool::new(false) }
     }
 
-    /// The address, for raw clients.
+    /// Returns the socket address, for raw clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The base URL that a client of the dialect is configured with.
+    /// Returns the base URL for a client of the dialect.
     pub fn base_url(&self, dialect: WireDialect) -> String {
         format!("http://{}{}", self.address, dialect.base_path())
     }
@@ -65,37 +66,37 @@ impl ModelServer {
         inner.script = std::mem::take(&mut inner.script).then(step);
     }
 
-    /// All model requests so far, in order of arrival.
+    /// Returns all model requests so far, in order of arrival.
     pub fn requests(&self) -> Vec<Arc<RecordedRequest>> {
         self.state.lock().requests.clone()
     }
 
-    /// How far the answer to a request has come; none if there is no such request.
+    /// Returns the progress of the response to a request; `None` if there is no such request.
     pub fn answer(&self, index: usize) -> Option<RecordedAnswer> {
         self.state.lock().answers.get(index).copied()
     }
 
-    /// The number of connections accepted so far.
+    /// Returns the number of accepted connections.
     pub fn connections(&self) -> usize {
         self.state.lock().connections
     }
 
-    /// The number of times the list of models was asked for.
+    /// Returns the number of requests for the list of models.
     pub fn model_lists(&self) -> usize {
         self.state.lock().model_lists
     }
 
-    /// The number of steps not yet taken.
+    /// Returns the number of steps that were not taken.
     pub fn remaining_steps(&self) -> usize {
         self.state.lock().script.remaining()
     }
 
-    /// Waits for request `index` (from 0) to have arrived.
+    /// Waits for request `index` (from 0) and returns it.
     pub async fn wait_for_request(&self, index: usize) -> Arc<RecordedRequest> {
         self.state.wait_until(|inner| inner.requests.get(index).cloned()).await
     }
 
-    /// Waits for the answer to request `index` to have ended.
+    /// Waits for the end of the response to request `index`.
     pub async fn wait_for_answer(&self, index: usize) -> RecordedAnswer {
         let is_ended = |answer: &RecordedAnswer| answer.state != AnswerState::Open;
         self.state.wait_until(|inner| inner.answers.get(index).copied().filter(is_ended)).await
@@ -106,22 +107,22 @@ impl ModelServer {
         self.state.lock().prefixes.forget();
     }
 
-    /// What was wrong so far; the caller now has the verdict in hand.
+    /// Returns the violations so far. The server then no longer panics for them when it is dropped.
     pub fn violations(&self) -> Vec<Violation> {
         self.is_judged.store(true, Ordering::Relaxed);
         self.state.lock().violations.clone()
     }
 
-    /// Fails the test if anything was wrong.
+    /// Asserts that there are no violations.
     ///
     /// # Panics
-    /// With the violations, if there are any.
+    /// If there are violations; the message lists them.
     pub fn assert_clean(&self) {
         let violations = Violations(self.violations());
         assert!(violations.0.is_empty(), "{violations}");
     }
 
-    /// Ends all tasks and gives the requests, or what was wrong with them.
+    /// Ends all tasks, and returns the requests, or else the violations.
     pub async fn finish(self) -> Result<Vec<Arc<RecordedRequest>>, Violations> {
         let (tasks, state) = (self.tasks.clone(), Arc::clone(&self.state));
         self.is_judged.store(true, Ordering::Relaxed);
@@ -147,7 +148,7 @@ impl Drop for ModelServer {
     }
 }
 
-/// A base URL where nobody listens: connections are refused.
+/// Returns a base URL with a port on which no server listens: connections are refused.
 ///
 /// # Panics
 /// If loopback has no free port.
@@ -157,6 +158,7 @@ pub async fn refused_base_url(dialect: WireDialect) -> String {
     format!("http://{address}{}", dialect.base_path())
 }
 
+/// Accepts connections until `stop` is cancelled, each in a task of its own.
 async fn accept(
     listener: TcpListener,
     state: Arc<ModelServerState>,

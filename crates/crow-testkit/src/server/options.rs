@@ -1,22 +1,22 @@
-//! How a server is set up.
+//! Settings of a server.
 
 use super::check::ServerChecks;
 use crate::wire::{ChatFlavour, Pieces};
 
-/// The settings of a server; the default checks everything.
+/// Settings of a server; by default everything is checked.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// What requests are checked for.
+    /// Checks of requests.
     pub checks: ServerChecks,
-    /// The ids that `GET /v1/models` lists.
+    /// Model ids that `GET /v1/models` lists.
     pub models: Vec<String>,
-    /// How texts are cut into deltas.
+    /// Size of the deltas of texts.
     pub pieces: Pieces,
-    /// Which speaker of the Chat dialect is imitated.
+    /// Variant of the Chat dialect.
     pub chat: ChatFlavour,
-    /// Where the reported prompt usage comes from.
+    /// Source of the reported prompt usage.
     pub usage: UsageSource,
-    /// How chunks reach the socket.
+    /// Writing of chunks to the socket.
     pub delivery: Delivery,
 }
 
@@ -33,24 +33,24 @@ impl Default for ServerOptions {
     }
 }
 
-/// Where the reported prompt usage comes from.
+/// Source of the reported prompt usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UsageSource {
-    /// The reply says it.
+    /// The usage of the scripted reply.
     #[default]
     Scripted,
-    /// The server counts the prompt and keeps a prompt cache by the vendor's rules (Anthropic: what is marked; elsewhere
-    /// any common prefix; nothing under 1024 tokens). A token is four bytes. Output is as scripted.
+    /// The server counts the prompt and simulates a prompt cache by the vendor's rules (Anthropic: marked prefixes;
+    /// elsewhere any common prefix; nothing under 1024 tokens). A token is four bytes. Output is as scripted.
     Measured,
 }
 
-/// How chunks reach the socket; the HTTP chunks are the same.
+/// Writing of chunks to the socket; the HTTP chunks are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delivery {
-    /// One write for each chunk, as a service that generates does.
+    /// One write for each chunk, as a generating service does.
     #[default]
     Each,
-    /// One write for all chunks up to a wait: the least overhead, for benchmarks; together with
-    /// [`ScriptStep::Raw`](super::ScriptStep::Raw) and frames rendered beforehand nothing is computed per request but the checks.
+    /// One write for all chunks up to a wait, which has the least overhead, for benchmarks. Together with
+    /// [`ScriptStep::Raw`](super::ScriptStep::Raw) and pre-rendered frames, only the checks are computed per request.
     Together,
 }

@@ -1,4 +1,4 @@
-//! A vendor's prompt cache, measured on the prompts that really came.
+//! A simulation of the vendors' prompt caches on the received prompts.
 
 use std::collections::VecDeque;
 
@@ -8,20 +8,20 @@ use super::RecordedRequest;
 use super::check::{prefix_sequence, without_mark};
 use crate::wire::{ReplyUsage, WireDialect};
 
-/// Four bytes are a token here; a real tokenizer would not change the shares.
+/// Bytes per token; a real tokenizer would not change the proportions.
 const TOKEN: usize = 4;
-/// Vendors cache no shorter prefix.
+/// Length of the shortest prefix that vendors cache, in bytes.
 const SHORTEST: usize = 1024 * TOKEN;
-/// `OpenAI` caches in steps of this many tokens.
+/// Granularity of `OpenAI`'s cache, in bytes (128 tokens).
 const STEP: usize = 128 * TOKEN;
-/// Older prompts are forgotten.
+/// Maximum number of prompts; older ones are evicted.
 const CAPACITY: usize = 64;
 
-/// The prompts a vendor has seen lately.
+/// The most recent prompts.
 #[derive(Debug, Default)]
 pub(super) struct PromptCache(VecDeque<CachedPrompt>);
 
-/// A prompt as one text, with the ends of the prefixes that were written to the cache.
+/// A prompt as one text, with the ends (in bytes) of the prefixes that were written to the cache.
 #[derive(Debug)]
 struct CachedPrompt {
     dialect: WireDialect,
@@ -31,7 +31,8 @@ struct CachedPrompt {
 }
 
 impl PromptCache {
-    /// The usage of a request, with the prompt's share of the cache measured and the rest of `reply` kept.
+    /// Returns the usage of a request: its prompt tokens as measured, the rest as in `reply`. Adds its prompt to the
+    /// cache.
     pub(super) fn measure(&mut self, request: &RecordedRequest, reply: ReplyUsage) -> ReplyUsage {
         let prompt = CachedPrompt::of(request);
         let seen = self
@@ -68,11 +69,11 @@ impl CachedPrompt {
         Self { dialect: request.dialect, model: request.model().to_owned(), text, written }
     }
 
-    /// How many bytes of this prompt the cache has from an earlier one.
+    /// Returns the number of bytes of this prompt that are cached from `before`.
     fn read_from(&self, before: &Self) -> usize {
         let same = common_prefix(self.text.as_bytes(), before.text.as_bytes());
         match self.dialect {
-            // Only what was marked is written, and only up to a mark of its own does a request read.
+            // Only marked prefixes are written, and a request reads only up to its own last mark.
             WireDialect::AnthropicMessages => {
                 let reach = same.min(self.written.last().copied().unwrap_or(0));
                 before.written.iter().copied().filter(|end| *end <= reach).max().unwrap_or(0)
@@ -86,7 +87,7 @@ impl CachedPrompt {
     }
 }
 
-/// An Anthropic prompt block by block, and where its marked prefixes end.
+/// Returns an Anthropic prompt as one text, block by block, and the ends of its marked prefixes in bytes.
 fn marked_text(body: &Value) -> (String, Vec<usize>) {
     let (mut text, mut marks) = (String::new(), Vec::new());
     let mut push = |label: &str, block: &Value| {
@@ -123,7 +124,7 @@ fn blocks(content: Option<&Value>) -> Vec<Value> {
     }
 }
 
-/// How many bytes are the same: in blocks first, since prompts are long and mostly the same.
+/// Returns the length of the common prefix in bytes. Compares blocks first, since prompts are long and mostly equal.
 fn common_prefix(left: &[u8], right: &[u8]) -> usize {
     const BLOCK: usize = 256;
     let blocks = left.chunks(BLOCK).zip(right.chunks(BLOCK));

@@ -1,4 +1,4 @@
-//! What the server remembers of a request and of its answer.
+//! Records of requests and of the responses to them.
 
 use std::time::Instant;
 
@@ -7,38 +7,38 @@ use serde_json::Value;
 
 use crate::wire::{ReplyUsage, WireDialect};
 
-/// A model request as it came.
+/// A received model request.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
-    /// Its place in the order of arrival, from 0.
+    /// Index in the order of arrival, from 0.
     pub index: usize,
-    /// The dialect of its path.
+    /// Dialect of the path.
     pub dialect: WireDialect,
-    /// The path without the query.
+    /// Path without the query.
     pub path: String,
-    /// The query without its question mark, possibly empty.
+    /// Query without the question mark, possibly empty.
     pub query: String,
-    /// The headers in order, names in lower case.
+    /// Headers in order, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body; null if it is not JSON.
+    /// Parsed body; null if it is not JSON.
     pub body: Value,
-    /// The body's bytes.
+    /// Bytes of the body.
     pub raw_body: Bytes,
-    /// The number of the connection it came on, from 0.
+    /// Number of its connection, from 0.
     pub connection: usize,
-    /// When its first byte was seen.
+    /// Time at which its first byte was read.
     pub first_byte_at: Instant,
-    /// When it was complete.
+    /// Time at which it was complete.
     pub received_at: Instant,
 }
 
 impl RecordedRequest {
-    /// The first header of this name (in lower case).
+    /// Returns the first header of this name (in lower case).
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The model asked for, from body or path; empty if there is none.
+    /// Returns the requested model, from body or path; empty if there is none.
     pub fn model(&self) -> &str {
         match self.dialect {
             WireDialect::AnthropicMessages
@@ -54,32 +54,32 @@ impl RecordedRequest {
         }
     }
 
-    /// The value at a JSON pointer of the body; null where there is none.
+    /// Returns the value at a JSON pointer of the body; null if there is none.
     pub fn at(&self, pointer: &str) -> &Value {
         self.body.pointer(pointer).unwrap_or(&Value::Null)
     }
 }
 
-/// How far the answer to a request has come.
+/// Progress of the response to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecordedAnswer {
-    /// The state.
+    /// State of the response.
     pub state: AnswerState,
-    /// The usage reported in the reply; none if the answer is no reply.
+    /// Usage reported in the reply; `None` if the response is not a reply.
     pub usage: Option<ReplyUsage>,
-    /// When its first byte was written.
+    /// Time at which the first byte was written.
     pub began_at: Option<Instant>,
-    /// When its last byte was written, or the client was found to have left.
+    /// Time at which the last byte was written, or the client was found to be disconnected.
     pub ended_at: Option<Instant>,
 }
 
-/// The state of an answer.
+/// State of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AnswerState {
     /// Not finished.
     #[default]
     Open,
-    /// Sent as scripted, with whatever fault that implies.
+    /// Sent as scripted, faults included.
     Sent,
     /// The client closed the connection before the end.
     ClientLeft,

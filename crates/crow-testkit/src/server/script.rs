@@ -1,4 +1,4 @@
-//! What the server answers.
+//! The script of a server's responses.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,52 +9,52 @@ use bytes::Bytes;
 use super::{BodyChunk, BodyEnd, Fault, RecordedRequest, StreamGate};
 use crate::wire::{ScriptedReply, VendorError};
 
-/// Decides an answer from the request; if it panics, the answer is a 500 and the panic becomes a violation.
+/// Chooses a step for a request. If it panics, the response is a 500 and the panic becomes a violation.
 pub type Responder = Arc<dyn Fn(&RecordedRequest) -> ScriptStep + Send + Sync>;
 
-/// One answer.
+/// One response.
 #[derive(Clone)]
 pub enum ScriptStep {
     /// A reply in the dialect of the request.
     Reply(ScriptedReply),
-    /// A reply with faults laid over it.
+    /// A reply with faults.
     Faulty {
-        /// The reply.
+        /// Reply before the faults are applied.
         reply: ScriptedReply,
-        /// What goes wrong.
+        /// Faults in the stream of the reply.
         faults: Vec<Fault>,
     },
-    /// An error answer as the vendor of the request's dialect sends it.
+    /// An error response of the vendor of the request's dialect.
     Error(VendorError),
-    /// Any HTTP answer with a fixed body.
+    /// Any HTTP response with a fixed body.
     Http {
-        /// The status code.
+        /// HTTP status code.
         status: u16,
-        /// Headers besides length; `content-type` is JSON unless given.
+        /// Headers except `content-length`; `content-type` is JSON by default.
         headers: Vec<(String, String)>,
-        /// The body.
+        /// Body of the response.
         body: Bytes,
     },
-    /// An event stream of the given bytes.
+    /// An event stream of these chunks.
     Raw(Vec<BodyChunk>),
-    /// No byte of an answer: the server waits at the gate, if there is one, and then ends the connection.
+    /// No response: the server waits at the gate, if any, and then ends the connection.
     Silence {
-        /// Where it waits before.
+        /// Gate before the end.
         gate: Option<StreamGate>,
-        /// How it ends; `Clean` closes as well, since there is no body to complete.
+        /// End of the connection; `Clean` closes as well, since there is no body to complete.
         ending: BodyEnd,
     },
-    /// Whatever the responder decides.
+    /// The step that the responder chooses.
     Respond(Responder),
 }
 
 impl ScriptStep {
-    /// A step decided from the request.
+    /// Creates a step that is chosen from the request.
     pub fn respond(responder: impl Fn(&RecordedRequest) -> Self + Send + Sync + 'static) -> Self {
         Self::Respond(Arc::new(responder))
     }
 
-    /// Lays one more fault over a reply; other steps have nothing to lay it over and stay as they are.
+    /// Adds a fault to a reply; other steps are unchanged.
     #[must_use]
     pub fn with(self, fault: Fault) -> Self {
         match self {
@@ -79,7 +79,7 @@ impl From<ScriptedReply> for ScriptStep {
 }
 
 impl ScriptedReply {
-    /// The step that streams this reply with a fault.
+    /// Returns a step that streams this reply with a fault.
     pub fn with(self, fault: Fault) -> ScriptStep {
         ScriptStep::Reply(self).with(fault)
     }
@@ -101,7 +101,7 @@ impl fmt::Debug for ScriptStep {
     }
 }
 
-/// The steps in order, and a responder for what comes after them.
+/// Steps in order, and a step for all requests after them.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
     steps: VecDeque<ScriptStep>,
@@ -109,19 +109,19 @@ pub struct Script {
 }
 
 impl Script {
-    /// No steps.
+    /// Creates a script without steps.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Every request is answered by the responder.
+    /// Creates a script in which the responder answers each request.
     pub fn responder(
         responder: impl Fn(&RecordedRequest) -> ScriptStep + Send + Sync + 'static,
     ) -> Self {
         Self::new().then_respond(responder)
     }
 
-    /// Every request is answered by the same step.
+    /// Creates a script in which the same step answers each request.
     pub fn repeating(step: impl Into<ScriptStep>) -> Self {
         Self { steps: VecDeque::new(), rest: Some(step.into()) }
     }
@@ -133,7 +133,7 @@ impl Script {
         self
     }
 
-    /// Answers what comes after the steps by the responder.
+    /// Lets the responder answer the requests after the steps.
     #[must_use]
     pub fn then_respond(
         mut self,
@@ -143,7 +143,7 @@ impl Script {
         self
     }
 
-    /// The steps not yet taken, without those of the responder.
+    /// Returns the number of steps that were not taken, without those of a responder.
     pub fn remaining(&self) -> usize {
         self.steps.len()
     }

@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! State that all connections of a server share.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::wire::{ReplyUsage, WireDialect};
 
-/// The state behind a server; the lock is never held across a wait.
+/// Shared state of a server; the lock is never held across an await.
 #[derive(Debug)]
 pub(super) struct ModelServerState {
     pub(super) options: ServerOptions,
@@ -37,7 +37,7 @@ pub(super) struct ModelServerInner {
     prompts: PromptCache,
 }
 
-/// Why there is no step for a request.
+/// There is no step for a request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoStep {
     #[error("the script is over: no step is left for this request")]
@@ -52,12 +52,12 @@ impl ModelServerState {
         Self { options, inner: Mutex::new(inner), changes: watch::Sender::new(0) }
     }
 
-    /// The shared values; a panic elsewhere does not hide them.
+    /// Locks the state, even if another thread panicked while it held the lock.
     pub(super) fn lock(&self) -> MutexGuard<'_, ModelServerInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a connection and gives its number.
+    /// Counts a new connection and returns its number.
     pub(super) fn connected(&self) -> usize {
         let mut inner = self.lock();
         inner.connections += 1;
@@ -106,7 +106,7 @@ impl ModelServerState {
         request
     }
 
-    /// The usage that the reply to a request reports.
+    /// Returns and records the usage that the reply to a request reports.
     pub(super) fn report_usage(
         &self,
         request: &RecordedRequest,
@@ -123,23 +123,23 @@ impl ModelServerState {
         usage
     }
 
-    /// The next step, with responders resolved.
+    /// Takes the next step; responders are resolved.
     pub(super) fn next_step(&self, request: &RecordedRequest) -> Result<ScriptStep, NoStep> {
         let mut step = self.lock().script.next_step().ok_or(NoStep::ScriptOver)?;
         while let ScriptStep::Respond(responder) = step {
-            // A failed assertion in a responder must reach the test and not die with the connection's task.
+            // A failed assertion in a responder must reach the test instead of ending the connection's task.
             step = catch_unwind(AssertUnwindSafe(|| responder(request)))
                 .map_err(|panic| NoStep::Panicked(panic_text(panic.as_ref())))?;
         }
         Ok(step)
     }
 
-    /// Remembers a reply that the client gets in whole and must send back faithfully.
+    /// Records a reply that is sent completely and whose reasoning the client must send back.
     pub(super) fn sent(&self, reply: SentReply) {
         self.lock().echoes.remember(reply);
     }
 
-    /// Adds a violation that is not a request's content.
+    /// Adds a violation outside the checks of a request's content, unless its rule is disabled.
     pub(super) fn violated(&self, request: Option<usize>, rule: Rule, detail: String) {
         if self.options.checks.covers(rule) {
             self.lock().violations.push(Violation { request, rule, detail });
@@ -147,14 +147,14 @@ impl ModelServerState {
         }
     }
 
-    /// Notes that the answer's first byte has been written.
+    /// Records that the first byte of a response has been written.
     pub(super) fn began(&self, index: usize) {
         if let Some(answer) = self.lock().answers.get_mut(index) {
             answer.began_at.get_or_insert_with(Instant::now);
         }
     }
 
-    /// Notes how the answer ended.
+    /// Records the end of a response.
     pub(super) fn ended(&self, index: usize, state: AnswerState) {
         if let Some(answer) = self.lock().answers.get_mut(index) {
             answer.state = state;
@@ -163,7 +163,7 @@ impl ModelServerState {
         self.announce();
     }
 
-    /// Waits until `find` finds something in the state.
+    /// Waits until `find` returns a value for the state, and returns it.
     pub(super) async fn wait_until<T>(&self, find: impl Fn(&ModelServerInner) -> Option<T>) -> T {
         let mut changes = self.changes.subscribe();
         loop {
@@ -171,7 +171,7 @@ impl ModelServerState {
             if let Some(found) = find(&self.lock()) {
                 return found;
             }
-            // The sender lives in `self`, so the wait cannot fail.
+            // Cannot fail, since `self` owns the sender.
             drop(changes.changed().await);
         }
     }
@@ -183,6 +183,7 @@ impl ModelServerState {
         found
     }
 
+    /// Wakes the tasks that wait for a change of the state.
     pub(super) fn announce(&self) {
         self.changes.send_modify(|count| *count += 1);
     }

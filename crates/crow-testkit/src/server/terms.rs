@@ -1,11 +1,11 @@
-//! What an answer depends on besides its step: taken from the request and the server's settings.
+//! Rendering options and headers of a response, from the request and the server's settings.
 
 use serde_json::Value;
 
 use super::{RecordedRequest, ServerOptions};
 use crate::wire::{EncryptedReasoning, UsageChunk, WireDialect, WireOptions};
 
-/// The rendering that the request asks for.
+/// Returns the rendering options that the request asks for.
 pub(super) fn wire_options(request: &RecordedRequest, options: &ServerOptions) -> WireOptions {
     let usage = if request.at("/stream_options/include_usage") == &Value::Bool(true) {
         UsageChunk::Sent
@@ -27,7 +27,7 @@ pub(super) fn wire_options(request: &RecordedRequest, options: &ServerOptions) -
     }
 }
 
-/// The headers that the vendor sends with an event stream.
+/// Returns the headers that the vendor sends with an event stream.
 pub(super) fn stream_headers(dialect: WireDialect, serial: usize) -> Vec<(String, String)> {
     let request_id = format!("req_crow{serial:08}");
     let headers = match dialect {

@@ -1,4 +1,4 @@
-//! The rules of Anthropic Messages.
+//! Checks of Anthropic Messages requests.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,10 @@ use serde_json::Value;
 use super::Rule;
 use super::body::{Findings, field, list, text};
 
+/// Maximum number of cache marks in a request.
 const MAX_MARKS: usize = 4;
 
-/// Checks a body.
+/// Checks required fields, roles, tools, the pairing of calls and results, and cache marks.
 pub(super) fn check(body: &Value, found: &mut Findings) {
     found.demand_streaming_model(body);
     found.demand(Rule::Required, field(body, "max_tokens").as_u64().is_some_and(|n| n > 0), || {
@@ -81,7 +82,7 @@ fn check_block(index: usize, role: &str, block: &Value, found: &mut Findings) {
     });
 }
 
-/// The service refuses calls in the history of a request without tools.
+/// Checks that a request with calls in its history declares tools; the service refuses it otherwise.
 fn check_tools(body: &Value, messages: &[Value], found: &mut Findings) {
     let mut blocks = messages.iter().flat_map(|message| list(message, "content"));
     let has_calls = blocks.any(|block| matches!(text(block, "type"), "tool_use" | "tool_result"));
@@ -90,6 +91,7 @@ fn check_tools(body: &Value, messages: &[Value], found: &mut Findings) {
     });
 }
 
+/// Checks that call ids are unique, and that the next message has the results of each message's calls.
 fn check_pairing(messages: &[Value], found: &mut Findings) {
     let mut known = BTreeSet::new();
     let mut open: Vec<&str> = Vec::new();
@@ -111,7 +113,7 @@ fn check_pairing(messages: &[Value], found: &mut Findings) {
     }
 }
 
-/// The message after calls: a user message that begins with exactly their results.
+/// Checks that a message begins with exactly one result for each of the calls `open` of the message before.
 fn check_results(index: usize, message: &Value, open: &[&str], found: &mut Findings) {
     let blocks = list(message, "content");
     let mut missing: BTreeSet<_> = open.iter().copied().collect();
@@ -141,22 +143,24 @@ fn check_results(index: usize, message: &Value, open: &[&str], found: &mut Findi
     }
 }
 
+/// Checks the number of cache marks on the body, tools, system prompt, blocks and their content, and that none is on
+/// thinking.
 fn check_marks(body: &Value, messages: &[Value], found: &mut Findings) {
     let blocks = messages.iter().flat_map(|message| list(message, "content"));
     let inner = blocks.clone().flat_map(|block| list(block, "content"));
-    let places = std::iter::once(body)
+    let values = std::iter::once(body)
         .chain(list(body, "tools"))
         .chain(list(body, "system"))
         .chain(blocks)
         .chain(inner);
-    let marked: Vec<_> = places.filter(|place| !field(place, "cache_control").is_null()).collect();
+    let marked: Vec<_> = values.filter(|value| !field(value, "cache_control").is_null()).collect();
     found.demand(Rule::CacheMarks, marked.len() <= MAX_MARKS, || {
         format!("{} cache marks, {MAX_MARKS} are allowed", marked.len())
     });
-    for place in marked {
+    for value in marked {
         found.demand(
             Rule::CacheMarks,
-            !matches!(text(place, "type"), "thinking" | "redacted_thinking"),
+            !matches!(text(value, "type"), "thinking" | "redacted_thinking"),
             || "a cache mark stands on a thinking block".to_owned(),
         );
     }

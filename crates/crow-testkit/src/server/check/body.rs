@@ -1,4 +1,4 @@
-//! The checks that need nothing but the request.
+//! Checks of a single request.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub fn check_body(dialect: WireDialect, body: &Value) -> Vec<Violation> {
     found.0
 }
 
-/// Checks a request: its body, and what the dialect demands of query and headers.
+/// Checks the body of a request, and the query and headers that its dialect requires.
 pub(in super::super) fn check_record(request: &RecordedRequest) -> Vec<Violation> {
     let mut found = Findings(check_body(request.dialect, &request.body));
     match request.dialect {
@@ -43,7 +43,7 @@ pub(in super::super) fn check_record(request: &RecordedRequest) -> Vec<Violation
     found.0
 }
 
-/// Violations being collected.
+/// Collector of violations.
 #[derive(Debug, Default)]
 pub(super) struct Findings(pub(super) Vec<Violation>);
 
@@ -52,13 +52,14 @@ impl Findings {
         self.0.push(Violation::new(rule, detail));
     }
 
+    /// Adds a violation unless `holds`.
     pub(super) fn demand(&mut self, rule: Rule, holds: bool, detail: impl FnOnce() -> String) {
         if !holds {
             self.add(rule, detail());
         }
     }
 
-    /// `stream: true`, and a model.
+    /// Demands `stream: true` and a model.
     pub(super) fn demand_streaming_model(&mut self, body: &Value) {
         let stream = field(body, "stream");
         self.demand(Rule::Streaming, stream == &Value::Bool(true), || {
@@ -70,17 +71,17 @@ impl Findings {
     }
 }
 
-/// A field, null where there is none.
+/// Returns a field; null if it is absent.
 pub(super) fn field<'a>(value: &'a Value, name: &str) -> &'a Value {
     value.get(name).unwrap_or(&Value::Null)
 }
 
-/// A text field, empty where there is none.
+/// Returns a text field; empty if it is absent or no text.
 pub(super) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     field(value, name).as_str().unwrap_or_default()
 }
 
-/// The elements of an array field, none where there is no array.
+/// Returns the elements of an array field; empty if it is absent or no array.
 pub(super) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     field(value, name).as_array().map(Vec::as_slice).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The rules of Chat Completions.
+//! Checks of Chat Completions requests.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Rule;
 use super::body::{Findings, field, list, text};
 
-/// Checks a body.
+/// Checks required fields, roles, and that the results of calls directly follow the message with the calls.
 pub(super) fn check(body: &Value, found: &mut Findings) {
     found.demand_streaming_model(body);
     let messages = list(body, "messages");
@@ -61,9 +61,9 @@ fn report_open(open: &BTreeSet<&str>, index: usize, found: &mut Findings) {
 fn check_message(index: usize, role: &str, message: &Value, found: &mut Findings) {
     let calls = list(message, "tool_calls");
     if role == "assistant" {
-        let says_something =
+        let has_anything =
             has_content(message) || !calls.is_empty() || field(message, "refusal").is_string();
-        found.demand(Rule::Roles, says_something, || {
+        found.demand(Rule::Roles, has_anything, || {
             format!("assistant message {index} has neither content nor calls")
         });
     } else {
@@ -79,11 +79,11 @@ fn check_message(index: usize, role: &str, message: &Value, found: &mut Findings
     });
     for call in calls {
         let function = field(call, "function");
-        let is_whole = text(call, "type") == "function"
+        let is_valid = text(call, "type") == "function"
             && !text(call, "id").is_empty()
             && !text(function, "name").is_empty()
             && field(function, "arguments").is_string();
-        found.demand(Rule::Roles, is_whole, || {
+        found.demand(Rule::Roles, is_valid, || {
             format!("message {index} has an incomplete call: {call}")
         });
     }

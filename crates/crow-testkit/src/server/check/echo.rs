@@ -1,4 +1,4 @@
-//! Reasoning must come back as it was sent.
+//! Check that clients send reasoning back unchanged.
 
 use crate::server::RecordedRequest;
 use crate::wire::{
@@ -7,7 +7,7 @@ use crate::wire::{
 
 use super::{Rule, Violation, reasoning};
 
-/// A reply that a client got in whole.
+/// A reply that was sent to a client completely.
 #[derive(Debug, Clone)]
 pub(in super::super) struct SentReply {
     dialect: WireDialect,
@@ -23,6 +23,7 @@ impl SentReply {
         options: &WireOptions,
         reply: &ScriptedReply,
     ) -> Self {
+        // Without its encrypted content, reasoning cannot be sent back.
         let has_proof = match dialect {
             WireDialect::AnthropicMessages | WireDialect::OpenAiChat | WireDialect::Gemini => true,
             WireDialect::OpenAiResponses => options.encrypted == EncryptedReasoning::Sent,
@@ -40,7 +41,7 @@ impl SentReply {
         }
     }
 
-    /// Whether the reply has the call.
+    /// Returns true if the reply has a call with this id.
     pub(super) fn has_call(&self, call: &str) -> bool {
         self.blocks.iter().any(|block| match block {
             ScriptedBlock::Call { id, .. } => id == call,
@@ -50,13 +51,13 @@ impl SentReply {
         })
     }
 
-    /// Whether the reply has any call.
+    /// Returns true if the reply has a call.
     pub(super) fn has_calls(&self) -> bool {
         self.blocks.iter().any(|block| matches!(block, ScriptedBlock::Call { .. }))
     }
 }
 
-/// All replies that clients got in whole.
+/// All replies that were sent completely.
 #[derive(Debug, Default)]
 pub(in super::super) struct EchoBook(Vec<SentReply>);
 
@@ -65,7 +66,8 @@ impl EchoBook {
         self.0.push(reply);
     }
 
-    /// Checks that the request gives back what it must of the replies to the same model.
+    /// Checks that the request contains the reasoning of earlier replies of the same model where the dialect requires
+    /// it.
     pub(in super::super) fn check(&self, request: &RecordedRequest) -> Vec<Violation> {
         let sent: Vec<&SentReply> = self
             .0

@@ -1,11 +1,11 @@
-//! The rules of Gemini.
+//! Checks of Gemini requests.
 
 use serde_json::Value;
 
 use super::Rule;
 use super::body::{Findings, field, list, text};
 
-/// Checks a body.
+/// Checks the contents' roles and parts, and that the results of calls are in the next content.
 pub(super) fn check(body: &Value, found: &mut Findings) {
     let contents = list(body, "contents");
     found.demand(Rule::Required, !contents.is_empty(), || "contents are empty".to_owned());
@@ -82,14 +82,14 @@ fn check_results(
         );
         return;
     }
-    let mut left: Vec<_> = calls.iter().map(|call| identity(call)).collect();
+    let mut open: Vec<_> = calls.iter().map(|call| identity(call)).collect();
     for result in results {
         let (name, id) = identity(result);
-        let place = left.iter().position(|(call_name, call_id)| {
+        let matched = open.iter().position(|(call_name, call_id)| {
             *call_name == name && (id.is_empty() || call_id.is_empty() || *call_id == id)
         });
-        match place {
-            Some(place) => drop(left.remove(place)),
+        match matched {
+            Some(position) => drop(open.remove(position)),
             None => found.add(
                 Rule::Pairing,
                 format!("content {index}: the result of {name:?} ({id:?}) has no call before it"),
@@ -98,6 +98,7 @@ fn check_results(
     }
 }
 
+/// Returns the name and the id of a call or a result; the id may be empty.
 fn identity(value: &Value) -> (&str, &str) {
     (text(value, "name"), text(value, "id"))
 }

@@ -1,6 +1,6 @@
-//! What a request must fulfil, by vendor rule or by the frozen prefix.
+//! Checks of requests: the vendors' rules, reasoning sent back unchanged, and the frozen prefix.
 //!
-//! [`check_body`] is pure and can judge the output of an encoder without a server.
+//! [`check_body`] is pure and can check the output of an encoder without a server.
 
 mod anthropic;
 mod body;

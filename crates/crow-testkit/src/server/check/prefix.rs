@@ -1,4 +1,4 @@
-//! The frozen prefix: request n is the beginning of request n + 1.
+//! Check of the frozen prefix: request n + 1 must begin with request n.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use super::{Rule, Violation};
 use crate::server::RecordedRequest;
 use crate::wire::WireDialect;
 
-/// Which requests must extend each other.
+/// Scope of the prefix check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PrefixCheck {
-    /// Those of one conversation: same model, same system prompt and same first user message.
+    /// Requests of one conversation: same model, same system prompt and same first user message.
     #[default]
     PerConversation,
-    /// All of one model: this also finds a system prompt or a first message that changes.
+    /// All requests of one model: this also detects a changed system prompt or first message.
     OneConversation,
-    /// None.
+    /// No check.
     Off,
 }
 
@@ -24,12 +24,12 @@ pub enum PrefixCheck {
 pub(in super::super) struct PrefixBook(HashMap<(WireDialect, String, String), Vec<String>>);
 
 impl PrefixBook {
-    /// Forgets all requests, so that anything may follow.
+    /// Forgets all requests, so that the next ones may begin anew.
     pub(in super::super) fn forget(&mut self) {
         self.0.clear();
     }
 
-    /// Compares with the previous request of the conversation and takes its place.
+    /// Compares a request with the previous one of its conversation, and stores it as the new previous one.
     pub(in super::super) fn check(
         &mut self,
         request: &RecordedRequest,
@@ -66,7 +66,7 @@ fn describe(position: usize, count: usize, was: &str, is: &str) -> String {
     )
 }
 
-/// Some text around a byte.
+/// Returns the text from 40 bytes before to 80 bytes after a position.
 fn excerpt(text: &str, byte: usize) -> String {
     let is_near = |position: usize| position + 40 >= byte && position <= byte + 80;
     let near: String = text

@@ -1,4 +1,8 @@
-//! What of a reply's reasoning each dialect must send back, and where.
+//! Checks, per dialect, that the reasoning of earlier replies is sent back unchanged and in its place.
+//!
+//! A check finds the sent replies that a message may repeat: those with one of its calls, or, without calls, those
+//! with the same text. Several replies can match, and it suffices if the reasoning of one of them is complete. Calls
+//! that the client dropped are not missed.
 
 use serde_json::Value;
 
@@ -7,7 +11,7 @@ use super::echo::SentReply;
 use super::responses::summary_text;
 use crate::wire::{ChatFlavour, ScriptedBlock};
 
-/// A block that must keep its place.
+/// A block whose order must be preserved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ReasoningToken {
     Thinking { text: String, signature: String },
@@ -15,7 +19,7 @@ enum ReasoningToken {
     Call(String),
 }
 
-/// Anthropic: thinking blocks with their signatures, in order with the calls.
+/// Checks Anthropic: thinking blocks with their signatures, in their order among the calls.
 pub(super) fn check_anthropic(body: &Value, sent: &[&SentReply]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (index, message) in list(body, "messages").iter().enumerate() {
@@ -32,7 +36,7 @@ pub(super) fn check_anthropic(body: &Value, sent: &[&SentReply]) -> Vec<String> 
                 "message {index} does not give the thinking blocks back as sent: expected {expected:?}, got {present:?}"
             ));
         } else if candidates.is_empty() {
-            wrong.extend(forged(&present, sent).map(|what| format!("message {index}: {what}")));
+            wrong.extend(forged(&present, sent).map(|detail| format!("message {index}: {detail}")));
         }
     }
     wrong
@@ -63,10 +67,10 @@ fn anthropic_text(message: &Value) -> String {
     }
 }
 
-/// The replies that a message can stand for: by a call, else by the same text.
+/// Returns the replies that a message may repeat: those with one of its calls, or else those with the same text.
 fn candidates<'a>(
     present: &[ReasoningToken],
-    said: &str,
+    content: &str,
     sent: &[&'a SentReply],
 ) -> Vec<&'a SentReply> {
     let calls: Vec<_> = present.iter().filter_map(call_id).collect();
@@ -74,7 +78,9 @@ fn candidates<'a>(
         .copied()
         .filter(|reply| {
             if calls.is_empty() {
-                !said.trim().is_empty() && !reply.has_calls() && reply.text.trim() == said.trim()
+                !content.trim().is_empty()
+                    && !reply.has_calls()
+                    && reply.text.trim() == content.trim()
             } else {
                 calls.iter().any(|call| reply.has_call(call))
             }
@@ -89,7 +95,7 @@ fn call_id(token: &ReasoningToken) -> Option<&str> {
     }
 }
 
-/// What a message must have of a reply; calls that the client has dropped are no loss of reasoning.
+/// Returns the tokens of a reply that a message must contain: its reasoning, and the calls that the message still has.
 fn expected_tokens(reply: &SentReply, present: &[ReasoningToken]) -> Vec<ReasoningToken> {
     all_tokens(reply).filter(|token| call_id(token).is_none() || present.contains(token)).collect()
 }
@@ -106,7 +112,7 @@ fn all_tokens(reply: &SentReply) -> impl Iterator<Item = ReasoningToken> + '_ {
     })
 }
 
-/// Thinking with a signature of ours on another text.
+/// Returns a message for each thinking block that has a sent signature but another text.
 fn forged<'a>(
     present: &'a [ReasoningToken],
     sent: &'a [&SentReply],
@@ -123,7 +129,7 @@ fn forged<'a>(
     })
 }
 
-/// Responses with `store: false`: reasoning items before the calls they led to, summary and content verbatim.
+/// Checks Responses with `store: false`: reasoning items precede their calls, with summary and content unchanged.
 pub(super) fn check_responses(body: &Value, sent: &[&SentReply]) -> Vec<String> {
     if field(body, "store") != &Value::Bool(false) {
         return Vec::new();
@@ -156,6 +162,7 @@ pub(super) fn check_responses(body: &Value, sent: &[&SentReply]) -> Vec<String> 
     wrong
 }
 
+/// Returns the (encrypted content, summary) of the reasoning before a call.
 fn reasoning_before(reply: &SentReply, call: &str) -> Vec<(String, String)> {
     reply
         .blocks
@@ -173,12 +180,14 @@ fn reasoning_before(reply: &SentReply, call: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Returns true if `all` contains the items of `wanted` in this order, possibly with others between them.
 fn is_subsequence<T: PartialEq>(wanted: &[T], all: &[T]) -> bool {
     let mut rest = all.iter();
     wanted.iter().all(|wanted| rest.any(|item| item == wanted))
 }
 
-/// Chat: `OpenRouter`'s `reasoning_details` whole and in order; a `reasoning_content` that comes back is the one sent.
+/// Checks Chat: `OpenRouter`'s `reasoning_details` are complete and in order; a `reasoning_content`, if present, is
+/// unchanged.
 pub(super) fn check_chat(body: &Value, sent: &[&SentReply]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (index, message) in list(body, "messages").iter().enumerate() {
@@ -233,7 +242,7 @@ fn thinking_text(block: &ScriptedBlock) -> Option<&str> {
     }
 }
 
-/// Gemini: each signature on the part it came with.
+/// Checks Gemini: each signature is on the part that it was sent with.
 pub(super) fn check_gemini(body: &Value, sent: &[&SentReply]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (index, content) in list(body, "contents").iter().enumerate() {
@@ -263,7 +272,7 @@ pub(super) fn check_gemini(body: &Value, sent: &[&SentReply]) -> Vec<String> {
     wrong
 }
 
-/// A call and the signature it was sent with.
+/// A call and the signature that it was sent with.
 struct SignedCall<'a> {
     id: &'a str,
     name: &'a str,
@@ -272,6 +281,7 @@ struct SignedCall<'a> {
 }
 
 impl SignedCall<'_> {
+    /// Returns true if `call` has the same id, or no id but the same name and arguments.
     fn is(&self, call: &Value) -> bool {
         let is_same_id = !self.id.is_empty() && text(call, "id") == self.id;
         let is_same_call = text(call, "id").is_empty()
@@ -287,7 +297,7 @@ fn signed_calls(reply: &SentReply) -> Vec<SignedCall<'_>> {
     calls
 }
 
-/// The calls with their signatures, and the signatures that close a text.
+/// Returns the calls with their signatures, and the signatures sent after a text.
 fn signatures(reply: &SentReply) -> (Vec<SignedCall<'_>>, Vec<&str>) {
     let (mut calls, mut texts, mut pending) = (Vec::new(), Vec::new(), "");
     for block in &reply.blocks {
@@ -308,17 +318,17 @@ fn signatures(reply: &SentReply) -> (Vec<SignedCall<'_>>, Vec<&str>) {
     (calls, texts)
 }
 
-/// The signature that a text reply must have and has not.
+/// Returns a missing signature of a text reply; `None` if the signatures of one matching reply are complete.
 fn lost_text_signature<'a>(content: &Value, sent: &[&'a SentReply]) -> Option<&'a str> {
-    let spoken = |part: &&Value| {
+    let is_text = |part: &&Value| {
         field(part, "text").is_string() && field(part, "thought") != &Value::Bool(true)
     };
-    let parts: Vec<_> = list(content, "parts").iter().filter(spoken).collect();
-    let said: String = parts.iter().map(|part| text(part, "text")).collect();
+    let parts: Vec<_> = list(content, "parts").iter().filter(is_text).collect();
+    let joined: String = parts.iter().map(|part| text(part, "text")).collect();
     let has =
         |signature: &str| parts.iter().any(|part| text(part, "thoughtSignature") == signature);
     let mut lost = None;
-    for reply in sent.iter().filter(|reply| !said.is_empty() && reply.text == said) {
+    for reply in sent.iter().filter(|reply| !joined.is_empty() && reply.text == joined) {
         let (_, texts) = signatures(reply);
         match texts.into_iter().find(|signature| !has(signature)) {
             Some(signature) => lost = Some(signature),

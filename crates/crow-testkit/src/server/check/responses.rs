@@ -1,4 +1,4 @@
-//! The rules of Responses.
+//! Checks of Responses requests.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Rule;
 use super::body::{Findings, field, list, text};
 
-/// Checks a body.
+/// Checks required fields, roles, that reasoning is followed by its item, and the pairing of calls and results.
 pub(super) fn check(body: &Value, found: &mut Findings) {
     found.demand_streaming_model(body);
     let items = match field(body, "input") {
@@ -25,13 +25,13 @@ pub(super) fn check(body: &Value, found: &mut Findings) {
     };
     check_roles(items, found);
     check_reasoning_followed(items, found);
-    // With a previous response the calls may be on the server's side.
+    // With a previous response the calls may be stored on the server.
     if field(body, "previous_response_id").is_null() {
         CallPairing::default().check(items, found);
     }
 }
 
-/// The side of the conversation that an item belongs to.
+/// Side of the conversation that an item belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ItemSide {
     Model,
@@ -39,7 +39,7 @@ pub(super) enum ItemSide {
     Client,
 }
 
-/// The side of an item; unknown items are the model's own tools.
+/// Returns the side of an item; unknown items count as the model's own tools.
 pub(super) fn side(item: &Value) -> ItemSide {
     match text(item, "type") {
         "function_call_output" | "custom_tool_call_output" => ItemSide::Result,
@@ -53,10 +53,10 @@ fn check_roles(items: &[Value], found: &mut Findings) {
         match text(item, "type") {
             "message" | "" => check_message(index, item, found),
             "function_call" => {
-                let is_whole = !text(item, "call_id").is_empty()
+                let is_valid = !text(item, "call_id").is_empty()
                     && !text(item, "name").is_empty()
                     && field(item, "arguments").is_string();
-                found.demand(Rule::Roles, is_whole, || {
+                found.demand(Rule::Roles, is_valid, || {
                     format!("item {index} is an incomplete function_call: {item}")
                 });
             }
@@ -108,7 +108,7 @@ fn check_message(index: usize, item: &Value, found: &mut Findings) {
     }
 }
 
-/// The service refuses a reasoning item without the item that it led to.
+/// Checks that each reasoning item is followed by an item of the model; the service refuses it otherwise.
 fn check_reasoning_followed(items: &[Value], found: &mut Findings) {
     for (index, item) in items.iter().enumerate() {
         let is_followed = items.get(index + 1).is_some_and(|next| side(next) == ItemSide::Model);
@@ -121,6 +121,7 @@ fn check_reasoning_followed(items: &[Value], found: &mut Findings) {
     }
 }
 
+/// State of the pairing check: all call ids, those without a result, and true after a result of the current turn.
 #[derive(Default)]
 struct CallPairing<'a> {
     known: BTreeSet<&'a str>,
@@ -146,7 +147,7 @@ impl<'a> CallPairing<'a> {
                     });
                 }
                 ItemSide::Model => {
-                    // A reply's items may follow each other; a result in between means that a new turn begins.
+                    // Items of one reply may follow each other; after a result a new turn begins.
                     if self.has_results {
                         self.report_open(index, found);
                     }
@@ -170,7 +171,7 @@ impl<'a> CallPairing<'a> {
     }
 }
 
-/// The joined summary of a reasoning item.
+/// Returns the concatenated summary of a reasoning item.
 pub(super) fn summary_text(item: &Value) -> String {
     list(item, "summary").iter().map(|part| text(part, "text")).collect()
 }

@@ -1,12 +1,12 @@
-//! The cacheable part of a request as a sequence.
+//! The cacheable part of a request as a sequence of texts.
 
 use serde_json::{Value, json};
 
 use super::body::{field, list, text};
 use crate::wire::WireDialect;
 
-/// Tools, system and messages of a body in the order in which vendors cache them, cache marks stripped, each element as
-/// its JSON text with keys in the order they came.
+/// Returns the tools, system prompt and messages of a body, in the order in which vendors cache them, without cache
+/// marks. Each element is JSON text with its keys in their original order.
 pub fn prefix_sequence(dialect: WireDialect, body: &Value) -> Vec<String> {
     let tools = list(body, "tools").iter().map(without_mark);
     let (system, messages): (Vec<Value>, Vec<Value>) = match dialect {
@@ -23,7 +23,7 @@ pub fn prefix_sequence(dialect: WireDialect, body: &Value) -> Vec<String> {
     tools.chain(system).chain(messages).map(|element| element.to_string()).collect()
 }
 
-/// What tells conversations apart: the system prompt and the first user message.
+/// Returns the key of a conversation: its system prompt and first user message.
 pub(super) fn conversation_key(dialect: WireDialect, body: &Value) -> String {
     let is_user = |message: &&Value| text(message, "role") == "user";
     let first = |name: &str| list(body, name).iter().find(is_user).cloned();
@@ -73,7 +73,7 @@ fn anthropic_message(message: &Value) -> Value {
     with_field(message.clone(), "content", json!(blocks))
 }
 
-/// Content as blocks without marks; a text is the same as one text block.
+/// Returns content as blocks without marks; a text becomes one text block.
 fn blocks(content: &Value) -> Vec<Value> {
     match content {
         Value::String(text) => vec![json!({"type": "text", "text": text})],
@@ -82,7 +82,7 @@ fn blocks(content: &Value) -> Vec<Value> {
     }
 }
 
-/// A tool or block without its cache mark.
+/// Returns a tool or block without its cache mark.
 pub(in super::super) fn without_mark(value: &Value) -> Value {
     let mut value = value.clone();
     if let Some(fields) = value.as_object_mut() {

@@ -1,4 +1,4 @@
-//! The tools that a request declares.
+//! Checks of the declared tools.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use super::Rule;
 use super::body::{Findings, field, list, text};
 use crate::wire::WireDialect;
 
-/// The vendors' limit on the length of a name; Anthropic alone allows more.
+/// Maximum length of a name, in bytes; Anthropic alone allows twice as much.
 const LONGEST_NAME: usize = 64;
 
-/// Checks that tools have names the vendor takes, each once, and schemas that are objects.
+/// Checks that tools have legal, unique names and object schemas.
 pub(super) fn check(dialect: WireDialect, body: &Value, found: &mut Findings) {
     let mut known = BTreeSet::new();
     for tool in functions(dialect, body) {
@@ -38,7 +38,7 @@ pub(super) fn check(dialect: WireDialect, body: &Value, found: &mut Findings) {
 fn functions(dialect: WireDialect, body: &Value) -> Vec<&Value> {
     let tools = list(body, "tools").iter();
     match dialect {
-        // Tools with another type are the vendor's own.
+        // Tools of another type are built into the service.
         WireDialect::AnthropicMessages => {
             tools.filter(|tool| matches!(text(tool, "type"), "" | "custom")).collect()
         }

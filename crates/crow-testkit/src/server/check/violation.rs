@@ -1,4 +1,4 @@
-//! The rules, and what is known when one is broken.
+//! Rules, and violations of them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,9 +12,9 @@ pub enum Rule {
     Http,
     /// The body is JSON.
     Json,
-    /// The dialect's streaming is asked for.
+    /// The request asks for streaming in the dialect's way.
     Streaming,
-    /// Fields and headers without which the vendor refuses.
+    /// Fields and headers that the vendor requires are present.
     Required,
     /// Tools have legal, distinct names and object schemas, and are declared where calls need them.
     Tools,
@@ -26,7 +26,7 @@ pub enum Rule {
     Prefix,
     /// At most four cache marks, none on reasoning.
     CacheMarks,
-    /// Reasoning comes back verbatim.
+    /// Reasoning is sent back verbatim.
     Echo,
     /// The body is not too large.
     BodySize,
@@ -34,14 +34,14 @@ pub enum Rule {
     Script,
 }
 
-/// One broken rule.
+/// One violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The request, if it came far enough to have a number.
+    /// Index of the request; `None` if it was refused before it got one.
     pub request: Option<usize>,
-    /// The rule.
+    /// Violated rule.
     pub rule: Rule,
-    /// What exactly.
+    /// Description of the violation.
     pub detail: String,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All broken rules of a server's life.
+/// All violations that a server has found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Violations(pub Vec<Violation>);
 
@@ -80,14 +80,14 @@ impl fmt::Display for Violations {
     }
 }
 
-/// What a server checks.
+/// Settings of a server's checks.
 #[derive(Debug, Clone)]
 pub struct ServerChecks {
-    /// How the frozen prefix is checked.
+    /// Scope of the prefix check.
     pub prefix: PrefixCheck,
-    /// The largest body accepted, in bytes.
+    /// Maximum size of a body, in bytes.
     pub max_body: usize,
-    /// The rules left out.
+    /// Rules that are not checked.
     pub skipped: BTreeSet<Rule>,
 }
 
@@ -102,14 +102,14 @@ impl Default for ServerChecks {
 }
 
 impl ServerChecks {
-    /// Leaves a rule out.
+    /// Disables a rule.
     #[must_use]
     pub fn without(mut self, rule: Rule) -> Self {
         self.skipped.insert(rule);
         self
     }
 
-    /// Whether a rule is checked.
+    /// Returns true if a rule is checked.
     pub fn covers(&self, rule: Rule) -> bool {
         !self.skipped.contains(&rule)
     }
