@@ -1,4 +1,4 @@
-//! Documents name only what exists.
+//! Checks of the documents: the paths and links in them exist.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,11 +7,11 @@ use std::{
 
 use crate::{source::words, tree};
 
-/// The words of each file, by the name of its crate in Rust.
+/// Words of each file, by the Rust name of its crate.
 type Known = HashMap<String, Vec<HashSet<String>>>;
 
-/// A path such as `crow_core::event::AgentEvent` in backticks promises that its crate has it. What is not there yet is
-/// named without its crate.
+/// A path such as `crow_core::event::AgentEvent` in backticks must exist in its crate. An item that does not exist yet
+/// is written without its crate.
 #[test]
 fn documents_name_only_what_exists() {
     let mut known = Known::new();
@@ -31,7 +31,7 @@ fn documents_name_only_what_exists() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// Whoever reads where a thing of the seeds is must be able to use it by that path.
+/// Readers of `docs/seeds.md` must be able to use the paths in it.
 #[test]
 fn modules_on_paths_in_the_table_of_the_seeds_are_public() {
     let mut public: HashSet<(String, String)> = HashSet::new();
@@ -52,7 +52,7 @@ fn modules_on_paths_in_the_table_of_the_seeds_are_public() {
         let parts: Vec<&str> = words(&token).map(|(_, word)| word).collect();
         let Some((crate_name, parts)) = parts.split_first() else { continue };
         let is_module = |part: &&&str| part.starts_with(char::is_lowercase);
-        // What nothing follows is a function.
+        // The last part is a function, not a module.
         let modules = parts.iter().take(parts.len().saturating_sub(1)).take_while(is_module);
         for module in modules {
             if !public.contains(&((*crate_name).to_owned(), (*module).to_owned())) {
@@ -63,7 +63,7 @@ fn modules_on_paths_in_the_table_of_the_seeds_are_public() {
     assert_eq!(private, [""; 0]);
 }
 
-/// Returns whether the crate has the modules of the path, and a file that names its type and the members together.
+/// Returns true if the crate has the modules of the path, and one file that contains both its type and the members.
 fn exists(path: &str, known: &Known) -> bool {
     let mut parts = words(path).map(|(_, word)| word);
     let Some(files) = parts.next().and_then(|name| known.get(name)) else { return false };
@@ -75,7 +75,7 @@ fn exists(path: &str, known: &Known) -> bool {
         && files.iter().any(|words| names.iter().all(|name| words.contains(*name)))
 }
 
-/// Returns what stands in backticks in the documents, with its file and line.
+/// Returns the texts in backticks in the documents, with file and line.
 fn tokens() -> Vec<(String, usize, String)> {
     let mut tokens = Vec::new();
     for (path, text) in tree::texts() {
@@ -90,7 +90,7 @@ fn tokens() -> Vec<(String, usize, String)> {
     tokens
 }
 
-/// A link to a file of the workspace, in any document, leads somewhere; and the book lists each of its pages.
+/// Links to files of the workspace have existing targets, and the book's summary lists all its pages.
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut broken = Vec::new();
@@ -109,8 +109,8 @@ fn links_between_documents_lead_somewhere() {
             if file.is_empty() || file.contains("://") || file.contains(' ') {
                 continue;
             }
-            let place = tree::root().join(folder).join(file);
-            if !place.exists() {
+            let file_path = tree::root().join(folder).join(file);
+            if !file_path.exists() {
                 broken.push(format!("{path}: {target}"));
             } else if path.ends_with("SUMMARY.md") {
                 listed.insert(folder.join(file).to_str().unwrap().to_owned());

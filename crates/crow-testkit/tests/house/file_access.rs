@@ -1,14 +1,15 @@
-//! Who touches files by their paths instead of through `crow-fs`.
+//! Check of file accesses by path instead of through `crow-fs`.
 //!
-//! A path can lead elsewhere between a check and the act that follows, because sandboxed commands may put links into a
-//! workspace at any time. So runtime, tools, trust and the adapter of editors open, write, move and remove through `crow-fs`, which follows no link.
-//! Every other access is an exception with its reason, and none of them acts on what lies in a workspace.
+//! The target of a path can change between a check and the action after it, because sandboxed commands may create
+//! links in a workspace at any time. So runtime, tools, trust and the ACP adapter open, write, move and remove files
+//! through `crow-fs`, which follows no links. Every other access is an exception with a reason, and none of them
+//! modifies files of a workspace.
 
 use std::collections::BTreeSet;
 
 use crate::{source::words, tree};
 
-/// The sources that work in a workspace.
+/// Sources that work in a workspace.
 const COVERED: &[&str] = &[
     "crates/crow-runtime/src/",
     "crates/crow-snapshot/src/",
@@ -21,7 +22,7 @@ const COVERED: &[&str] = &[
     "crates/crow-acp/src/",
 ];
 
-/// Words that stand for an access by path wherever they are.
+/// Words that always count as an access by path.
 const TYPES: &[&str] = &["OpenOptions", "DirBuilder", "CWD", "tempfile"];
 
 /// Functions of a module `fs` that take no path.
@@ -30,7 +31,7 @@ const BY_DESCRIPTOR: &[&str] = &["fchown", "fchmod", "fstat", "flock", "fallocat
 /// Functions of `File` that take a path.
 const OF_FILE: &[&str] = &["open", "create", "create_new", "options"];
 
-/// Methods of paths that ask the file system.
+/// Methods of paths that query the file system.
 const METHODS: &[&str] = &[
     "canonicalize",
     "exists",
@@ -42,14 +43,14 @@ const METHODS: &[&str] = &[
     "read_dir",
 ];
 
-/// Methods of paths that ask the file system; what is called with an argument is another method of the same name.
+/// Methods of paths that query the file system; with an argument it is another method of the same name.
 const METHODS_WITHOUT_ARGUMENT: &[&str] = &["metadata", "read_link"];
 
-/// A file, or a folder with a slash at its end; the accesses, or none for all of them; and why.
+/// A file, or a folder with a slash at its end; the permitted accesses, empty for all; and the reason.
 type Exception = (&'static str, &'static [&'static str], &'static str);
 
 const EXCEPTIONS: &[Exception] = &[
-    // Outside of workspaces: the user's data directory, which no sandboxed command can write to.
+    // Outside workspaces: the user's data directory, to which no sandboxed command can write.
     (
         "crates/crow-runtime/src/session/",
         &[
@@ -141,7 +142,7 @@ const EXCEPTIONS: &[Exception] = &[
         &["is_dir"],
         "asks whether a snapshot store is there, in the user's data directory",
     ),
-    // Resolves a path before it is decided on; what follows goes through crow-fs on the resolved path.
+    // Resolution of a path before a decision; the access then goes through crow-fs with the resolved path.
     (
         "crates/crow-snapshot/src/capture.rs",
         &["canonicalize"],
@@ -186,7 +187,7 @@ const EXCEPTIONS: &[Exception] = &[
         &["canonicalize", "exists"],
         "finds the root of a repository, and resolves a file of instructions before it is read",
     ),
-    // Lists or asks by name. What is read, written, moved or removed then goes through crow-fs.
+    // Lists or queries by name. Reading, writing, moving and removing then goes through crow-fs.
     (
         "crates/crow-snapshot/src/scan.rs",
         &["fs::read_dir", "is_dir"],
@@ -227,7 +228,7 @@ const EXCEPTIONS: &[Exception] = &[
         &["exists", "symlink_metadata"],
         "finds the root of a project; its files are read through crow-fs",
     ),
-    // No file at all, or no shipped one.
+    // Not a file access, or not in shipped code.
     (
         "crates/crow-runtime/src/agent/",
         &["metadata"],
@@ -260,7 +261,7 @@ const EXCEPTIONS: &[Exception] = &[
         &["is_file"],
         "the kind of what was looked at through crow-fs",
     ),
-    // The sandbox: what it lays out for commands, and what the system says of processes.
+    // The sandbox: its set-up for commands, and the system's information on processes.
     (
         "crates/crow-sandbox/src/sandbox/autorun/pass_view.rs",
         &["canonicalize"],
@@ -378,7 +379,7 @@ fn an_access_by_path_is_seen_however_it_is_written() {
     }
 }
 
-/// Returns the accesses by path in a piece of code, its tests aside, each with its place.
+/// Returns the accesses by path in code, without its inline tests, each with its offset.
 fn accesses(code: &str) -> Vec<(usize, String)> {
     let code = code.split_once("#[cfg(test)]\nmod tests {").map_or(code, |(code, _)| code);
     let mut found = Vec::new();
@@ -411,7 +412,7 @@ fn accesses(code: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Returns the functions that a path through a module `fs` names, of what stands behind `fs`.
+/// Returns the functions named by a path through a module `fs`, from the code after `fs`.
 fn functions_of(after: &str) -> Vec<&str> {
     let named: Vec<&str> = match after.strip_prefix("::").and_then(|rest| rest.strip_prefix('{')) {
         Some(group) => {
@@ -428,7 +429,7 @@ fn functions_of(after: &str) -> Vec<&str> {
     named.into_iter().filter(is_function).collect()
 }
 
-/// Returns the word behind `::`.
+/// Returns the word after a leading `::`.
 fn member(after: &str) -> Option<&str> {
     words(after.strip_prefix("::")?).next().map(|(_, word)| word)
 }

@@ -1,17 +1,18 @@
-//! How large files are, what the files that only hold a module together contain, and whose machine is named.
+//! Checks of files: their size, the content of `mod.rs` and `lib.rs`, invisible characters, and paths of a developer's
+//! machine.
 
 use crate::{
     source::{attribute_len, words},
     tree,
 };
 
-/// The most lines of a file, its tests aside. Around 150 is usual; up to 600 a reader decides.
+/// Maximum number of lines of a file, without its inline tests. About 150 is usual; up to 600 is left to review.
 const LINES: usize = 800;
 
-/// Folders of somebody's machine. Made-up paths of tests begin elsewhere.
+/// Top-level folders of a developer's machine. Invented paths in tests begin with others.
 const MACHINE_FOLDERS: &[&str] = &["work", "root", "home", "Users"];
 
-/// Files that may name such a folder.
+/// Files that may contain such a path.
 const MACHINE_FOLDERS_ALLOWED: &[&str] = &[];
 
 #[test]
@@ -31,23 +32,23 @@ fn tests_at_the_end_of_a_file_are_not_counted() {
 }
 
 #[test]
-fn files_that_hold_a_module_together_hold_nothing_else() {
+fn module_roots_contain_only_modules_uses_and_attributes() {
     let wrong = tree::shipped_sources().into_iter().filter_map(|source| {
-        let holds_together = source.path.ends_with("/mod.rs") || source.path.ends_with("/lib.rs");
-        let stranger = holds_together.then(|| first_stranger(&source.code)).flatten()?;
-        Some(format!("{}: {stranger}", source.path))
+        let is_root = source.path.ends_with("/mod.rs") || source.path.ends_with("/lib.rs");
+        let item = is_root.then(|| first_other_item(&source.code)).flatten()?;
+        Some(format!("{}: {item}", source.path))
     });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
 }
 
 #[test]
-fn only_modules_uses_and_attributes_hold_a_module_together() {
+fn other_items_in_a_module_root_are_found() {
     let fine = "#![expect(a, b)]\nmod a;\npub(crate) mod b;\n#[cfg(test)]\nmod c;\npub use a::{\n    A, B,\n};\nextern crate d;\n";
-    assert_eq!(first_stranger(fine), None);
+    assert_eq!(first_other_item(fine), None);
     for wrong in
         ["fn a() {}", "mod a { use b; }", "macro_rules! a { () => {}; }", "pub type A = B;"]
     {
-        assert_eq!(first_stranger(&format!("mod x;\n{wrong}\n")).as_deref(), Some(wrong));
+        assert_eq!(first_other_item(&format!("mod x;\n{wrong}\n")).as_deref(), Some(wrong));
     }
 }
 
@@ -63,7 +64,7 @@ fn no_source_holds_a_control_or_invisible_character() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// Whether git, grep and readers would miss the character: it has no width, or it changes the direction of the text.
+/// Returns true for a character that git, grep and readers would miss: it has no width, or changes the text direction.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
@@ -72,7 +73,7 @@ fn is_invisible(c: char) -> bool {
 fn no_file_names_a_machine() {
     let mut wrong = Vec::new();
     for (path, text) in tree::texts() {
-        // In a linked worktree of git, `.git` is a file with a path.
+        // In a linked worktree of git, `.git` is a file that contains a path.
         if path == ".git" || MACHINE_FOLDERS_ALLOWED.contains(&path.as_str()) {
             continue;
         }
@@ -99,8 +100,8 @@ fn lines_of_code(text: &str) -> usize {
     code.lines().count()
 }
 
-/// Returns the first line of the first item that is neither a module, a use nor an attribute.
-fn first_stranger(code: &str) -> Option<String> {
+/// Returns the first line of the first item that is not a module, a use or an attribute.
+fn first_other_item(code: &str) -> Option<String> {
     let mut rest = code.trim_start();
     while !rest.is_empty() {
         let len = if let Some(len) = attribute_len(rest) {
@@ -108,7 +109,7 @@ fn first_stranger(code: &str) -> Option<String> {
         } else {
             let len = rest.find(';').map_or(rest.len(), |at| at + 1);
             let item = rest.get(..len).unwrap();
-            if !holds_together(item) {
+            if !is_root_item(item) {
                 return rest.lines().next().map(str::to_owned);
             }
             len
@@ -118,7 +119,8 @@ fn first_stranger(code: &str) -> Option<String> {
     None
 }
 
-fn holds_together(item: &str) -> bool {
+/// Returns true for a module without a body, a use and an extern crate.
+fn is_root_item(item: &str) -> bool {
     let public = item.strip_prefix("pub").unwrap_or(item).trim_start();
     let bare = match public.strip_prefix('(').and_then(|scope| scope.split_once(')')) {
         Some((_, bare)) => bare,
@@ -136,7 +138,7 @@ fn names_a_machine(line: &str) -> bool {
     MACHINE_FOLDERS.iter().any(|folder| {
         let path = format!("/{folder}/");
         line.match_indices(&path).any(|(at, _)| {
-            // Further down in a path the name says nothing about a machine.
+            // Deeper in a path the name does not indicate a machine.
             let before = line.get(..at).unwrap().chars().next_back();
             !before.is_some_and(|c| c.is_alphanumeric() || "._-~)}]>*".contains(c))
         })

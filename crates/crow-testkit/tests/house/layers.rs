@@ -1,4 +1,4 @@
-//! Who may know whom. The picture is in `ARCHITECTURE.md`.
+//! Checks of the dependencies between crates and on libraries. The diagram is in `ARCHITECTURE.md`.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::{
     workspace::{cargo, packages},
 };
 
-/// Crate, and the crates of the workspace that it may use outside its tests.
+/// Crates, and the crates of the workspace that each may use outside its tests.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("crow-text", &[]),
     ("crow-fs", &[]),
@@ -39,18 +39,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("crow-testkit", &["crow-core", "crow-runtime", "crow-agent", "crow-text"]),
 ];
 
-/// Words with which a source would reach for files, the network, threads, a clock or an executor.
+/// Words that indicate the use of files, the network, threads, a clock or an executor.
 const OUTSIDE: &[&str] = &["fs", "net", "thread", "Instant", "SystemTime", "tokio"];
 
-/// The most external crates that core and runtime may bring with them.
+/// Maximum number of external crates that core and runtime may depend on.
 const EXTERNAL_CRATES: usize = 81;
 
-/// Returns the crates that may know a library, if not all may.
+/// Returns the crates that may use a library; `None` if all may.
 fn only_users(library: &str) -> Option<&'static [&'static str]> {
     match library {
         "reqwest" | "rustls" => Some(&["crow-providers"]),
         "tree-sitter" | "tree-sitter-bash" => Some(&["crow-shell"]),
-        // The snapshot store needs the rules of ignored files; the benchmark walks as a reference.
+        // The snapshot store needs the rules of ignored files; the benchmark uses the walker as a reference.
         "ignore" => {
             Some(&["crow-tools", "crow-shell", "crow-snapshot", "crow-sandbox", "crow-testkit"])
         }
@@ -117,7 +117,7 @@ fn core_decides_and_touches_nothing() {
     assert_eq!(wrong, BTreeSet::new());
 }
 
-/// The test kit depends on these crates, so inside their unit tests two copies of their types would meet.
+/// The test kit depends on these crates, so their unit tests would see two copies of their types.
 #[test]
 fn the_crates_under_the_test_kit_use_it_only_from_integration_tests() {
     let below = ["crates/crow-core/src/", "crates/crow-runtime/src/", "crates/crow-agent/src/"];

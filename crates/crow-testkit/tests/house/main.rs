@@ -1,6 +1,6 @@
-//! The rules of the house: layers, sizes, words that no source holds, manifests, and documents that tell the truth.
+//! Checks of the workspace's rules: layers, sizes, forbidden words, names, manifests and documents.
 //!
-//! A rule that fails names every offender. The way out is to change the offender, not the rule.
+//! A failed check lists every offender. Fix the offender, not the rule.
 
 #![expect(clippy::unwrap_used, reason = "tests fail loudly")]
 

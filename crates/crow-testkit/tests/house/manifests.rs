@@ -1,10 +1,10 @@
-//! What every manifest says.
+//! Checks of the manifests.
 
 use std::fs;
 
 use crate::{tree, workspace::packages};
 
-/// What a crate takes from the workspace.
+/// Keys that a crate inherits from the workspace.
 const INHERITED: &[&str] = &["version", "edition", "rust-version", "license", "authors", "publish"];
 
 #[test]
@@ -19,7 +19,7 @@ fn every_crate_says_what_it_is_in_a_sentence() {
 fn every_crate_takes_its_terms_and_lints_from_the_workspace() {
     let mut wrong = Vec::new();
     for package in packages() {
-        // A crate lives in the folder of its name.
+        // A crate's folder has its name.
         let path = tree::root().join("crates").join(&package.name).join("Cargo.toml");
         let manifest = fs::read_to_string(&path).unwrap();
         for key in INHERITED {

@@ -1,13 +1,13 @@
-//! How the modules of a crate use each other.
+//! Check of cyclic dependencies between the modules of a crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{source::Source, tree};
 
-/// Crate, top-level module, and the top-level modules of the same crate that it uses.
+/// For each crate, its top-level modules and the top-level modules of the crate that each uses.
 type ModuleGraph = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// Circles that are still there, each with its crate. The list only ever gets shorter.
+/// Existing cycles, each with its crate. The list may only get shorter.
 const KNOWN_CIRCLES: &[(&str, &[&str])] = &[
     (
         "crow-cli",
@@ -58,7 +58,7 @@ fn a_circle_is_found_through_groups_of_imports() {
     assert_eq!(strongly_connected(graph), [["b".to_owned(), "e".to_owned()]]);
 }
 
-/// Reads which top-level module names which, in paths that begin with `crate`.
+/// Reads the uses between top-level modules from paths that begin with `crate`.
 fn module_graph(sources: &[Source]) -> ModuleGraph {
     let mut graph = ModuleGraph::new();
     for source in sources {
@@ -92,7 +92,7 @@ fn module_graph(sources: &[Source]) -> ModuleGraph {
     graph
 }
 
-/// Returns the first name of each path behind `crate::`, groups in braces taken apart.
+/// Returns the first name after `crate::` of each path, including each path of a group in braces.
 fn names_behind_crate(code: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (at, _) in code.match_indices("crate::") {
@@ -124,16 +124,16 @@ fn leading_name(code: &str) -> String {
     code.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }
 
-/// Returns the groups of modules that reach each other, each sorted: Kosaraju's two passes, by plain reachability, since a
-/// crate has a few dozen modules.
+/// Returns the strongly connected components of more than one module, each sorted. Computed from plain reachability,
+/// since a crate has a few dozen modules.
 fn strongly_connected(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
     let reach = |from: &String| {
         let mut seen = BTreeSet::new();
-        let mut open = vec![from.clone()];
-        while let Some(module) = open.pop() {
+        let mut pending = vec![from.clone()];
+        while let Some(module) = pending.pop() {
             for used in &graph[&module] {
                 if seen.insert(used.clone()) {
-                    open.push(used.clone());
+                    pending.push(used.clone());
                 }
             }
         }

@@ -1,14 +1,14 @@
-//! What types are called, and how much they can do.
+//! Checks of the names of types and of their number of methods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{source::Source, tree};
 
-/// Names from before the rule that still are defined more than once. A name that is not on the list is refused, and one that is
-/// defined once has to leave it: the list only ever gets shorter.
+/// Names that were defined more than once before the rule existed. Other duplicates are refused, and a name that is now
+/// defined once must be removed: the list may only get shorter.
 const SHARED_NAMES: &str = include_str!("shared_names.txt");
 
-/// Participles that do not end in -ed, -en or -ing.
+/// Participles that the endings -ed and -ing do not cover.
 const IRREGULAR_PARTICIPLES: &[&str] = &[
     "Begun",
     "Done",
@@ -33,16 +33,16 @@ const IRREGULAR_PARTICIPLES: &[&str] = &[
     "Shown",
 ];
 
-/// Words that end like a participle and are nouns.
+/// Nouns that end like a participle.
 const NOUNS: &[&str] = &[
     "Encoding", "Feed", "Finding", "Greeting", "Heading", "Meaning", "Need", "Pairing", "Ring",
     "Setting", "Thinking", "Token",
 ];
 
-/// The most methods of a type over all of its files.
+/// Maximum number of methods of a type over all its files.
 const METHODS: usize = 40;
 
-/// Types with more methods than that, each with the number that it may not exceed. The numbers only ever get smaller.
+/// Types that exceed it, each with its own maximum. The numbers may only get smaller.
 const LARGE_TYPES: &[(&str, &str, usize)] = &[
     ("crow-acp", "SessionView", 67),
     ("crow-runtime", "AgentHandle", 47),
@@ -125,7 +125,7 @@ fn is_participle(name: &str) -> bool {
     is_one_word && has_ending && !NOUNS.contains(&name)
 }
 
-/// Returns where types are defined, and their names; types in traits and impls and in inline tests aside.
+/// Returns the offsets and names of type definitions, without those in traits, impls and inline tests.
 fn type_definitions(source: &Source) -> Vec<(usize, String)> {
     let code = match source.code.find("#[cfg(test)]\nmod tests {") {
         Some(tests) => &source.code[..tests],
@@ -183,19 +183,19 @@ fn inherent_methods(code: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// Leaves out what stands in angle brackets. The `>` of an arrow closes nothing.
+/// Removes text in angle brackets. The `>` of an arrow does not close a bracket.
 fn without_generics(head: &str) -> String {
     let mut depth = 0_u32;
     let mut plain = String::new();
-    let mut before = ' ';
+    let mut previous = ' ';
     for c in head.chars() {
         match c {
             '<' => depth += 1,
-            '>' if before != '-' => depth = depth.saturating_sub(1),
+            '>' if previous != '-' => depth = depth.saturating_sub(1),
             _ if depth == 0 => plain.push(c),
             _ => {}
         }
-        before = c;
+        previous = c;
     }
     plain
 }

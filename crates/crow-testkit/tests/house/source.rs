@@ -1,14 +1,14 @@
-//! A Rust file as the rules see it: with comments and literals blanked out.
+//! A Rust file for the checks, with comments and literals blanked out.
 
 use std::ops::Range;
 
-/// A Rust file.
+/// A Rust file and its code without comments and literals.
 pub(crate) struct Source {
-    /// Its path in the workspace.
+    /// Path relative to the workspace.
     pub path: String,
-    /// Its text.
+    /// Full text.
     pub text: String,
-    /// The text with blanks in place of comments and literals; every line and column is where it was.
+    /// Text with each byte of comments and literals replaced by a blank, except line feeds: offsets are unchanged.
     pub code: String,
 }
 
@@ -18,12 +18,12 @@ impl Source {
         Self { path, text, code }
     }
 
-    /// Returns the identifiers and keywords with their places.
+    /// Returns the identifiers and keywords with their byte offsets.
     pub(crate) fn words(&self) -> impl Iterator<Item = (usize, &str)> {
         words(&self.code)
     }
 
-    /// Returns where the attributes stand.
+    /// Returns the byte ranges of the attributes.
     pub(crate) fn attributes(&self) -> Vec<Range<usize>> {
         let marks = self.code.match_indices('#').filter_map(|(start, _)| {
             attribute_len(self.code.get(start..)?).map(|len| start..start + len)
@@ -31,14 +31,14 @@ impl Source {
         marks.collect()
     }
 
-    /// Returns `path:line` of a place.
+    /// Returns `path:line` of a byte offset.
     pub(crate) fn place(&self, offset: usize) -> String {
         let line = self.text.get(..offset).unwrap().matches('\n').count() + 1;
         format!("{}:{line}", self.path)
     }
 }
 
-/// Returns the identifiers and keywords in a piece of code with their places.
+/// Returns the identifiers and keywords in code with their byte offsets.
 pub(crate) fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let starts = code.char_indices().filter(|(at, c)| {
         is_word(*c) && !code.get(..*at).unwrap().chars().next_back().is_some_and(is_word)
@@ -49,7 +49,7 @@ pub(crate) fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns how long the attribute is that the code begins with, if it begins with one.
+/// Returns the length of the attribute at the start of the code, if there is one.
 pub(crate) fn attribute_len(code: &str) -> Option<usize> {
     let open = code.strip_prefix('#')?.strip_prefix('!').unwrap_or(code.get(1..)?);
     if !open.starts_with('[') {
@@ -89,7 +89,7 @@ fn blank_out(text: &str) -> String {
     code
 }
 
-/// Returns how long the comment or literal is that the text begins with, if it begins with one.
+/// Returns the length of the comment or literal at the start of the text, if there is one.
 fn opaque_len(text: &str, inside_word: bool) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
@@ -145,7 +145,7 @@ fn quoted_len(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Tells `'a'` and `'\n'` from the lifetime `'a`.
+/// Returns true for a character literal such as `'a'` and `'\n'`, false for a lifetime such as `'a`.
 fn is_character(text: &str) -> bool {
     let mut chars = text.chars().skip(1);
     match chars.next() {

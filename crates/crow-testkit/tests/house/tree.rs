@@ -12,14 +12,14 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Returns every text file as its path in the workspace and its text, in order.
+/// Returns the path, relative to the workspace, and the text of every text file, sorted by path.
 pub(crate) fn texts() -> Vec<(String, String)> {
     let root = root();
     let mut paths = Vec::new();
     collect(&root, &skipped_folders(&root), &mut paths);
     paths.sort();
     let named = paths.into_iter().filter_map(|path| {
-        // A file that is not text, or that an editor has just replaced, has no rules.
+        // Skips files that are not text or that an editor has just replaced.
         let text = fs::read_to_string(&path).ok()?;
         Some((path.strip_prefix(&root).unwrap().to_str()?.to_owned(), text))
     });
@@ -34,7 +34,7 @@ pub(crate) fn sources() -> Vec<Source> {
     rust.map(|(path, text)| Source::new(path, text)).collect()
 }
 
-/// Returns every Rust file that is part of a crate itself, tests aside.
+/// Returns every Rust file below `src` of a crate, without separate test files.
 pub(crate) fn shipped_sources() -> Vec<Source> {
     let mut sources = sources();
     sources.retain(|source| {
@@ -44,7 +44,7 @@ pub(crate) fn shipped_sources() -> Vec<Source> {
     sources
 }
 
-/// Returns the names of the folders that hold nothing that people wrote.
+/// Returns the names of the folders to skip: those that git ignores, and `.git`.
 fn skipped_folders(root: &Path) -> Vec<String> {
     let ignored = fs::read_to_string(root.join(".gitignore")).unwrap();
     let folders = ignored.lines().filter_map(|line| line.strip_suffix('/'));

@@ -1,8 +1,8 @@
-//! What no source holds.
+//! Checks of forbidden words: `unsafe`, and lints that are silenced without a reason.
 
 use crate::{source::words, tree};
 
-/// Files that may hold the keyword `unsafe`.
+/// Files that may contain the keyword `unsafe`.
 const UNSAFE_ALLOWED: &[&str] = &["crates/crow-sandbox/src/sandbox/linux/child.rs"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! What cargo says about the workspace.
+//! Metadata of the workspace from cargo.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ pub(crate) struct Package {
     pub dependencies: Vec<Dependency>,
 }
 
-/// What a crate depends on.
+/// A dependency of a crate.
 #[derive(Deserialize)]
 pub(crate) struct Dependency {
     pub name: String,
@@ -22,7 +22,7 @@ pub(crate) struct Dependency {
 }
 
 impl Dependency {
-    /// Returns whether only tests, benchmarks and examples use it.
+    /// Returns true if only tests, benchmarks and examples use it.
     pub(crate) fn is_dev(&self) -> bool {
         self.kind.as_deref() == Some("dev")
     }
@@ -40,7 +40,7 @@ pub(crate) fn packages() -> Vec<Package> {
     metadata.packages
 }
 
-/// Runs cargo and returns what it prints.
+/// Runs cargo and returns its standard output. Panics if it fails.
 #[expect(clippy::disallowed_methods, reason = "the rules of the house ask cargo")]
 pub(crate) fn cargo(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO")).args(args).current_dir(tree::root()).output().unwrap();

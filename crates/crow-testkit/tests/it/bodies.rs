@@ -1,9 +1,9 @@
-//! Right request bodies, from which tests make wrong ones.
+//! Valid request bodies, from which tests derive invalid ones.
 
 use crow_testkit::WireDialect;
 use serde_json::{Value, json};
 
-/// A first request with one user message.
+/// Returns the body of a first request with one user message.
 pub(crate) fn first(dialect: WireDialect, says: &str) -> Value {
     match dialect {
         WireDialect::AnthropicMessages => json!({
@@ -35,7 +35,7 @@ pub(crate) fn first(dialect: WireDialect, says: &str) -> Value {
     }
 }
 
-/// The name of the array of messages.
+/// Returns the name of the array of messages.
 pub(crate) fn messages_name(dialect: WireDialect) -> &'static str {
     match dialect {
         WireDialect::AnthropicMessages | WireDialect::OpenAiChat => "messages",
@@ -44,19 +44,19 @@ pub(crate) fn messages_name(dialect: WireDialect) -> &'static str {
     }
 }
 
-/// The messages of a body.
+/// Returns the messages of a body.
 pub(crate) fn messages(dialect: WireDialect, body: &mut Value) -> &mut Vec<Value> {
     body[messages_name(dialect)].as_array_mut().unwrap()
 }
 
-/// The body with more messages.
+/// Returns the body with further messages.
 pub(crate) fn followed(dialect: WireDialect, body: &Value, more: &[Value]) -> Value {
     let mut body = body.clone();
     messages(dialect, &mut body).extend(more.iter().cloned());
     body
 }
 
-/// The model's turn with calls of `look`, as items or one message.
+/// Returns the model's turn with calls of `look`, as items or one message.
 pub(crate) fn calls(dialect: WireDialect, ids: &[&str]) -> Vec<Value> {
     match dialect {
         WireDialect::AnthropicMessages => {
@@ -94,7 +94,7 @@ pub(crate) fn calls(dialect: WireDialect, ids: &[&str]) -> Vec<Value> {
     }
 }
 
-/// The results of calls.
+/// Returns the results of calls.
 pub(crate) fn results(dialect: WireDialect, ids: &[&str]) -> Vec<Value> {
     match dialect {
         WireDialect::AnthropicMessages => {
@@ -126,7 +126,7 @@ pub(crate) fn results(dialect: WireDialect, ids: &[&str]) -> Vec<Value> {
     }
 }
 
-/// What the model said.
+/// Returns a text message of the model.
 pub(crate) fn said(dialect: WireDialect, text: &str) -> Value {
     match dialect {
         WireDialect::AnthropicMessages => {
@@ -141,7 +141,7 @@ pub(crate) fn said(dialect: WireDialect, text: &str) -> Value {
     }
 }
 
-/// What the user says next.
+/// Returns a text message of the user.
 pub(crate) fn asked(dialect: WireDialect, text: &str) -> Value {
     match dialect {
         WireDialect::AnthropicMessages | WireDialect::OpenAiChat => {

@@ -1,4 +1,4 @@
-//! Every check catches a wrong request and passes a right one.
+//! Tests of the request checks: each reports an invalid request and accepts a valid one.
 
 use crow_testkit::{
     ModelServer, PrefixCheck, Rule, Script, ScriptedReply, ServerChecks, ServerOptions, Violation,
@@ -14,7 +14,7 @@ const RESPONSES: WireDialect = WireDialect::OpenAiResponses;
 const CHAT: WireDialect = WireDialect::OpenAiChat;
 const GEMINI: WireDialect = WireDialect::Gemini;
 
-/// The rules that a body breaks.
+/// Returns the rules that a body violates.
 fn broken(dialect: WireDialect, body: &Value) -> Vec<Rule> {
     let mut rules: Vec<_> =
         check_body(dialect, body).into_iter().map(|violation| violation.rule).collect();
@@ -22,8 +22,12 @@ fn broken(dialect: WireDialect, body: &Value) -> Vec<Rule> {
     rules
 }
 
-/// What a server says about requests that come one after the other.
-async fn judged(options: ServerOptions, dialect: WireDialect, bodies: &[Value]) -> Vec<Violation> {
+/// Returns the violations that a server reports for consecutive requests.
+async fn violations_of(
+    options: ServerOptions,
+    dialect: WireDialect,
+    bodies: &[Value],
+) -> Vec<Violation> {
     let script = Script::repeating(ScriptedReply::new().text("Yes."));
     let server = ModelServer::start_with(script, options).await;
     let mut client = Client::connect(&server).await;
@@ -34,10 +38,11 @@ async fn judged(options: ServerOptions, dialect: WireDialect, bodies: &[Value]) 
 }
 
 async fn rules(dialect: WireDialect, bodies: &[Value]) -> Vec<Rule> {
-    let found = judged(ServerOptions::default(), dialect, bodies).await;
+    let found = violations_of(ServerOptions::default(), dialect, bodies).await;
     found.into_iter().map(|violation| violation.rule).collect()
 }
 
+/// Returns a first request followed by further messages.
 fn with(dialect: WireDialect, more: &[Vec<Value>]) -> Value {
     followed(dialect, &first(dialect, "Begin."), &more.concat())
 }
@@ -61,7 +66,7 @@ async fn right_conversations_pass_all_checks() {
             ]
             .concat(),
         );
-        assert_eq!(judged(ServerOptions::default(), dialect, &[one, two, three]).await, []);
+        assert_eq!(violations_of(ServerOptions::default(), dialect, &[one, two, three]).await, []);
     }
 }
 
@@ -395,7 +400,7 @@ async fn a_new_conversation_is_no_break_but_a_new_system_prompt_can_be_made_one(
         let checks =
             ServerChecks { prefix: PrefixCheck::OneConversation, ..ServerChecks::default() };
         let options = ServerOptions { checks, ..ServerOptions::default() };
-        let found = judged(options, dialect, &[one, two]).await;
+        let found = violations_of(options, dialect, &[one, two]).await;
         assert_eq!(found[0].rule, Rule::Prefix, "{dialect:?}");
     }
 }
@@ -408,12 +413,12 @@ async fn a_maintenance_point_can_be_declared_and_the_check_switched_off() {
     );
     let checks = ServerChecks { prefix: PrefixCheck::Off, ..ServerChecks::default() };
     let options = ServerOptions { checks, ..ServerOptions::default() };
-    assert_eq!(judged(options, CHAT, &[long.clone(), short.clone()]).await, []);
+    assert_eq!(violations_of(options, CHAT, &[long.clone(), short.clone()]).await, []);
     let options = ServerOptions {
         checks: ServerChecks::default().without(Rule::Prefix),
         ..ServerOptions::default()
     };
-    assert_eq!(judged(options, CHAT, &[long.clone(), short.clone()]).await, []);
+    assert_eq!(violations_of(options, CHAT, &[long.clone(), short.clone()]).await, []);
     let server = ModelServer::start(Script::repeating(ScriptedReply::new().text("Yes."))).await;
     let mut client = Client::connect(&server).await;
     client.ask(CHAT, &long).await;

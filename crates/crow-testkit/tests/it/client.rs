@@ -1,4 +1,4 @@
-//! A raw HTTP/1.1 client that keeps chunk boundaries and sees how a body ends.
+//! A raw HTTP/1.1 client that preserves chunk boundaries and reports how a body ends.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// One connection.
+/// A client with one connection.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// How an answer ended.
+/// End of a response body or connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Complete,
@@ -22,7 +22,7 @@ pub(crate) enum End {
     Reset,
 }
 
-/// An answer.
+/// A response, body included.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -98,7 +98,7 @@ impl Client {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the complete response.
     pub(crate) async fn ask(&mut self, dialect: WireDialect, body: &Value) -> Response {
         self.send(dialect, body).await;
         self.response().await
@@ -136,7 +136,7 @@ impl Client {
         (status, headers)
     }
 
-    /// The next HTTP chunk, or none at the end of the body.
+    /// Reads the next HTTP chunk; `None` at the end of the body.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, End> {
         let size = self.until(b"\r\n").await?;
         let size = usize::from_str_radix(size.trim(), 16).unwrap();
@@ -145,13 +145,13 @@ impl Client {
         Ok((size > 0).then_some(chunk))
     }
 
-    /// Whether nothing comes for a moment.
+    /// Returns true if nothing arrives within 30 ms.
     pub(crate) async fn is_silent(&mut self) -> bool {
         self.buffer.is_empty()
             && tokio::time::timeout(Duration::from_millis(30), self.fill()).await.is_err()
     }
 
-    /// How the connection ends when nothing more is expected.
+    /// Returns how the connection ends; panics if more data arrives.
     pub(crate) async fn end(&mut self) -> End {
         self.fill().await.unwrap_err()
     }

@@ -1,4 +1,4 @@
-//! Reasoning that must come back as it was sent.
+//! Tests of the check that reasoning is sent back unchanged.
 
 use crow_testkit::{
     ChatFlavour, ModelServer, Rule, Script, ScriptedReply, ServerOptions, WireDialect,
@@ -17,7 +17,7 @@ fn reply() -> ScriptedReply {
         .call("b", "look", &json!({"n": 2}))
 }
 
-/// The rules broken by a second request that holds `turn` and its results.
+/// Returns the rules violated by a second request that contains `turn`.
 async fn broken(
     chat: ChatFlavour,
     dialect: WireDialect,

@@ -1,4 +1,4 @@
-//! Error answers as the vendors send them.
+//! Tests of the vendors' error responses.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ async fn ask(dialect: WireDialect, step: ScriptStep) -> Response {
 }
 
 #[tokio::test]
-async fn every_error_has_its_vendors_status_and_words() {
+async fn every_error_has_its_vendors_status_and_code() {
     let limited = VendorError::RateLimited { retry_after: Some(Duration::from_secs(7)) };
-    // anthropic type, openai code, gemini status; statuses in this order
+    // HTTP statuses of Anthropic, OpenAI and Gemini; then Anthropic's type, OpenAI's code and Gemini's status
     let table: [(VendorError, [u16; 3], [Value; 3]); 8] = [
         (
             VendorError::ContextLength,
@@ -93,7 +93,7 @@ async fn every_error_has_its_vendors_status_and_words() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_names_its_wait_where_each_vendor_names_it() {
+async fn a_rate_limit_gives_its_wait_in_each_vendors_form() {
     let limited =
         ScriptStep::Error(VendorError::RateLimited { retry_after: Some(Duration::from_secs(7)) });
     for dialect in

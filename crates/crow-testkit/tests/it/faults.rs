@@ -1,4 +1,4 @@
-//! Every fault does what it says.
+//! Tests of the faults.
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -19,12 +19,12 @@ fn reply() -> ScriptedReply {
     ScriptedReply::new().text("Straße 日本 done")
 }
 
-/// The frames of `reply` as the server renders them for the first request.
-fn whole(dialect: WireDialect) -> Vec<Vec<u8>> {
+/// Returns the frames of [`reply`] as the server renders them for the first request.
+fn rendered(dialect: WireDialect) -> Vec<Vec<u8>> {
     frames(&reply(), dialect, &WireOptions::default()).iter().map(|frame| frame.to_vec()).collect()
 }
 
-/// The positions in the body at which chunks end.
+/// Returns the positions in the body at which chunks end.
 fn ends(chunks: &[Vec<u8>]) -> Vec<usize> {
     let mut end = 0;
     chunks
@@ -44,16 +44,16 @@ async fn ask(dialect: WireDialect, step: ScriptStep) -> Response {
 }
 
 #[tokio::test]
-async fn a_reply_without_faults_comes_one_event_a_chunk() {
+async fn a_reply_without_faults_has_one_event_per_chunk() {
     for dialect in WireDialect::ALL {
         let response = ask(dialect, reply().into()).await;
-        assert_eq!((response.end, &response.chunks), (End::Complete, &whole(dialect)));
+        assert_eq!((response.end, &response.chunks), (End::Complete, &rendered(dialect)));
     }
 }
 
 #[tokio::test]
-async fn a_cut_ends_after_exactly_so_many_bytes_in_each_way() {
-    let expected = &whole(DIALECT).concat()[..333];
+async fn a_cut_ends_after_the_given_bytes_in_each_way() {
+    let expected = &rendered(DIALECT).concat()[..333];
     for (ending, end) in [
         (BodyEnd::Clean, End::Complete),
         (BodyEnd::Close, End::Closed),
@@ -73,7 +73,7 @@ async fn a_cut_at_zero_sends_the_head_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_waits_behind_a_cut_is_cut_as_well() {
+async fn gates_after_a_cut_are_removed() {
     let stall = Fault::StallAfter { events: 3, gate: StreamGate::new() };
     let cut = Fault::CutAt { bytes: 100, ending: BodyEnd::Close };
     let response = ask(DIALECT, reply().with(stall).with(cut)).await;
@@ -84,11 +84,11 @@ async fn what_waits_behind_a_cut_is_cut_as_well() {
 async fn an_end_after_events_keeps_whole_events() {
     let fault = Fault::EndAfter { events: 3, ending: BodyEnd::Close };
     let response = ask(DIALECT, reply().with(fault)).await;
-    assert_eq!((response.end, response.chunks.as_slice()), (End::Closed, &whole(DIALECT)[..3]));
+    assert_eq!((response.end, response.chunks.as_slice()), (End::Closed, &rendered(DIALECT)[..3]));
 }
 
 #[tokio::test]
-async fn without_terminal_leaves_out_what_says_that_the_reply_is_complete() {
+async fn without_terminal_omits_the_events_that_complete_the_reply() {
     let words = [
         (WireDialect::AnthropicMessages, "stop_reason\":\"end_turn"),
         (WireDialect::OpenAiResponses, "response.completed"),
@@ -105,23 +105,23 @@ async fn without_terminal_leaves_out_what_says_that_the_reply_is_complete() {
 }
 
 #[tokio::test]
-async fn every_byte_alone_is_the_same_body() {
+async fn splitting_every_byte_keeps_the_body() {
     for dialect in WireDialect::ALL {
         let response = ask(dialect, reply().with(Fault::every_byte())).await;
         assert!(response.chunks.iter().all(|chunk| chunk.len() == 1));
-        assert_eq!(response.bytes(), whole(dialect).concat());
+        assert_eq!(response.bytes(), rendered(dialect).concat());
     }
 }
 
 #[tokio::test]
 async fn a_body_is_split_at_given_positions_inside_characters_and_event_ends() {
-    let body = whole(DIALECT).concat();
+    let body = rendered(DIALECT).concat();
     let inside_sharp_s = body.windows(2).position(|pair| pair == "ß".as_bytes()).unwrap() + 1;
     let inside_end = body.windows(2).position(|pair| pair == b"\n\n").unwrap() + 1;
     let positions = vec![inside_sharp_s, inside_end, inside_end, 0, 1_000_000];
     let response = ask(DIALECT, reply().with(Fault::SplitAt(positions))).await;
     assert_eq!(response.bytes(), body);
-    assert_eq!(response.chunks.len(), whole(DIALECT).len() + 2);
+    assert_eq!(response.chunks.len(), rendered(DIALECT).len() + 2);
     let ends = ends(&response.chunks);
     assert!(ends.contains(&inside_sharp_s) && ends.contains(&inside_end));
 }
@@ -129,7 +129,7 @@ async fn a_body_is_split_at_given_positions_inside_characters_and_event_ends() {
 #[tokio::test]
 async fn each_event_is_split_at_positions_of_its_own() {
     let response = ask(DIALECT, reply().with(Fault::SplitEach(vec![1, 9]))).await;
-    let expected: Vec<Vec<u8>> = whole(DIALECT)
+    let expected: Vec<Vec<u8>> = rendered(DIALECT)
         .into_iter()
         .flat_map(|frame| [frame[..1].to_vec(), frame[1..9].to_vec(), frame[9..].to_vec()])
         .collect();
@@ -140,9 +140,9 @@ async fn each_event_is_split_at_positions_of_its_own() {
 async fn pieces_of_a_size_are_counted_through_the_body() {
     let size = NonZeroUsize::new(100).unwrap();
     let response = ask(DIALECT, reply().with(Fault::SplitEvery(size))).await;
-    assert_eq!(response.bytes(), whole(DIALECT).concat());
-    let total = whole(DIALECT).concat().len();
-    let mut expected = ends(&whole(DIALECT));
+    assert_eq!(response.bytes(), rendered(DIALECT).concat());
+    let total = rendered(DIALECT).concat().len();
+    let mut expected = ends(&rendered(DIALECT));
     expected.extend((1..=total / 100).map(|count| count * 100));
     expected.sort_unstable();
     expected.dedup();
@@ -154,11 +154,11 @@ async fn unknown_events_and_comments_follow_all_events_but_the_last() {
     for dialect in WireDialect::ALL {
         let response = ask(dialect, reply().with(Fault::UnknownEvents).with(Fault::Comments)).await;
         let text = response.text();
-        let count = whole(dialect).len();
+        let count = rendered(dialect).len();
         assert!(text.contains("nheard_of") || text.contains("nheardOf"));
         assert_eq!(events(&text).len(), 2 * count - 1, "{dialect:?}");
         assert_eq!(text.matches(": keep-alive\n\n").count(), 2 * count - 2, "{dialect:?}");
-        assert_eq!(response.chunks.last(), whole(dialect).last());
+        assert_eq!(response.chunks.last(), rendered(dialect).last());
     }
 }
 
@@ -169,7 +169,7 @@ async fn line_ends_are_replaced_everywhere() {
             [(SseLineEnd::Lf, "\n"), (SseLineEnd::CrLf, "\r\n"), (SseLineEnd::Cr, "\r")]
         {
             let response = ask(dialect, reply().with(Fault::LineEnds(end))).await;
-            let expected = String::from_utf8(whole(dialect).concat())
+            let expected = String::from_utf8(rendered(dialect).concat())
                 .unwrap()
                 .replace("\r\n", "\n")
                 .replace('\n', text);
@@ -195,7 +195,7 @@ async fn an_error_in_the_middle_has_each_vendors_form() {
         let fault = Fault::ErrorAfter { events: 4, error: VendorError::Overloaded };
         let response = ask(dialect, reply().with(fault)).await;
         assert_eq!(response.end, End::Complete);
-        assert_eq!(response.chunks[..4], whole(dialect)[..4]);
+        assert_eq!(response.chunks[..4], rendered(dialect)[..4]);
         let events = response.events();
         assert_eq!(events.len(), 5);
         assert_eq!(events[4].data.pointer(pointer), Some(&json!(kind)), "{dialect:?}");
@@ -220,7 +220,7 @@ async fn a_gate_lets_chunk_after_chunk_pass() {
     client.send(DIALECT, &first(DIALECT, "A")).await;
     assert_eq!(client.head().await.0, 200);
     assert!(client.is_silent().await);
-    let frames = whole(DIALECT);
+    let frames = rendered(DIALECT);
     gate.release(1);
     assert_eq!(client.chunk().await.unwrap().unwrap(), frames[0]);
     gate.reached(2).await;
@@ -308,7 +308,7 @@ async fn raw_chunks_are_sent_as_they_are() {
 }
 
 #[tokio::test]
-async fn faults_compose_whatever_their_order() {
+async fn faults_have_the_same_effect_in_any_order() {
     let faults = [
         Fault::CutAt { bytes: 500, ending: BodyEnd::Close },
         Fault::every_byte(),

@@ -1,4 +1,4 @@
-//! The scripted host.
+//! Test of the scripted host.
 
 use crow_core::tool::ToolRegistry;
 use crow_runtime::RuntimeConfig;
@@ -8,7 +8,7 @@ use crow_testkit::{
 };
 
 #[tokio::test]
-async fn the_scripted_host_does_what_every_host_must() {
+async fn the_scripted_host_passes_the_host_checks() {
     let model = ScriptedModel::new([reply([text("Something.")])]);
     let host = ScriptedHost::new(model, ToolRegistry::new(), RuntimeConfig::default());
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The measured prompt cache.
+//! Tests of the simulated prompt cache.
 
 use crow_testkit::{
     ModelServer, ReplyUsage, Rule, Script, ScriptedReply, ServerOptions, UsageSource, WireDialect,
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::bodies::{asked, first, followed, messages, said};
 use crate::client::Client;
 
-/// The usages reported for requests that come one after the other.
+/// Returns the usages reported for consecutive requests.
 async fn usages(dialect: WireDialect, bodies: &[Value]) -> Vec<ReplyUsage> {
     let mut options = ServerOptions { usage: UsageSource::Measured, ..ServerOptions::default() };
     options.checks = options.checks.without(Rule::Prefix);
@@ -22,7 +22,7 @@ async fn usages(dialect: WireDialect, bodies: &[Value]) -> Vec<ReplyUsage> {
     (0..bodies.len()).map(|index| server.answer(index).unwrap().usage.unwrap()).collect()
 }
 
-/// The body with its last message marked, as Anthropic wants it.
+/// Returns the body, for Anthropic with a cache mark on its last message.
 fn marked(dialect: WireDialect, mut body: Value) -> Value {
     if dialect == WireDialect::AnthropicMessages {
         let last = messages(dialect, &mut body).last_mut().unwrap();
@@ -34,6 +34,7 @@ fn marked(dialect: WireDialect, mut body: Value) -> Value {
     body
 }
 
+/// Returns the requests of a session with 40 turns.
 fn long_session(dialect: WireDialect) -> Vec<Value> {
     let mut body = first(dialect, &"Begin with this. ".repeat(1000));
     let mut bodies = Vec::new();

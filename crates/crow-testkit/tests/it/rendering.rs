@@ -1,4 +1,4 @@
-//! The streams of the four dialects, event by event.
+//! Tests of the rendered streams of the four dialects, event by event.
 
 use bytes::Bytes;
 use crow_testkit::wire::{EncryptedReasoning, UsageChunk, WireOptions, frames};
@@ -22,6 +22,7 @@ fn reply() -> ScriptedReply {
         })
 }
 
+/// Renders a reply and decodes its events.
 fn stream(reply: &ScriptedReply, dialect: WireDialect, options: &WireOptions) -> Vec<Event> {
     let frames = frames(reply, dialect, options);
     let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
@@ -32,10 +33,12 @@ fn stream(reply: &ScriptedReply, dialect: WireDialect, options: &WireOptions) ->
     events(&frames.iter().map(text).collect::<String>())
 }
 
+/// Concatenates the texts at a JSON pointer of all events.
 fn joined(events: &[Event], pointer: &str) -> String {
     events.iter().filter_map(|event| event.data.pointer(pointer)?.as_str()).collect()
 }
 
+/// Returns the types of the events, without consecutive duplicates.
 fn kinds(events: &[Event]) -> Vec<String> {
     let mut kinds: Vec<String> = events
         .iter()
@@ -146,7 +149,7 @@ fn responses_number_their_events_and_end_with_the_whole_output() {
 }
 
 #[test]
-fn responses_keep_encrypted_content_back_unless_it_was_asked_for() {
+fn responses_omit_encrypted_content_unless_it_was_requested() {
     let options = WireOptions { encrypted: EncryptedReasoning::Omitted, ..WireOptions::default() };
     let events = stream(&reply(), WireDialect::OpenAiResponses, &options);
     assert!(!format!("{events:?}").contains("encrypted_content"));
@@ -184,7 +187,7 @@ fn chat_streams_call_pieces_by_index_and_ends_with_usage_and_done() {
 }
 
 #[test]
-fn chat_has_no_usage_unless_it_was_asked_for() {
+fn chat_has_no_usage_unless_it_was_requested() {
     let options = WireOptions { usage: UsageChunk::Omitted, ..WireOptions::default() };
     let events = stream(&reply(), WireDialect::OpenAiChat, &options);
     assert!(events.iter().all(|event| event.data.get("usage").is_none()));
@@ -241,7 +244,7 @@ fn gemini_reports_arguments_that_are_no_json_as_a_malformed_call() {
 }
 
 #[test]
-fn malformed_arguments_travel_as_they_are_elsewhere() {
+fn other_dialects_send_malformed_arguments_unchanged() {
     let reply = ScriptedReply::new().raw_call("c", "look", r#"{"path": "un"#);
     let pointers = [
         (WireDialect::AnthropicMessages, "/delta/partial_json"),

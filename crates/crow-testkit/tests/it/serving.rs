@@ -1,4 +1,4 @@
-//! Connections, records, scripts and the life of a server.
+//! Tests of connections, records, scripts and the life cycle of a server.
 
 use std::time::Instant;
 
@@ -91,7 +91,7 @@ async fn pipelined_requests_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn a_client_that_expects_continue_is_told_to_go_on() {
+async fn a_client_that_expects_continue_gets_it() {
     let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let mut client = Client::connect(&server).await;
     let body = first(WireDialect::OpenAiChat, "Begin.").to_string();
@@ -183,7 +183,7 @@ async fn an_unknown_endpoint_is_a_404_and_a_violation() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_refused_and_a_violation() {
+async fn a_malformed_request_is_refused_and_a_violation() {
     let server = ModelServer::start(Script::new()).await;
     let mut client = Client::connect(&server).await;
     client.write("HELLO\r\n\r\n").await;
@@ -297,7 +297,7 @@ async fn a_server_dropped_with_unread_violations_fails_the_test() {
 }
 
 #[tokio::test]
-async fn nobody_listens_at_a_refused_base_url() {
+async fn a_refused_base_url_refuses_connections() {
     let url = refused_base_url(WireDialect::OpenAiChat).await;
     let address = url.strip_prefix("http://").unwrap().strip_suffix("/v1").unwrap();
     assert!(TcpStream::connect(address).await.is_err());
