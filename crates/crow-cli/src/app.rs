@@ -35,6 +35,7 @@ pub fn main(
     environment: &Environment,
 ) -> process::ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
+    // A request of the shell for completions is answered first.
     if let Some(offered) = command::offer(&args, environment) {
         return offered.unwrap_or(ExitCode::Failed).into();
     }

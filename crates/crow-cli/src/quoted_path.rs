@@ -114,6 +114,7 @@ fn is_plain(c: char, special: &str) -> bool {
 /// Escapes the characters of `special` and those that are not plain text, as C does.
 pub(crate) fn escaped(bytes: &[u8], special: &str) -> String {
     let mut text = String::new();
+    // Bytes without a letter escape, and those of invalid UTF-8, are written in octal.
     let octal = |bytes: &[u8], text: &mut String| {
         for byte in bytes {
             // Writing to a string cannot fail.

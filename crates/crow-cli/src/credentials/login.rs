@@ -163,6 +163,7 @@ pub(crate) fn logout(args: &LogoutArgs, environment: &Environment) -> Result<Exi
     }
     done(&format!("the key of {name} is forgotten"))?;
     let variable = models(environment)?.key_home(&name).ok().and_then(|home| home.variable);
+    // The user may expect to be logged out, but the variable still supplies a key.
     if let Some(variable) = variable.filter(|variable| environment.is_set(variable)) {
         say(&format!("{variable} is still set, and its key is used"));
     }

@@ -92,6 +92,7 @@ fn model(
     {
         return model_finding(models, &own, &format!("the agent {} names it", base.name));
     }
+    // The model of `config.toml`, then the default of the first provider with a key.
     if let Some(model) = &configuration.settings.model {
         return model_finding(models, model, "config.toml names it");
     }
@@ -99,6 +100,7 @@ fn model(
         let why = format!("the default of {}, the first provider with a key", model.provider);
         return model_finding(models, &model, &why);
     }
+    // A model server on this machine: used only if the user agreed.
     let local = servers.iter().find(|server| agreed.contains(&server.base_url));
     if let Some((server, model)) = local.and_then(|server| Some((server, server.models.first()?))) {
         let FoundServer { provider, base_url, .. } = server;

@@ -37,7 +37,7 @@ pub(crate) enum ServerOrigin {
 /// The servers configured for a directory; names are unique.
 #[derive(Debug, Default)]
 pub(crate) struct ConfiguredServers {
-    /// Enabled servers, by name.
+    /// Enabled servers, sorted by name.
     pub(crate) servers: Vec<(McpSettings, ServerOrigin)>,
     /// Names of disabled servers.
     pub(crate) off: Vec<String>,

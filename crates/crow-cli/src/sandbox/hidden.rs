@@ -25,6 +25,7 @@ pub(super) fn hidden(environment: &Environment, shown: &[PathBuf]) -> Vec<PathBu
     let own = [environment.config_dir(), environment.data_dir()].into_iter().flatten();
     let home = environment.var("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let home = home.as_deref();
+    // Hidden always, and hidden only while the file contains keys.
     let always = SECRET_PLACES
         .iter()
         .flat_map(|name| home.into_iter().flat_map(|home| locations(environment, home, name)));

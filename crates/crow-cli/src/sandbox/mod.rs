@@ -1,4 +1,5 @@
-//! The sandbox of commands: its configuration from flags and the user's settings, and a trial of what it contains.
+//! The sandbox of commands: its configuration from flags and the user's settings, and a trial that reports its
+//! containment.
 
 mod config;
 mod hidden;

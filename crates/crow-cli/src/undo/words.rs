@@ -143,7 +143,7 @@ fn parse<T: Parser>(argument: &str) -> Result<T, String> {
 /// The changes that `diff` shows; without paths all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DiffRequest {
-    /// A call, a turn or a range, or else a path.
+    /// Call, turn or range; a path if it names no call.
     pub what: Option<OsString>,
     pub paths: Vec<OsString>,
 }

@@ -106,6 +106,7 @@ impl ScriptedHost {
         let surroundings = Surroundings { cwd, ..Surroundings::default() };
         let id = session.id().clone();
         let handle = self.runtime.spawn(session, |internals| async move {
+            // The source of the client's tools is closed when the agent ends.
             let Some(source) = source else {
                 return Box::pin(serve(AcpAgent::solo(agent), surroundings, internals)).await;
             };

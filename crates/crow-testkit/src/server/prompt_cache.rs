@@ -40,6 +40,7 @@ impl PromptCache {
             .iter()
             .filter(|before| before.dialect == prompt.dialect && before.model == prompt.model);
         let read = seen.map(|before| prompt.read_from(before)).max().unwrap_or(0);
+        // End of the cached prefix after this request: read, or written by Anthropic's last mark.
         let end = match prompt.dialect {
             WireDialect::AnthropicMessages => prompt.written.last().copied().unwrap_or(0).max(read),
             WireDialect::OpenAiResponses | WireDialect::OpenAiChat | WireDialect::Gemini => read,

@@ -329,6 +329,7 @@ fn files_of_a_workspace_are_touched_through_crow_fs_alone() {
             accesses => unused.extend(accesses.iter().map(|access| (*path, *access))),
         }
     }
+    // Accesses without an exception are wrong; exceptions that are never used are listed, too.
     let mut wrong = BTreeSet::new();
     for source in tree::shipped_sources() {
         if !COVERED.iter().any(|folder| source.path.starts_with(folder)) {

@@ -101,6 +101,7 @@ fn names_behind_crate(code: &str) -> BTreeSet<String> {
             names.insert(leading_name(rest));
             continue;
         };
+        // A group: the first name after the brace and after each comma of the outer level.
         let mut depth = 0_u32;
         let mut is_at_name = true;
         for (at, c) in group.char_indices() {

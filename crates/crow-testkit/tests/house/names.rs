@@ -167,6 +167,7 @@ fn inherent_methods(code: &str) -> Vec<(String, usize)> {
             .unwrap()
             .trim()
             .to_owned();
+        // Counts the functions directly inside the impl's braces.
         let mut depth = 0_u32;
         let mut count = 0;
         for (offset, c) in code[at + open..].char_indices() {

@@ -147,6 +147,7 @@ fn check_results(index: usize, message: &Value, open: &[&str], found: &mut Findi
 /// thinking.
 fn check_marks(body: &Value, messages: &[Value], found: &mut Findings) {
     let blocks = messages.iter().flat_map(|message| list(message, "content"));
+    // Blocks within results may be marked, too.
     let inner = blocks.clone().flat_map(|block| list(block, "content"));
     let values = std::iter::once(body)
         .chain(list(body, "tools"))

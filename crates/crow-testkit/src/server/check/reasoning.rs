@@ -299,6 +299,7 @@ fn signed_calls(reply: &SentReply) -> Vec<SignedCall<'_>> {
 
 /// Returns the calls with their signatures, and the signatures sent after a text.
 fn signatures(reply: &SentReply) -> (Vec<SignedCall<'_>>, Vec<&str>) {
+    // A signature applies to the next text or call; `pending` is the one not yet used.
     let (mut calls, mut texts, mut pending) = (Vec::new(), Vec::new(), "");
     for block in &reply.blocks {
         match block {
