@@ -1,4 +1,4 @@
-//! Which content of which file the session has seen.
+//! Records which content of which file the session has seen.
 
 use std::{
     collections::HashMap,
@@ -31,53 +31,53 @@ impl fmt::Display for ContentHash {
     }
 }
 
-/// What the session saw of one file. Tools put it into the metadata of their result as `extra.file_view`, so that a
-/// resumed session knows it again.
+/// The latest view that the session has of one file. Tools put it into the metadata of their result as
+/// `extra.file_view`, so that a resumed session has it again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileView {
-    /// The file, with symbolic links resolved.
+    /// Path of the file, with symbolic links resolved.
     pub path: PathBuf,
-    /// The content that was seen or written.
+    /// Hash of the content that was seen or written.
     pub hash: ContentHash,
-    /// The lines that were shown, first and last, or none if the agent wrote the file itself.
+    /// First and last line shown, or none if the agent wrote the file itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<(u64, u64)>,
-    /// The call that showed them.
+    /// The call that showed or wrote the file.
     pub call_id: CallId,
 }
 
-/// Which content of which file the session has seen.
+/// The latest view of each file, by path.
 #[derive(Debug, Default)]
 pub struct FileViews {
     views: Mutex<HashMap<PathBuf, FileView>>,
 }
 
 impl FileViews {
-    /// The key in a result's `extra` under which a view is kept.
+    /// Key of a view in a result's `extra`.
     pub const EXTRA_KEY: &str = "file_view";
 
-    /// Remembers a view in place of the earlier one.
+    /// Stores a view and replaces the earlier one of the same file.
     pub fn insert(&self, view: FileView) {
         self.lock().insert(view.path.clone(), view);
     }
 
-    /// Returns what was last seen of a file.
+    /// Returns the latest view of a file.
     pub fn get(&self, path: &Path) -> Option<FileView> {
         self.lock().get(path).cloned()
     }
 
-    /// Forgets a file.
+    /// Removes the view of a file.
     pub fn remove(&self, path: &Path) {
         self.lock().remove(path);
     }
 
-    /// Forgets all views and takes over those of another session, or of an earlier state of this one.
+    /// Replaces all views by those of another session, or of an earlier state of this one.
     pub fn become_like(&self, other: &Self) {
         let views = other.lock().clone();
         *self.lock() = views;
     }
 
-    /// Takes over the view in a result's `extra`, if there is one.
+    /// Stores the view from a result's `extra`, if there is one.
     pub fn restore(&self, extra: &serde_json::Value) {
         let view =
             extra.get(Self::EXTRA_KEY).cloned().and_then(|view| serde_json::from_value(view).ok());
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_view_survives_the_way_through_a_result() {
+    fn a_view_is_restored_from_a_result() {
         let view = FileView {
             path: "/p/a.rs".into(),
             hash: ContentHash::of(b"x"),

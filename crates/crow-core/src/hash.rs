@@ -1,4 +1,4 @@
-//! A small stable hash for comparing, not for security.
+//! A small stable hash for comparisons, not for security.
 
 /// FNV-1a, 64 bits. The same on every machine and in every version.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {

@@ -1,4 +1,4 @@
-//! Identifiers. Each kind is its own type, so that a call id cannot stand where a session id belongs.
+//! Identifiers. Each kind has its own type, so that a call id cannot be passed as a session id.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -80,7 +80,7 @@ id_type! {
     ReplyId
 }
 id_type! {
-    /// Names a tool call. It is the id that the model gave, or one of ours where it gave none.
+    /// Names a tool call: the id that the model gave, or a generated one if it gave none.
     CallId
 }
 id_type! {
@@ -101,7 +101,7 @@ id_type! {
     SnapshotId
 }
 id_type! {
-    /// Names a state of the workspace's files, those left out that are ignored. Equal states have equal names.
+    /// Names a state of the workspace's files without ignored ones. Equal states have equal names.
     FilesId
 }
 id_type! {

@@ -1,7 +1,7 @@
-//! The words of Crow and its pure decisions.
+//! Shared types of Crow and its pure decision logic.
 //!
-//! Everything that other crates speak about is defined here: messages, events, history, tools, models, permission,
-//! and the turn machine. Nothing here spawns, sleeps, reads a clock, a file or the environment, or knows a protocol.
+//! Defines the types that the other crates share: messages, events, history, tools, models, permission, and the turn
+//! machine. Nothing here spawns, sleeps, reads a clock, a file or the environment, or knows a protocol.
 
 pub mod call;
 pub mod capability;

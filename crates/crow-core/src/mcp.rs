@@ -1,50 +1,50 @@
-//! Servers of the Model Context Protocol, as somebody configures them.
+//! Configuration of servers of the Model Context Protocol.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
 use crate::capability::McpLink;
 
-/// A server whose tools an agent may have.
+/// Configuration of a server whose tools an agent may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpServerConfig {
     /// Its name: a part of the names of its tools.
     pub name: String,
-    /// How it is reached.
+    /// The transport to it.
     pub transport: McpTransport,
 }
 
-/// How a server is reached.
+/// The transport to a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum McpTransport {
-    /// A program that is started and spoken to over its standard streams.
+    /// A child process that is spoken to over its standard streams.
     Stdio {
         /// The program: a path, or a name that is looked up.
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables beside those that every command sees.
+        /// Variables in addition to those that every command gets.
         env: BTreeMap<String, String>,
-        /// The folder that it is started in; none for the session's.
+        /// The directory that it is started in; none for the session's.
         cwd: Option<PathBuf>,
     },
     /// A server that speaks streamable HTTP.
     Http {
-        /// Its address.
+        /// Its URL.
         url: String,
         /// Headers of each request.
         headers: BTreeMap<String, String>,
     },
-    /// A server that the client of the session serves itself, over the connection that the session is shown on. Nobody can
-    /// configure one, and it is kept nowhere: it is gone with the connection.
+    /// A server that the session's client serves itself, over the connection that shows the session. It cannot be
+    /// configured and is not saved: it ends with the connection.
     Client(ClientServer),
 }
 
-/// The way to a server of the client's. Two are the same if they are the same link.
+/// The link to a server of the client. Two are equal if they are the same link.
 #[derive(Clone)]
 pub struct ClientServer(Arc<dyn McpLink>);
 
 impl ClientServer {
-    /// Makes it of the link.
+    /// Wraps the link.
     pub fn new(link: Arc<dyn McpLink>) -> Self {
         Self(link)
     }
@@ -69,7 +69,7 @@ impl fmt::Debug for ClientServer {
     }
 }
 
-/// Values of variables and headers are often secrets: they are left out.
+/// Omits the values of variables and headers, which are often secrets.
 impl fmt::Debug for McpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_left_out_of_what_is_printed() {
+    fn secrets_are_left_out_of_debug_output() {
         let secret = || BTreeMap::from([("KEY".to_owned(), "hunter2".to_owned())]);
         let stdio = McpTransport::Stdio {
             command: "x".to_owned(),

@@ -1,28 +1,33 @@
-//! Files of a project that start programs or instruct agents: which names they have, and how they are treated.
+//! Files of a project that start programs or instruct agents: their names and how they are treated.
 //!
-//! Names are what editors, shells, version control, agents and build services look for by themselves, when a person opens
-//! a folder, enters it, commits or pushes. Source code and build files (`Makefile`, `package.json`, `build.rs`) are not
-//! among them: they run only when somebody builds the project, and changing them is the agent's work. So are
-//! `rust-toolchain.toml`, `flake.nix`, `devenv.nix`, `devbox.json` and `.bundle/config`, and what builds write themselves
-//! (`.pnp.cjs`): SECURITY.md names them as not protected.
+//! Listed are names that editors, shells, version control, agents and build services look for by themselves when a
+//! person
+//! opens a directory, enters it, commits or pushes. Source code and build files (`Makefile`, `package.json`,
+//! `build.rs`) are
+//! not listed: they run only when the project is built, and changing them is the agent's work. Also not listed are
+//! `rust-toolchain.toml`, `flake.nix`, `devenv.nix`, `devbox.json` and `.bundle/config`, and files that builds write
+//! themselves (`.pnp.cjs`): SECURITY.md names them as not protected.
 
 use std::path::{Component, Path};
 
 use crow_text::is_unseen;
 
-/// Why a path is protected.
+/// The reason why a path is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProtectedKind {
-    /// It only tells agents what to do. File tools ask before they change it, also where edits pass. Commands may change
-    /// it: a checkout, a merge and a formatter do so all day, half a checkout harms more, and nothing starts by itself.
+    /// It only tells agents what to do. File tools ask before they change it, even where edits are allowed. Commands
+    /// may
+    /// change it: checkouts, merges and formatters do so routinely, a partial checkout is worse, and nothing starts
+    /// by itself.
     InstructsAgents,
     /// An editor, a shell, git, an agent or a build service starts programs that it names. File tools ask before they
-    /// change it, also where edits pass, and the sandbox keeps commands from it.
+    /// change it, even where edits are allowed, and the sandbox denies commands write access.
     StartsPrograms,
 }
 
-/// Paths from the root of a workspace that start programs, beside `.git`. The sandbox keeps commands from them; file tools
-/// ask about them at the root and below it.
+/// Paths relative to a root of a workspace that start programs, in addition to `.git`. The sandbox denies commands
+/// write
+/// access to them; file tools ask about them at the root and below it.
 pub const PROTECTED: &[&str] = &[
     // Agents: servers of tools, hooks, permissions.
     ".crow-agent",
@@ -55,12 +60,12 @@ pub const PROTECTED: &[&str] = &[
     ".iflow",
     ".codebuddy",
     ".vibe",
-    // Scripts that an application for agents runs when it makes a workspace.
+    // Scripts that an application for agents runs when it creates a workspace.
     "conductor.json",
     ".crush.json",
     "crush.json",
     ".aider.conf.yml",
-    // Editors: tasks, language servers, code that is read when a folder or a file is opened.
+    // Editors: tasks, language servers, code that is read when a directory or a file is opened.
     ".vscode",
     ".idea",
     ".zed",
@@ -73,7 +78,7 @@ pub const PROTECTED: &[&str] = &[
     ".theia",
     ".lite_project.lua",
     ".externalToolBuilders",
-    // Servers that editors start: for builds, and the commands that one for Rust runs.
+    // Servers that editors start: build servers, and the commands that rust-analyzer runs.
     ".bsp",
     "rust-analyzer.toml",
     ".rust-analyzer.toml",
@@ -92,9 +97,9 @@ pub const PROTECTED: &[&str] = &[
     ".devcontainer.json",
     ".idx",
     ".gitpod.yml",
-    // What is run when the workspace is opened or its button is pressed.
+    // Commands that run when the workspace is opened or its button is pressed.
     ".replit",
-    // Shells and interpreters that read a file of the folder they are started in.
+    // Shells and interpreters that read a file of the directory they are started in.
     ".envrc",
     ".mise.toml",
     ".mise.local.toml",
@@ -106,13 +111,13 @@ pub const PROTECTED: &[&str] = &[
     ".config/mise.local.toml",
     "mise/config.toml",
     "mise/config.local.toml",
-    // The name of mise before it was mise.
+    // The former name of mise.
     ".rtx.toml",
     ".rtx.local.toml",
     ".rtx",
     ".config/rtx",
     ".tool-versions",
-    // Sourced by autoenv and its kin when a shell enters or leaves the folder.
+    // Sourced by autoenv and similar programs when a shell enters or leaves the directory.
     ".autoenv",
     ".autoenv.leave",
     ".autoenv.zsh",
@@ -139,7 +144,7 @@ pub const PROTECTED: &[&str] = &[
     ".irbrc",
     ".pryrc",
     ".pdbrc",
-    // Other systems of version control: hooks, editors and pagers of a clone, and which repository's settings count.
+    // Other version control systems: hooks, editors and pagers of a clone, and which repository's settings apply.
     ".hg/hgrc",
     ".hg/hgrc-not-shared",
     ".hg/sharedpath",
@@ -148,11 +153,11 @@ pub const PROTECTED: &[&str] = &[
     ".sl/config",
     ".sl/sharedpath",
     ".pijul/config",
-    // Git: programs that its own settings commonly lead to.
+    // Git: programs that its own settings commonly refer to.
     ".gitconfig",
     ".githooks",
     ".husky",
-    // Hooks of husky before its fifth version.
+    // Hooks of husky before version 5.
     ".huskyrc",
     ".huskyrc.json",
     ".huskyrc.js",
@@ -203,7 +208,7 @@ pub const PROTECTED: &[&str] = &[
     ".config/lefthook-local.yaml",
     ".config/lefthook-local.toml",
     ".config/lefthook-local.json",
-    // Package managers: settings that replace the programs which they start, or where code comes from.
+    // Package managers: settings that replace the programs which they start, or the sources of code.
     ".cargo/config",
     ".cargo/config.toml",
     ".npmrc",
@@ -211,18 +216,18 @@ pub const PROTECTED: &[&str] = &[
     ".yarnrc.yml",
     ".pnpmfile.cjs",
     ".pnpmfile.mjs",
-    // Scripts that are loaded before each program of bun, and where packages come from.
+    // Scripts that are loaded before each program of bun, and package sources.
     "bunfig.toml",
-    // Build tools: what is started in the place of the tool, or loaded into it, at each call.
+    // Build tools: programs that are started instead of the tool, or code that is loaded into it, at each call.
     "tools/bazel",
     ".bazelrc",
     ".bazeliskrc",
     ".mvn/jvm.config",
     ".mvn/maven.config",
     ".mvn/extensions.xml",
-    // Folders of plugins that each call of ansible loads.
+    // Plugin directories that each call of ansible loads.
     "ansible.cfg",
-    // Build services: what they run on other machines, with the keys of the project.
+    // Build services: commands that run on other machines, with the keys of the project.
     ".github",
     ".gitlab",
     ".gitlab-ci.yml",
@@ -267,10 +272,10 @@ pub const PROTECTED: &[&str] = &[
     "Jenkinsfile",
 ];
 
-/// Ends of the names of files that start programs, whatever stands before them: tasks and build systems of editors.
+/// Suffixes of names of files that start programs: tasks and build systems of editors.
 pub const PROTECTED_SUFFIXES: &[&str] = &[".code-workspace", ".sublime-project"];
 
-/// Names of files and folders that only instruct agents, which read them at any depth.
+/// Names of files and directories that only instruct agents, which read them at any depth.
 pub const AGENT_INSTRUCTIONS: &[&str] = &[
     "AGENTS.md",
     "AGENTS.override.md",
@@ -297,13 +302,15 @@ pub const AGENT_INSTRUCTIONS: &[&str] = &[
     ".augment-guidelines",
 ];
 
-/// The repository's folder, or the file that leads to it.
+/// The repository's directory, or the file that refers to it.
 const GIT: &str = ".git";
 
-/// Says why a path relative to a root of the workspace is protected, by its own name or that of a folder that it lies in.
+/// Returns why a path relative to a root of the workspace is protected, by its own name or that of a parent directory.
 ///
-/// Names count at any depth, because most of those programs look into the folder that is opened, or into each folder.
-/// Letters are compared as file systems do that know no case and leave invisible characters out.
+/// Names match at any depth, because most of those programs look into the directory that is opened, or into each
+/// directory. Names are compared like on file systems that ignore case and invisible characters. If several kinds
+/// match,
+/// the stronger one ([`ProtectedKind::StartsPrograms`]) is returned.
 pub fn protected_kind(relative: &Path) -> Option<ProtectedKind> {
     let names: Vec<String> = relative
         .components()
@@ -319,7 +326,7 @@ pub fn protected_kind(relative: &Path) -> Option<ProtectedKind> {
     kinds.max()
 }
 
-/// Says what the path is that begins with the first of these names.
+/// Returns the kind of the path that begins with the first of these names.
 fn kind_at(names: &[String]) -> Option<ProtectedKind> {
     let name = names.first()?;
     let is_listed = |listed: &&str| begins_with(names, listed);
@@ -333,17 +340,17 @@ fn kind_at(names: &[String]) -> Option<ProtectedKind> {
     AGENT_INSTRUCTIONS.iter().any(is_listed).then_some(ProtectedKind::InstructsAgents)
 }
 
-/// Returns whether the first names of a path are those of `listed`, which may have several.
+/// Returns true if the first names of a path are the components of `listed`, which may have several.
 fn begins_with(names: &[String], listed: &str) -> bool {
     let mut names = names.iter();
     listed.split('/').all(|part| names.next().is_some_and(|name| name.eq_ignore_ascii_case(part)))
 }
 
-/// A name as file systems see it that do not tell letters apart: some leave invisible characters away, too.
+/// Normalizes a name like file systems that ignore case; some ignore invisible characters, too.
 fn folded(name: &str) -> String {
-    // NTFS reads what stands before a colon, and neither dots nor blanks at the end.
+    // NTFS reads only the part before a colon, and ignores dots and blanks at the end.
     let name = name.split(':').next().unwrap_or(name).trim_end_matches(['.', ' ']);
-    // Its short name for the folder, where those are made.
+    // The short (8.3) name of `.git`, where such names are created.
     if name.eq_ignore_ascii_case("git~1") {
         return GIT.to_owned();
     }
@@ -353,7 +360,7 @@ fn folded(name: &str) -> String {
     let letters = name.chars().filter(|char| !is_unseen(*char));
     let folded = letters.map(|char| match char {
         '\u{17f}' => 's',
-        // The sign for kelvin.
+        // The Kelvin sign.
         '\u{212a}' => 'k',
         _ => char,
     });
@@ -419,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_instruct_agents_are_told_from_those_that_start_programs() {
+    fn files_that_instruct_agents_have_a_kind_of_their_own() {
         for path in
             ["AGENTS.md", "CLAUDE.md", "agents.md", "sub/AGENTS.md", ".cursorrules", ".rules/x"]
         {

@@ -1,4 +1,4 @@
-//! Values of any type that a program hands to its tools.
+//! Values of any type that a program passes to its tools.
 
 use std::{
     any::{Any, TypeId},
@@ -14,7 +14,7 @@ pub struct ResourceMap {
 }
 
 impl ResourceMap {
-    /// Puts a value in place of the one of its type.
+    /// Inserts a value and replaces the previous one of its type.
     pub fn insert<T: Send + Sync + 'static>(&self, value: T) {
         let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
         values.insert(TypeId::of::<T>(), Arc::new(value));
@@ -31,7 +31,7 @@ impl ResourceMap {
         self.get::<T>().is_some()
     }
 
-    /// Takes the value of that type out.
+    /// Removes and returns the value of that type.
     pub fn remove<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
         values.remove(&TypeId::of::<T>()).and_then(|value| value.downcast().ok())

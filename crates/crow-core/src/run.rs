@@ -72,10 +72,10 @@ impl Failure {
         Self { error: error.into(), kind: FailureKind::Other }
     }
 
-    /// Prefixes the error text with the action that failed.
+    /// Prefixes the error text with `action`, the action that failed.
     #[must_use]
-    pub fn after(self, what: &str) -> Self {
-        Self { error: format!("{what}: {}", self.error), ..self }
+    pub fn after(self, action: &str) -> Self {
+        Self { error: format!("{action}: {}", self.error), ..self }
     }
 }
 

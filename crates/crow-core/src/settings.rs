@@ -1,4 +1,4 @@
-//! What a session goes on with when it is opened again: its agent, what is permitted, and where it works.
+//! Settings that a session is reopened with: its agent, its permission mode and its directories.
 
 use std::path::PathBuf;
 
@@ -62,13 +62,14 @@ pub struct OpenedWith {
 }
 
 impl OpenedWith {
-    /// Chooses an agent as its files describe it.
+    /// Makes the choice of an agent as its files describe it.
     pub fn new(agent: impl Into<String>) -> Self {
         Self { agent: agent.into(), ..Self::default() }
     }
 
-    /// Words what differs in another one that a session goes on with. The model is not among it: it is recorded as the one
-    /// that is asked.
+    /// Describes what differs in `after`, which the session continues with: one `name: before -> after` text per
+    /// setting.
+    /// The model is not compared: it is recorded with the requests to it.
     pub fn switches(&self, after: &Self) -> Vec<String> {
         let reviewers = |with: &Self| with.reviewers.as_ref().map(|names| words(names));
         let mode = |with: &Self| with.mode.map(|mode| mode.to_string());
@@ -89,8 +90,9 @@ impl OpenedWith {
                 format!("{name}: {before} -> {after}")
             })
             .collect();
-        let is_told = switches.iter().any(|switch| switch.starts_with("system prompt"));
-        if self.system_prompt != after.system_prompt && !is_told {
+        // Two prompts of the same kind have the same word in the table, although their texts differ.
+        let is_listed = switches.iter().any(|switch| switch.starts_with("system prompt"));
+        if self.system_prompt != after.system_prompt && !is_listed {
             switches.push("system prompt: another text".to_owned());
         }
         switches
@@ -151,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn what_older_sessions_kept_can_be_read() {
-        let kept = r#"{"agent":"BUILD-HITL","model":{"provider":"p","model":"m"}}"#;
-        let read: OpenedWith = serde_json::from_str(kept).unwrap();
+    fn settings_of_older_sessions_can_be_read() {
+        let json = r#"{"agent":"BUILD-HITL","model":{"provider":"p","model":"m"}}"#;
+        let read: OpenedWith = serde_json::from_str(json).unwrap();
         assert_eq!((read.agent.as_str(), read.mode), ("BUILD-HITL", None));
-        assert_eq!(serde_json::to_string(&read).unwrap(), kept);
+        assert_eq!(serde_json::to_string(&read).unwrap(), json);
     }
 }

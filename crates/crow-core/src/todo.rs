@@ -38,26 +38,26 @@ pub struct TodoList {
     items: Vec<TodoItem>,
 }
 
-/// A list that cannot be taken.
+/// Error for an invalid todo list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TodoError {
     /// More than one todo is in progress.
     #[error("{count} todos are in progress; at most one may be")]
     SeveralInProgress {
-        /// How many.
+        /// Number of todos in progress.
         count: usize,
     },
-    /// A todo says nothing.
+    /// A todo has no content.
     #[error("todo {position} has no content")]
     Empty {
-        /// Its place, the first being 1.
+        /// Its position; the first is 1.
         position: usize,
     },
 }
 
 impl TodoList {
-    /// Makes a list of `items`.
+    /// Makes a list of `items`. Fails if more than one is in progress or one has no content.
     pub fn new(items: Vec<TodoItem>) -> Result<Self, TodoError> {
         let count = items.iter().filter(|item| item.status == TodoStatus::InProgress).count();
         if count > 1 {
@@ -74,12 +74,12 @@ impl TodoList {
         &self.items
     }
 
-    /// Returns how many todos have that status.
+    /// Returns the number of todos with that status.
     pub fn count(&self, status: TodoStatus) -> usize {
         self.items.iter().filter(|item| item.status == status).count()
     }
 
-    /// Writes the list as text, a line each.
+    /// Formats the list as text, one line per todo.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for item in &self.items {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_todo_is_refused_by_its_place() {
+    fn an_empty_todo_is_refused_with_its_position() {
         let items = vec![item("a", TodoStatus::Pending), item("  ", TodoStatus::Pending)];
         assert_eq!(TodoList::new(items), Err(TodoError::Empty { position: 2 }));
     }

@@ -1,4 +1,4 @@
-//! What a model call used.
+//! Token usage of model calls.
 
 use std::ops::AddAssign;
 

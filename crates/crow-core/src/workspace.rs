@@ -1,10 +1,10 @@
-//! The folders that an agent works in. Only paths: whether they exist is for others to find out.
+//! The directories that an agent works in, as paths only: nothing here checks whether they exist.
 
 use std::path::{Component, Path, PathBuf};
 
 pub use crate::protected::PROTECTED;
 
-/// The folders that an agent works in.
+/// The working directory and the roots of an agent's workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workspace {
     cwd: PathBuf,
@@ -42,7 +42,7 @@ impl Workspace {
         self.roots.first().unwrap_or(&self.cwd)
     }
 
-    /// Returns the roots beside the first one.
+    /// Returns the roots after the first one.
     pub fn further(&self) -> &[PathBuf] {
         self.roots.get(1..).unwrap_or_default()
     }
@@ -52,17 +52,17 @@ impl Workspace {
         &self.roots
     }
 
-    /// Makes a path absolute against the working directory and takes `.` and `..` out of it.
+    /// Makes a path absolute against the working directory and removes `.` and `..`.
     pub fn resolve(&self, path: impl AsRef<Path>) -> PathBuf {
         normalize(&self.cwd.join(path))
     }
 
-    /// Returns whether an absolute path without `.` and `..` lies in one of the roots.
+    /// Returns true if an absolute path without `.` and `..` lies in one of the roots.
     pub fn contains(&self, path: &Path) -> bool {
         self.roots.iter().any(|root| path.starts_with(root))
     }
 
-    /// Writes a path as short as it is clear: relative inside the working directory, else absolute.
+    /// Formats a path as short as is unambiguous: relative inside the working directory, else absolute.
     pub fn display(&self, path: &Path) -> String {
         match path.strip_prefix(&self.cwd) {
             Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
@@ -72,16 +72,16 @@ impl Workspace {
     }
 }
 
-/// The folder that a session's shell commands start in, once one of them has gone there. Absolute and resolved.
+/// Directory that a session's shell commands start in after one of them changed it. Absolute and resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellFolder(pub PathBuf);
 
 impl ShellFolder {
-    /// The key in a result's `extra` under which the folder is kept.
+    /// Key of this directory in a result's `extra`.
     pub const EXTRA_KEY: &str = "shell_folder";
 }
 
-/// Takes `.` and `..` out of an absolute path.
+/// Removes `.` and `..` from an absolute path.
 fn normalize(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for component in path.components() {
@@ -144,15 +144,15 @@ mod tests {
         }
 
         #[test]
-        fn what_is_displayed_resolves_to_the_same_path(given in "/?((\\.\\.|\\.|[a-z]{1,2})/){0,8}") {
+        fn a_displayed_path_resolves_to_the_same_path(given in "/?((\\.\\.|\\.|[a-z]{1,2})/){0,8}") {
             let workspace = Workspace::new("/p").with_cwd("/p/sub");
             let resolved = workspace.resolve(&given);
             prop_assert_eq!(workspace.resolve(workspace.display(&resolved)), resolved);
         }
 
         #[test]
-        fn a_path_that_climbs_out_of_a_root_is_not_in_it(down in prop::collection::vec("[a-z]{1,3}", 0..4), up in 1usize..4) {
-            let climbing = [down.iter().map(|part| format!("{part}/")).collect(), vec!["../".repeat(down.len() + up), "x".to_owned()]].concat().concat();
+        fn a_path_that_climbs_out_of_a_root_is_not_in_it(segments in prop::collection::vec("[a-z]{1,3}", 0..4), climbs in 1usize..4) {
+            let climbing = [segments.iter().map(|part| format!("{part}/")).collect(), vec!["../".repeat(segments.len() + climbs), "x".to_owned()]].concat().concat();
             let workspace = Workspace::new("/p/root");
             prop_assert!(!workspace.contains(&workspace.resolve(climbing)));
         }

@@ -1,13 +1,13 @@
-//! Where in the arguments something is.
+//! Paths into the arguments of a call.
 
 use std::fmt;
 
-/// How deep values and schemas are looked into.
+/// Maximum depth of values and schemas that is examined.
 const DEEPEST: u32 = 64;
-/// How much of a key is shown, in characters.
+/// Maximum number of characters of a key in a message.
 const SHOWN: usize = 60;
 
-/// A place in the arguments, written `edits[0].old_string`.
+/// A path into the arguments, written `edits[0].old_string`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ArgumentPath {
     path: String,
@@ -15,23 +15,23 @@ pub(super) struct ArgumentPath {
 }
 
 impl ArgumentPath {
-    /// Returns the same place, one schema node further down.
+    /// Returns the same path, one schema node deeper.
     pub(super) fn within(&self) -> Self {
         Self { path: self.path.clone(), depth: self.depth + 1 }
     }
 
-    /// Returns the place of a field.
+    /// Returns the path of a field.
     pub(super) fn field(&self, key: &str) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
         Self { path: format!("{}{dot}{}", self.path, short(key)), depth: self.depth + 1 }
     }
 
-    /// Returns the place of an item.
+    /// Returns the path of an item.
     pub(super) fn item(&self, index: usize) -> Self {
         Self { path: format!("{}[{index}]", self.path), depth: self.depth + 1 }
     }
 
-    /// Returns whether the place is deeper than anybody looks: a schema may refer to itself.
+    /// Returns true if the path is too deep to examine: a schema may refer to itself.
     pub(super) fn is_too_deep(&self) -> bool {
         self.depth >= DEEPEST
     }

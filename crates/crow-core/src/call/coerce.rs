@@ -1,4 +1,8 @@
-//! Makes values fit a schema where they can mean only one thing.
+//! Coercion of values to a schema, if they can mean only one thing.
+//!
+//! [`Coercion`] walks value and schema together: first the key names, then type, choice and fields of each value. A
+//! conversion that cannot be judged locally (a variant, an item of a new array) is tried on a copy and kept only if the
+//! result conforms; the budget of [`Schema`] bounds these attempts.
 
 use serde_json::{Map, Number, Value};
 
@@ -10,19 +14,19 @@ use super::{
     schema::{self, AdditionalProperties, JsonType, Schema},
 };
 
-/// What may be changed.
+/// The changes that are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CoercionScope {
-    /// Only misspelt keys.
+    /// Only renaming misspelt keys.
     KeysOnly,
-    /// Whatever does not fit.
+    /// Every coercion of a value that does not fit.
     Everything,
 }
 
-/// Returns `value` with what does not fit made fit as far as it goes, and a line for each change.
-pub(super) fn coerce(schema: &Value, value: &Value, extent: CoercionScope) -> (Value, Vec<String>) {
+/// Returns `value` with mismatches corrected as far as possible, and a line for each change.
+pub(super) fn coerce(schema: &Value, value: &Value, scope: CoercionScope) -> (Value, Vec<String>) {
     let schema = Schema::new(schema);
-    let mut coercion = Coercion { schema: &schema, extent, repairs: Vec::new() };
+    let mut coercion = Coercion { schema: &schema, scope, repairs: Vec::new() };
     let mut value = value.clone();
     coercion.fit(&mut value, schema.root(), &ArgumentPath::default());
     (value, coercion.repairs)
@@ -30,30 +34,30 @@ pub(super) fn coerce(schema: &Value, value: &Value, extent: CoercionScope) -> (V
 
 struct Coercion<'s, 'a> {
     schema: &'s Schema<'a>,
-    extent: CoercionScope,
+    scope: CoercionScope,
     repairs: Vec<String>,
 }
 
 impl<'a> Coercion<'_, 'a> {
-    fn fit(&mut self, value: &mut Value, node: &'a Value, place: &ArgumentPath) {
-        if place.is_too_deep() {
+    fn fit(&mut self, value: &mut Value, node: &'a Value, path: &ArgumentPath) {
+        if path.is_too_deep() {
             return;
         }
         let Some(map) = self.schema.node(node) else { return };
         for part in schema::parts(map) {
-            self.fit(value, part, &place.within());
+            self.fit(value, part, &path.within());
         }
-        self.fit_variant(value, schema::variants(map), place);
-        if self.extent == CoercionScope::Everything {
-            self.fit_kind(value, map, place);
-            self.fit_choice(value, map, place);
+        self.fit_variant(value, schema::variants(map), path);
+        if self.scope == CoercionScope::Everything {
+            self.fit_kind(value, map, path);
+            self.fit_choice(value, map, path);
         }
         match value {
-            Value::Object(fields) => self.fit_fields(fields, map, place),
+            Value::Object(fields) => self.fit_fields(fields, map, path),
             Value::Array(items) => {
                 if let Some(node) = map.get("items") {
                     for (index, item) in items.iter_mut().enumerate() {
-                        self.fit(item, node, &place.item(index));
+                        self.fit(item, node, &path.item(index));
                     }
                 }
             }
@@ -61,21 +65,21 @@ impl<'a> Coercion<'_, 'a> {
         }
     }
 
-    /// Fits a value to the one variant that it must mean, else to the first that it can be made fit.
-    fn fit_variant(&mut self, value: &mut Value, variants: &'a [Value], place: &ArgumentPath) {
-        if let Some(meant) =
+    /// Fits a value to the only variant that it can mean, else to the first that it can be coerced to.
+    fn fit_variant(&mut self, value: &mut Value, variants: &'a [Value], path: &ArgumentPath) {
+        if let Some(variant) =
             only(variants.iter().filter(|variant| may_be(self.schema, variant, value)))
         {
-            return self.fit(value, meant, &place.within());
+            return self.fit(value, variant, &path.within());
         }
         let fits = |value: &Value| {
-            variants.iter().any(|variant| conforms(self.schema, variant, value, place))
+            variants.iter().any(|variant| conforms(self.schema, variant, value, path))
         };
-        if self.extent == CoercionScope::KeysOnly || fits(value) {
+        if self.scope == CoercionScope::KeysOnly || fits(value) {
             return;
         }
         for variant in variants {
-            if let Some((fitted, repairs)) = self.try_fit(value, variant, &place.within()) {
+            if let Some((fitted, repairs)) = self.try_fit(value, variant, &path.within()) {
                 *value = fitted;
                 self.repairs.extend(repairs);
                 return;
@@ -83,42 +87,43 @@ impl<'a> Coercion<'_, 'a> {
         }
     }
 
-    /// Returns a fitting value made of `value`.
+    /// Returns `value` coerced to a node, if the result conforms and the budget allows the attempt.
     fn try_fit(
         &self,
         value: &Value,
         node: &'a Value,
-        place: &ArgumentPath,
+        path: &ArgumentPath,
     ) -> Option<(Value, Vec<String>)> {
         if !self.schema.spend(schema::weight(value)) {
             return None;
         }
-        let mut attempt =
-            Coercion { schema: self.schema, extent: self.extent, repairs: Vec::new() };
+        let mut attempt = Coercion { schema: self.schema, scope: self.scope, repairs: Vec::new() };
         let mut fitted = value.clone();
-        attempt.fit(&mut fitted, node, place);
-        conforms(self.schema, node, &fitted, place).then_some((fitted, attempt.repairs))
+        attempt.fit(&mut fitted, node, path);
+        conforms(self.schema, node, &fitted, path).then_some((fitted, attempt.repairs))
     }
 
-    fn fit_kind(&mut self, value: &mut Value, map: &'a Map<String, Value>, place: &ArgumentPath) {
+    /// Converts a value of the wrong type.
+    fn fit_kind(&mut self, value: &mut Value, map: &'a Map<String, Value>, path: &ArgumentPath) {
         let kinds = schema::kinds(map);
         if schema::admits(&kinds, value) {
             return;
         }
-        let Some(fitted) = kinds.iter().find_map(|kind| self.convert(value, *kind, map, place))
+        let Some(fitted) = kinds.iter().find_map(|kind| self.convert(value, *kind, map, path))
         else {
             return;
         };
-        self.repairs.push(format!("{place}: {} was read as {}.", show(value), reading(&fitted)));
+        self.repairs.push(format!("{path}: {} was read as {}.", show(value), reading(&fitted)));
         *value = fitted;
     }
 
+    /// Returns `value` as the type `wanted`, if the conversion is lossless.
     fn convert(
         &self,
         value: &Value,
         wanted: JsonType,
         map: &'a Map<String, Value>,
-        place: &ArgumentPath,
+        path: &ArgumentPath,
     ) -> Option<Value> {
         match (value, wanted) {
             (Value::String(text), JsonType::Integer | JsonType::Number) => {
@@ -126,7 +131,7 @@ impl<'a> Coercion<'_, 'a> {
                 let number = Value::Number(number);
                 schema::admits(&[wanted], &number).then_some(number)
             }
-            (Value::Number(number), JsonType::Integer) => whole(number),
+            (Value::Number(number), JsonType::Integer) => integral(number),
             (Value::String(text), JsonType::Boolean) => {
                 let text = text.trim().to_ascii_lowercase();
                 matches!(text.as_str(), "true" | "false").then(|| Value::Bool(text == "true"))
@@ -134,12 +139,12 @@ impl<'a> Coercion<'_, 'a> {
             (Value::String(text), JsonType::Object) => parse(text).filter(Value::is_object),
             (Value::String(text), JsonType::Array) if text.trim_start().starts_with(['[', '{']) => {
                 let parsed = parse(text)?;
-                if parsed.is_array() { Some(parsed) } else { self.wrap(&parsed, map, place) }
+                if parsed.is_array() { Some(parsed) } else { self.wrap(&parsed, map, path) }
             }
             (
                 Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Object(_),
                 JsonType::Array,
-            ) => self.wrap(value, map, place),
+            ) => self.wrap(value, map, path),
             (Value::Object(_) | Value::Array(_) | Value::Number(_), JsonType::String) => {
                 Some(Value::String(value.to_string()))
             }
@@ -147,22 +152,22 @@ impl<'a> Coercion<'_, 'a> {
         }
     }
 
-    /// Makes an array of one, if its item then fits.
+    /// Wraps a value in an array of one item, if the item then fits.
     fn wrap(
         &self,
         value: &Value,
         map: &'a Map<String, Value>,
-        place: &ArgumentPath,
+        path: &ArgumentPath,
     ) -> Option<Value> {
         let fits = match map.get("items") {
             None => true,
-            Some(node) => self.try_fit(value, node, &place.item(0)).is_some(),
+            Some(node) => self.try_fit(value, node, &path.item(0)).is_some(),
         };
         fits.then(|| Value::Array(vec![value.clone()]))
     }
 
-    /// Replaces a misspelt choice.
-    fn fit_choice(&mut self, value: &mut Value, map: &'a Map<String, Value>, place: &ArgumentPath) {
+    /// Replaces a choice that differs only in spelling.
+    fn fit_choice(&mut self, value: &mut Value, map: &'a Map<String, Value>, path: &ArgumentPath) {
         let Some(choices) = schema::choices(map) else { return };
         let Value::String(given) = &*value else { return };
         if choices.contains(&&*value) {
@@ -173,7 +178,7 @@ impl<'a> Coercion<'_, 'a> {
             .into_iter()
             .filter(|choice| choice.as_str().is_some_and(|name| keys::squash(name) == squashed));
         if let Some(choice) = only(same) {
-            self.repairs.push(format!("{place}: {} was read as {choice}.", show(value)));
+            self.repairs.push(format!("{path}: {} was read as {choice}.", show(value)));
             *value = choice.clone();
         }
     }
@@ -182,9 +187,10 @@ impl<'a> Coercion<'_, 'a> {
         &mut self,
         fields: &mut Map<String, Value>,
         map: &'a Map<String, Value>,
-        place: &ArgumentPath,
+        path: &ArgumentPath,
     ) {
         let others = schema::others(map);
+        // Keys are renamed only if other fields are not explicitly allowed: else an unknown key may be intended.
         if let (Some(declared), AdditionalProperties::Unspoken | AdditionalProperties::Forbidden) =
             (schema::properties(map), others)
         {
@@ -192,7 +198,7 @@ impl<'a> Coercion<'_, 'a> {
             for (from, to) in &pairs {
                 self.repairs.push(format!(
                     "The argument is named {}, not {}.",
-                    place.field(to),
+                    path.field(to),
                     short(from)
                 ));
             }
@@ -200,55 +206,55 @@ impl<'a> Coercion<'_, 'a> {
                 keys::rename(fields, &pairs);
             }
         }
-        if self.extent == CoercionScope::Everything {
-            self.drop_nulls(fields, map, place);
+        if self.scope == CoercionScope::Everything {
+            self.drop_nulls(fields, map, path);
         }
         for (key, value) in fields {
             let declared = schema::properties(map).and_then(|declared| declared.get(key));
             match (declared, others) {
                 (Some(node), _) | (None, AdditionalProperties::Welcome(node)) => {
-                    self.fit(value, node, &place.field(key));
+                    self.fit(value, node, &path.field(key));
                 }
                 (None, AdditionalProperties::Unspoken | AdditionalProperties::Forbidden) => {}
             }
         }
     }
 
-    /// Leaves out optional fields that are null although they cannot be.
+    /// Removes optional fields that are null although the schema does not allow it.
     fn drop_nulls(
         &mut self,
         fields: &mut Map<String, Value>,
         map: &'a Map<String, Value>,
-        place: &ArgumentPath,
+        path: &ArgumentPath,
     ) {
         let Some(declared) = schema::properties(map) else { return };
         fields.retain(|key, value| {
             let Some(node) = declared.get(key) else { return true };
             let dropped = value.is_null()
                 && !schema::required(map).any(|name| name == key)
-                && !conforms(self.schema, node, value, place);
+                && !conforms(self.schema, node, value, path);
             if dropped {
-                self.repairs.push(format!("{}: null was left out.", place.field(key)));
+                self.repairs.push(format!("{}: null was left out.", path.field(key)));
             }
             !dropped
         });
     }
 }
 
-/// Reads JSON that came as text. The string around it is whole, so a text without its end is no JSON.
+/// Parses JSON that came as text. The string around it is complete, so a text with a missing end is not accepted.
 fn parse(text: &str) -> Option<Value> {
     let document = lenient_json::read(text).ok()?;
     (!document.mends.contains(&JsonRepair::Unclosed)).then_some(document.value)
 }
 
-/// A number without a fraction as an integer, where it is exact.
-fn whole(number: &Number) -> Option<Value> {
+/// Converts a number without a fraction to an integer, if that is exact.
+fn integral(number: &Number) -> Option<Value> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= EXACT)?;
     format!("{float:.0}").parse::<i64>().ok().map(Value::from)
 }
 
-/// Says what a value was read as without repeating a long one.
+/// Describes the new value without repeating a long one.
 fn reading(fitted: &Value) -> String {
     match fitted {
         Value::Null | Value::Bool(_) | Value::Number(_) => fitted.to_string(),

@@ -1,4 +1,4 @@
-//! What is wrong with arguments, in words for a model.
+//! Messages for a model about arguments that do not fit.
 
 use std::fmt::{self, Write as _};
 
@@ -10,57 +10,58 @@ use super::{
     schema::{self, AdditionalProperties, JsonType, Schema},
 };
 
-/// How many wrong fields are named.
+/// Maximum number of lines in a message.
 const MOST_LINES: usize = 20;
-/// How much of a value is shown, in characters.
+/// Maximum number of characters of a value in a message.
 const SHOWN: usize = 60;
-/// How many levels of a schema are worded.
+/// Maximum number of levels of a schema in a description.
 const DEEPEST: u32 = 3;
-/// How alike a misspelt key and its name are at least.
+/// Minimum Jaro-Winkler similarity of a misspelt key and a declared name.
 const ALIKE: f64 = 0.8;
 
-/// Returns a line for each field of `value` that does not fit `schema`; none means that it fits.
+/// Returns a line for each field of `value` that does not fit `schema`; an empty list means that it fits.
 ///
-/// Knows types, `enum`, `const`, required and forbidden fields, alternatives and local references, and lets pass
-/// what it does not know. A tool without an input type can base its `check` on it.
+/// Supports types, `enum`, `const`, required and forbidden fields, alternatives and local references; unsupported
+/// keywords
+/// are ignored. A tool without an input type can use it for its `check`.
 pub fn schema_misfits(schema: &Value, value: &Value) -> Vec<String> {
     let schema = Schema::new(schema);
     misfits(&schema, schema.root(), value, &ArgumentPath::default())
 }
 
-/// Returns whether a value fits a node of a schema.
+/// Returns true if a value fits a node of a schema.
 pub(super) fn conforms<'a>(
     schema: &Schema<'a>,
     node: &'a Value,
     value: &Value,
-    place: &ArgumentPath,
+    path: &ArgumentPath,
 ) -> bool {
-    misfits(schema, node, value, &place.within()).is_empty()
+    misfits(schema, node, value, &path.within()).is_empty()
 }
 
-/// Words a call whose arguments are no object.
+/// Returns the message for arguments that are not an object.
 pub(super) fn not_an_object(tool: &str, reason: &str, schema: &Value) -> String {
     format!("The arguments of {tool} cannot be read: {reason}.\n{}", signature(schema))
 }
 
-/// Words a call whose arguments do not fit.
+/// Returns the message for arguments that do not fit.
 pub(super) fn misfitting(tool: &str, schema: &Value, value: &Value, reason: &str) -> String {
     let mut lines = schema_misfits(schema, value);
     if lines.is_empty() {
-        // The tool knows more than its schema says.
+        // The tool checks more than its schema states.
         lines.push(reason.to_owned());
     } else {
         lines.extend(misspelt(schema, value));
     }
-    let left = lines.len().saturating_sub(MOST_LINES);
+    let remaining = lines.len().saturating_sub(MOST_LINES);
     lines.truncate(MOST_LINES);
-    if left > 0 {
-        lines.push(format!("and {left} more"));
+    if remaining > 0 {
+        lines.push(format!("and {remaining} more"));
     }
     format!("The arguments of {tool} do not fit:\n- {}\n{}", lines.join("\n- "), signature(schema))
 }
 
-/// Names a value's kind with its article.
+/// Returns a value's type with its article.
 pub(super) fn kind(value: &Value) -> &'static str {
     match JsonType::of(value) {
         JsonType::Null => "null",
@@ -72,25 +73,25 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Shows a value, shortened.
+/// Formats a value, shortened.
 pub(super) fn show(value: &Value) -> String {
-    let mut text = CharLimitWriter { text: String::new(), left: SHOWN };
+    let mut text = CharLimitWriter { text: String::new(), remaining: SHOWN };
     if write!(text, "{value}").is_err() {
         text.text.push('…');
     }
     text.text
 }
 
-/// Takes so many characters and then refuses: a value may be a whole file.
+/// Writer that fails after a number of characters: a value may be a whole file.
 struct CharLimitWriter {
     text: String,
-    left: usize,
+    remaining: usize,
 }
 
 impl fmt::Write for CharLimitWriter {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
         for c in piece.chars() {
-            self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
+            self.remaining = self.remaining.checked_sub(1).ok_or(fmt::Error)?;
             self.text.push(c);
         }
         Ok(())
@@ -101,34 +102,36 @@ fn misfits<'a>(
     schema: &Schema<'a>,
     node: &'a Value,
     value: &Value,
-    place: &ArgumentPath,
+    path: &ArgumentPath,
 ) -> Vec<String> {
-    if place.is_too_deep() {
+    if path.is_too_deep() {
         return Vec::new();
     }
     let Some(map) = schema.node(node) else { return Vec::new() };
-    if !schema::admits(&schema::kinds(map), value) || !chosen(map, value) {
-        return vec![wrong(schema, node, value, place)];
+    // Type and enumeration first: below a wrong type nothing else is worth a line.
+    if !schema::admits(&schema::kinds(map), value) || !is_choice(map, value) {
+        return vec![mismatch(schema, node, value, path)];
     }
     let mut lines = Vec::new();
     for part in schema::parts(map) {
-        lines.extend(misfits(schema, part, value, &place.within()));
+        lines.extend(misfits(schema, part, value, &path.within()));
     }
+    // Of several variants only the one that is clearly meant is reported in detail.
     let variants = schema::variants(map);
     if !variants.is_empty()
-        && !variants.iter().any(|variant| conforms(schema, variant, value, place))
+        && !variants.iter().any(|variant| conforms(schema, variant, value, path))
     {
         match only(variants.iter().filter(|variant| may_be(schema, variant, value))) {
-            Some(meant) => lines.extend(misfits(schema, meant, value, &place.within())),
-            None => lines.push(wrong(schema, node, value, place)),
+            Some(variant) => lines.extend(misfits(schema, variant, value, &path.within())),
+            None => lines.push(mismatch(schema, node, value, path)),
         }
     }
     match value {
-        Value::Object(fields) => object_misfits(schema, map, fields, place, &mut lines),
+        Value::Object(fields) => object_misfits(schema, map, fields, path, &mut lines),
         Value::Array(items) => {
             if let Some(node) = map.get("items") {
                 for (index, item) in items.iter().enumerate() {
-                    lines.extend(misfits(schema, node, item, &place.item(index)));
+                    lines.extend(misfits(schema, node, item, &path.item(index)));
                 }
             }
         }
@@ -141,37 +144,37 @@ fn object_misfits<'a>(
     schema: &Schema<'a>,
     map: &'a Map<String, Value>,
     fields: &Map<String, Value>,
-    place: &ArgumentPath,
+    path: &ArgumentPath,
     lines: &mut Vec<String>,
 ) {
     let declared = schema::properties(map);
     for name in schema::required(map).filter(|name| !fields.contains_key(*name)) {
-        let wanted = declared.and_then(|declared| declared.get(name));
-        let wanted =
-            wanted.map_or_else(|| "a value".to_owned(), |node| self::wanted(schema, node, 0));
-        lines.push(format!("{}: missing, wanted {wanted} (required)", place.field(name)));
+        let expected = declared.and_then(|declared| declared.get(name));
+        let expected =
+            expected.map_or_else(|| "a value".to_owned(), |node| self::expected(schema, node, 0));
+        lines.push(format!("{}: missing, wanted {expected} (required)", path.field(name)));
     }
     for (key, value) in fields {
-        let place = place.field(key);
+        let path = path.field(key);
         match (declared.and_then(|declared| declared.get(key)), schema::others(map)) {
             (Some(node), _) | (None, AdditionalProperties::Welcome(node)) => {
-                lines.extend(misfits(schema, node, value, &place));
+                lines.extend(misfits(schema, node, value, &path));
             }
-            (None, AdditionalProperties::Forbidden) => lines.push(unknown(&place, key, declared)),
+            (None, AdditionalProperties::Forbidden) => lines.push(unknown(&path, key, declared)),
             (None, AdditionalProperties::Unspoken) => {}
         }
     }
 }
 
-/// Returns whether a value is among those that a node names, if it names any.
-fn chosen(map: &Map<String, Value>, value: &Value) -> bool {
+/// Returns true if a value is among those that a node enumerates, or the node enumerates none.
+fn is_choice(map: &Map<String, Value>, value: &Value) -> bool {
     schema::choices(map).is_none_or(|choices| choices.contains(&value))
 }
 
-/// Returns whether a variant is meant by a value: its kind and its tags are right.
+/// Returns true if a value may be meant for a variant: its type and its tags match.
 pub(super) fn may_be<'a>(schema: &Schema<'a>, variant: &'a Value, value: &Value) -> bool {
     let Some(map) = schema.node(variant) else { return false };
-    if !schema::admits(&schema::kinds(map), value) || !chosen(map, value) {
+    if !schema::admits(&schema::kinds(map), value) || !is_choice(map, value) {
         return false;
     }
     let (Value::Object(fields), Some(declared)) = (value, schema::properties(map)) else {
@@ -184,20 +187,25 @@ pub(super) fn may_be<'a>(schema: &Schema<'a>, variant: &'a Value, value: &Value)
     })
 }
 
-fn wrong<'a>(schema: &Schema<'a>, node: &'a Value, value: &Value, place: &ArgumentPath) -> String {
-    let (shown, wanted) = (show(value), wanted(schema, node, 0));
+fn mismatch<'a>(
+    schema: &Schema<'a>,
+    node: &'a Value,
+    value: &Value,
+    path: &ArgumentPath,
+) -> String {
+    let (shown, expected) = (show(value), expected(schema, node, 0));
     match JsonType::of(value) {
         kind @ (JsonType::String | JsonType::Array | JsonType::Object) => {
-            format!("{place}: came {shown} ({}), wanted {wanted}", kind.as_str())
+            format!("{path}: came {shown} ({}), wanted {expected}", kind.as_str())
         }
         JsonType::Null | JsonType::Boolean | JsonType::Integer | JsonType::Number => {
-            format!("{place}: came {shown}, wanted {wanted}")
+            format!("{path}: came {shown}, wanted {expected}")
         }
     }
 }
 
-/// Says what a node takes.
-fn wanted<'a>(schema: &Schema<'a>, node: &'a Value, depth: u32) -> String {
+/// Describes the values that a node accepts.
+fn expected<'a>(schema: &Schema<'a>, node: &'a Value, depth: u32) -> String {
     let Some(map) = schema.node(node).filter(|_| depth < DEEPEST) else {
         return "any value".to_owned();
     };
@@ -210,8 +218,11 @@ fn wanted<'a>(schema: &Schema<'a>, node: &'a Value, depth: u32) -> String {
     }
     let variants = schema::variants(map);
     if !variants.is_empty() {
-        let mut texts: Vec<_> =
-            variants.iter().take(MOST_LINES).map(|node| wanted(schema, node, depth + 1)).collect();
+        let mut texts: Vec<_> = variants
+            .iter()
+            .take(MOST_LINES)
+            .map(|node| expected(schema, node, depth + 1))
+            .collect();
         texts.dedup();
         return texts.join(" or ");
     }
@@ -220,7 +231,7 @@ fn wanted<'a>(schema: &Schema<'a>, node: &'a Value, depth: u32) -> String {
         .iter()
         .map(|kind| match (kind, map.get("items")) {
             (JsonType::Array, Some(items)) => {
-                format!("array of {}", wanted(schema, items, depth + 1))
+                format!("array of {}", expected(schema, items, depth + 1))
             }
             _ => kind.as_str().to_owned(),
         })
@@ -228,7 +239,7 @@ fn wanted<'a>(schema: &Schema<'a>, node: &'a Value, depth: u32) -> String {
     if names.is_empty() { "any value".to_owned() } else { names.join(" or ") }
 }
 
-/// Lists what a tool takes.
+/// Describes the arguments that a tool accepts.
 fn signature(schema: &Value) -> String {
     let schema = Schema::new(schema);
     let declared = schema.node(schema.root()).and_then(|map| Some((map, schema::properties(map)?)));
@@ -238,12 +249,12 @@ fn signature(schema: &Value) -> String {
     let fields = declared.iter().map(|(name, node)| {
         let required = schema::required(map).any(|required| required == name);
         let required = if required { ", required" } else { "" };
-        format!("{name} ({}{required})", wanted(&schema, node, 0))
+        format!("{name} ({}{required})", expected(&schema, node, 0))
     });
     format!("It takes one JSON object: {}.", fields.collect::<Vec<_>>().join(", "))
 }
 
-/// Returns a line for each top-level key that is not declared and not forbidden: it may be a misspelt one.
+/// Returns a line for each top-level key that is neither declared nor forbidden: it may be misspelt.
 fn misspelt(schema: &Value, value: &Value) -> Vec<String> {
     let schema = Schema::new(schema);
     let Some(map) = schema.node(schema.root()) else { return Vec::new() };
@@ -256,16 +267,16 @@ fn misspelt(schema: &Value, value: &Value) -> Vec<String> {
     keys.map(|key| unknown(&ArgumentPath::default().field(key), key, Some(declared))).collect()
 }
 
-fn unknown(place: &ArgumentPath, key: &str, declared: Option<&Map<String, Value>>) -> String {
+fn unknown(path: &ArgumentPath, key: &str, declared: Option<&Map<String, Value>>) -> String {
     match declared.and_then(|declared| nearest(short(key), declared)) {
-        Some(name) => format!("{place}: unknown, did you mean {name}?"),
-        None => format!("{place}: unknown"),
+        Some(name) => format!("{path}: unknown, did you mean {name}?"),
+        None => format!("{path}: unknown"),
     }
 }
 
 fn nearest<'a>(key: &str, declared: &'a Map<String, Value>) -> Option<&'a str> {
     let key = squash(key);
     let names = declared.keys().map(|name| (strsim::jaro_winkler(&key, &squash(name)), name));
-    let (alike, name) = names.max_by(|one, other| one.0.total_cmp(&other.0))?;
-    (alike >= ALIKE).then_some(name.as_str())
+    let (similarity, name) = names.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    (similarity >= ALIKE).then_some(name.as_str())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Names that mean the same to models, squashed.
+/// Groups of names that models use for each other, squashed.
 const SYNONYMS: &[&[&str]] = &[
     &[
         "path",
@@ -23,15 +23,15 @@ const SYNONYMS: &[&[&str]] = &[
     &["todos", "todolist", "items"],
 ];
 
-/// How many unknown keys are looked at. More are not misspelt names.
+/// Maximum number of unknown keys to examine. More of them are not misspelt names.
 const MOST_UNKNOWN: usize = 32;
 
-/// Writes a name so that its spellings (`camelCase`, `snake_case`, `kebab-case`, `UPPER`) are the same.
+/// Normalizes a name so that its spellings (`camelCase`, `snake_case`, `kebab-case`, `UPPER`) are equal.
 pub(super) fn squash(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// Returns which keys of `fields` should have been which of `declared`, each only where there is no doubt.
+/// Returns pairs of a key of `fields` and the name in `declared` that it should be, if unambiguous.
 pub(super) fn renames(
     fields: &Map<String, Value>,
     declared: &Map<String, Value>,
@@ -50,7 +50,7 @@ pub(super) fn renames(
     pairs
 }
 
-/// Renames keys and leaves them in their places.
+/// Renames keys and preserves their order.
 pub(super) fn rename(fields: &mut Map<String, Value>, pairs: &[(String, String)]) {
     let old = std::mem::take(fields);
     for (key, value) in old {
@@ -59,6 +59,7 @@ pub(super) fn rename(fields: &mut Map<String, Value>, pairs: &[(String, String)]
     }
 }
 
+/// Returns the pairs of a key and a name that match each other and nothing else.
 fn unambiguous(
     keys: &[&String],
     names: &[&String],
@@ -77,7 +78,7 @@ fn are_synonyms(one: &str, other: &str) -> bool {
     SYNONYMS.iter().any(|group| group.contains(&one.as_str()) && group.contains(&other.as_str()))
 }
 
-/// Returns the one item, unless there are none or several.
+/// Returns the only item, or none if there is not exactly one.
 pub(super) fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     items.next().filter(|_| items.next().is_none())
 }

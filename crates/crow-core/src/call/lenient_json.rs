@@ -1,20 +1,23 @@
-//! JSON as models write it when they write it wrong.
+//! A JSON parser that accepts common mistakes of models.
 //!
-//! Reads everything that strict JSON allows and, beyond it, only what has one meaning. A text that could mean two
-//! things (an unescaped quote, a missing comma) is an error.
+//! Accepts everything that strict JSON allows and, beyond it, only what has one meaning. A text that could mean two
+//! things
+//! (an unescaped quote, a missing comma) is an error. [`LenientJsonReader`] is a recursive-descent parser over
+//! `rest`; each
+//! deviation that it accepts is noted once in `mends`, for the model.
 
 use std::fmt;
 
 use serde_json::{Map, Number, Value};
 
-/// How deep arrays and objects may be nested; the same as in strict JSON.
+/// Maximum depth of arrays and objects; the same as in strict JSON.
 const DEEPEST: usize = 127;
-/// How long a text may be, in bytes.
+/// Maximum length of a text, in bytes.
 const LONGEST: usize = 8 << 20;
-/// How much of the text an error shows.
+/// Maximum number of characters of the text in an error.
 const SHOWN: usize = 24;
 
-/// What was mended in a text.
+/// A deviation from strict JSON that was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonRepair {
     /// A Markdown fence around it.
@@ -56,15 +59,15 @@ impl fmt::Display for JsonRepair {
     }
 }
 
-/// A value and what had to be mended to read it.
+/// A value with the deviations that were accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RepairedJson {
     pub(super) value: Value,
-    /// Each kind once.
+    /// Each kind at most once.
     pub(super) mends: Vec<JsonRepair>,
 }
 
-/// A text that cannot be read in just one way.
+/// Error for a text that is not JSON, or is ambiguous.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SyntaxError {
     #[error("{what} at line {line}, column {column}, before `{before}`")]
@@ -75,7 +78,7 @@ pub(super) enum SyntaxError {
     TooLong,
 }
 
-/// Reads a text.
+/// Parses a text, strictly if possible.
 pub(super) fn read(text: &str) -> Result<RepairedJson, SyntaxError> {
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(RepairedJson { value, mends: Vec::new() });
@@ -90,7 +93,7 @@ pub(super) fn read(text: &str) -> Result<RepairedJson, SyntaxError> {
     Ok(RepairedJson { value, mends: reader.mends })
 }
 
-/// Reads a text from its front. Every method leaves `rest` behind what it took.
+/// Parses a text from its start. Every method leaves `rest` after what it consumed.
 struct LenientJsonReader<'a> {
     text: &'a str,
     rest: &'a str,
@@ -98,10 +101,10 @@ struct LenientJsonReader<'a> {
 }
 
 impl<'a> LenientJsonReader<'a> {
-    /// Takes a fence away from both ends.
+    /// Removes a code fence from both ends.
     fn fence(&mut self) {
         let Some(inner) = self.rest.trim_start().strip_prefix("```") else { return };
-        self.mended(JsonRepair::Fence);
+        self.note(JsonRepair::Fence);
         let inner = inner.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
         let inner = inner.trim_end();
         self.text = inner.strip_suffix("```").unwrap_or(inner);
@@ -125,10 +128,10 @@ impl<'a> LenientJsonReader<'a> {
         self.advance();
         let mut map = Map::new();
         while self.has_item('}')? {
-            let at = self.rest;
+            let start = self.rest;
             let key = self.key()?;
             if map.contains_key(&key) {
-                self.rest = at;
+                self.rest = start;
                 return Err(self.error("the same key for the second time"));
             }
             self.skip_blanks()?;
@@ -154,12 +157,12 @@ impl<'a> LenientJsonReader<'a> {
         Ok(items)
     }
 
-    /// Returns whether an item follows, else takes the closing bracket.
+    /// Returns true if an item follows; else consumes the closing bracket.
     fn has_item(&mut self, close: char) -> Result<bool, SyntaxError> {
         self.skip_blanks()?;
         match self.peek() {
             None => {
-                self.mended(JsonRepair::Unclosed);
+                self.note(JsonRepair::Unclosed);
                 Ok(false)
             }
             Some(c) if c == close => {
@@ -170,7 +173,7 @@ impl<'a> LenientJsonReader<'a> {
         }
     }
 
-    /// Takes the comma between two items.
+    /// Consumes the comma between two items.
     fn separator(&mut self, close: char) -> Result<(), SyntaxError> {
         self.skip_blanks()?;
         match self.peek() {
@@ -178,7 +181,7 @@ impl<'a> LenientJsonReader<'a> {
                 self.advance();
                 self.skip_blanks()?;
                 if self.peek().is_none_or(|c| c == close) {
-                    self.mended(JsonRepair::TrailingComma);
+                    self.note(JsonRepair::TrailingComma);
                 }
                 Ok(())
             }
@@ -191,7 +194,7 @@ impl<'a> LenientJsonReader<'a> {
         match self.peek() {
             Some(quote @ ('"' | '\'')) => self.string(quote),
             Some(c) if c.is_alphabetic() || c == '_' || c == '$' => {
-                self.mended(JsonRepair::BareKey);
+                self.note(JsonRepair::BareKey);
                 let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-');
                 Ok(self.take_while(word).to_owned())
             }
@@ -200,17 +203,17 @@ impl<'a> LenientJsonReader<'a> {
     }
 
     fn number(&mut self) -> Result<Number, SyntaxError> {
-        let at = self.rest;
+        let start = self.rest;
         let digits =
             self.take_while(|c| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E'));
         serde_json::from_str(digits).map_err(|_| {
-            self.rest = at;
+            self.rest = start;
             self.error("not a number")
         })
     }
 
     fn literal(&mut self) -> Result<Value, SyntaxError> {
-        let at = self.rest;
+        let start = self.rest;
         let word = self.take_while(|c| c.is_alphanumeric() || c == '_');
         let (value, is_python) = match word {
             "true" => (Value::Bool(true), false),
@@ -220,12 +223,12 @@ impl<'a> LenientJsonReader<'a> {
             "False" => (Value::Bool(false), true),
             "None" => (Value::Null, true),
             _ => {
-                self.rest = at;
+                self.rest = start;
                 return Err(self.error("not a value"));
             }
         };
         if is_python {
-            self.mended(JsonRepair::PythonLiteral);
+            self.note(JsonRepair::PythonLiteral);
         }
         Ok(value)
     }
@@ -233,13 +236,13 @@ impl<'a> LenientJsonReader<'a> {
     fn string(&mut self, quote: char) -> Result<String, SyntaxError> {
         self.advance();
         if quote == '\'' {
-            self.mended(JsonRepair::SingleQuotes);
+            self.note(JsonRepair::SingleQuotes);
         }
         let mut content = String::new();
         loop {
             content.push_str(self.take_while(|c| c != quote && c != '\\' && c >= ' '));
             match self.peek() {
-                // What a cut text would have gone on to say nobody knows: half a command is not a command.
+                // The end of a cut string is unknown, so it is never closed: half a command is not a command.
                 None => {
                     return Err(SyntaxError::End { what: "inside a string that was never closed" });
                 }
@@ -252,7 +255,7 @@ impl<'a> LenientJsonReader<'a> {
                     if c == quote {
                         return Ok(content);
                     }
-                    self.mended(JsonRepair::ControlCharacter);
+                    self.note(JsonRepair::ControlCharacter);
                     content.push(c);
                 }
             }
@@ -267,7 +270,7 @@ impl<'a> LenientJsonReader<'a> {
             '"' | '\\' | '/' => c,
             '\'' => {
                 if quote == '"' {
-                    self.mended(JsonRepair::Escape);
+                    self.note(JsonRepair::Escape);
                 }
                 c
             }
@@ -277,9 +280,11 @@ impl<'a> LenientJsonReader<'a> {
             'r' => '\r',
             't' => '\t',
             'u' => self.unicode()?,
-            // A regular expression or a path whose backslashes were not doubled. Python reads them otherwise.
+            // A regular expression or a path whose backslashes were not doubled. Only in double quotes: in a
+            // single-quoted
+            // string (Python) such an escape may mean something else, so it is an error.
             _ if quote == '"' => {
-                self.mended(JsonRepair::Escape);
+                self.note(JsonRepair::Escape);
                 content.push('\\');
                 return Ok(());
             }
@@ -290,7 +295,7 @@ impl<'a> LenientJsonReader<'a> {
         Ok(())
     }
 
-    /// Reads `uXXXX` up to its last digit, and the second half of a surrogate pair.
+    /// Parses `uXXXX` up to its last digit, and the second half of a surrogate pair.
     fn unicode(&mut self) -> Result<char, SyntaxError> {
         let invalid = "an invalid \\u escape";
         let first = self.hex().ok_or_else(|| self.error(invalid))?;
@@ -306,7 +311,7 @@ impl<'a> LenientJsonReader<'a> {
         pair.and_then(Result::ok).ok_or_else(|| self.error(invalid))
     }
 
-    /// Takes `uXXX` of `uXXXX`, so that the caller's step takes the last digit.
+    /// Consumes `uXXX` of `uXXXX`; the caller advances over the last digit.
     fn hex(&mut self) -> Option<u32> {
         let digits = self.rest.strip_prefix('u')?.get(..4)?;
         if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -316,7 +321,7 @@ impl<'a> LenientJsonReader<'a> {
         u32::from_str_radix(digits, 16).ok()
     }
 
-    /// Takes blanks and comments.
+    /// Skips blanks and comments.
     fn skip_blanks(&mut self) -> Result<(), SyntaxError> {
         loop {
             self.rest =
@@ -331,16 +336,16 @@ impl<'a> LenientJsonReader<'a> {
             } else {
                 return Ok(());
             }
-            self.mended(JsonRepair::Comment);
+            self.note(JsonRepair::Comment);
         }
     }
 
-    /// Takes what may follow the value.
+    /// Consumes what may follow the value.
     fn end(&mut self) -> Result<(), SyntaxError> {
         self.skip_blanks()?;
         let extra = self.take_while(|c| matches!(c, '}' | ']') || c.is_whitespace());
         if !extra.is_empty() {
-            self.mended(JsonRepair::ExtraBrackets);
+            self.note(JsonRepair::ExtraBrackets);
         }
         if self.rest.is_empty() { Ok(()) } else { Err(self.error("text after the end")) }
     }
@@ -355,16 +360,16 @@ impl<'a> LenientJsonReader<'a> {
         self.rest = chars.as_str();
     }
 
-    fn take_while(&mut self, taken: impl Fn(char) -> bool) -> &'a str {
-        let end = self.rest.find(|c| !taken(c)).unwrap_or(self.rest.len());
+    fn take_while(&mut self, accepts: impl Fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|c| !accepts(c)).unwrap_or(self.rest.len());
         let (front, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
         self.rest = rest;
         front
     }
 
-    fn mended(&mut self, mend: JsonRepair) {
-        if !self.mends.contains(&mend) {
-            self.mends.push(mend);
+    fn note(&mut self, repair: JsonRepair) {
+        if !self.mends.contains(&repair) {
+            self.mends.push(repair);
         }
     }
 
@@ -380,7 +385,7 @@ impl<'a> LenientJsonReader<'a> {
     }
 }
 
-/// The halves of a surrogate pair as UTF-16.
+/// Returns the halves of a surrogate pair as UTF-16.
 fn halves(first: u32, second: u32) -> [u16; 2] {
     [first, second].map(|half| u16::try_from(half).unwrap_or_default())
 }

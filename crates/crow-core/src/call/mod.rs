@@ -1,7 +1,8 @@
-//! From what a model wrote to a call that can be run.
+//! Resolution of a model's call into one that can be run.
 //!
-//! Models misspell names, send numbers as text and forget brackets. What can be read in only one way is mended and
-//! told to the model; everything else is answered with what is wrong. A repair never adds content.
+//! Models misspell names, send numbers as text and forget brackets. Input with only one possible meaning is repaired,
+//! and
+//! the model is told; everything else is answered with an error message. A repair never adds content.
 
 mod argument_path;
 mod coerce;

@@ -1,16 +1,16 @@
-//! Which tool a model means.
+//! Resolution of tool names.
 
 use std::{cmp::Ordering, sync::Arc};
 
 use super::keys::squash;
 use crate::tool::{Tool, ToolRegistry};
 
-/// How much of an unknown name is looked at and shown.
+/// Maximum number of characters of an unknown name to compare and show.
 const LONGEST_NAME: usize = 64;
-/// How many similar names are proposed.
+/// Maximum number of similar names to propose.
 const NEAREST: usize = 3;
 
-/// What other agents call the tools, squashed. Used only where the tool exists.
+/// Names of the tools in other agents, squashed. Used only if the tool exists.
 const ALIASES: &[(&str, &[&str])] = &[
     ("read_file", &["read", "view", "cat", "openfile", "viewfile", "fileread", "readtextfile"]),
     (
@@ -80,7 +80,8 @@ const ALIASES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Finds the tool that `given` means and tells what was read into the name, or says that there is none.
+/// Finds the tool that `given` means. Returns a line about the correction if there was one; fails if there is no such
+/// tool.
 pub(super) fn find<'a>(
     registry: &'a ToolRegistry,
     given: &str,
@@ -107,7 +108,7 @@ pub(super) fn find<'a>(
     }
 }
 
-/// Takes away what templates and other agents put around a name.
+/// Removes what templates and other agents add to a name.
 fn strip(given: &str) -> &str {
     let mut name = given.trim();
     // gpt-oss leaks its channel marks, Kimi its call number.
@@ -134,13 +135,13 @@ fn strip_prefix(name: &str) -> Option<&str> {
     Some(tool)
 }
 
-/// Returns the one name for which `matches` holds.
+/// Returns the only name that `matches` accepts.
 fn unique(registry: &ToolRegistry, matches: impl Fn(&str) -> bool) -> Option<&str> {
     let mut names = registry.names().filter(|name| matches(name));
     names.next().filter(|_| names.next().is_none())
 }
 
-/// Returns the tool that other agents call so.
+/// Returns the tool that other agents call by this name.
 pub fn alias(bare: &str) -> Option<&'static str> {
     let wanted = squash(bare);
     ALIASES.iter().find(|(_, others)| others.contains(&wanted.as_str())).map(|(name, _)| *name)

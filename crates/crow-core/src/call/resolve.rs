@@ -1,4 +1,4 @@
-//! Which tool, with which arguments.
+//! Resolution of a call: the tool and its arguments.
 
 use std::{fmt, sync::Arc};
 
@@ -13,14 +13,14 @@ use crate::{
     tool::{Tool, ToolRegistry},
 };
 
-/// A call that can be run.
+/// A call that is ready to run.
 #[derive(Clone)]
 pub struct ResolvedCall {
     /// The tool.
     pub tool: Arc<dyn Tool>,
-    /// Arguments that fit.
+    /// Arguments that fit the tool.
     pub input: Value,
-    /// What had to be mended, a line each, for the model.
+    /// The repairs, a line each, for the model.
     pub repairs: Vec<String>,
 }
 
@@ -34,17 +34,17 @@ impl fmt::Debug for ResolvedCall {
     }
 }
 
-/// A call that cannot be understood.
+/// Error for a call that cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct InvalidCall {
-    /// What is wrong and what would be right, for the model.
+    /// The problem and the expected form, for the model.
     pub message: String,
 }
 
-/// Finds the tool and makes the arguments fit, or says what is wrong.
+/// Finds the tool and coerces the arguments, or describes what is wrong.
 ///
-/// A call that was cut at the output limit must not come here: an unclosed string would be closed where it was cut.
+/// A call that was cut at the output limit must not be passed: its missing brackets would be added where it was cut.
 pub fn resolve(registry: &ToolRegistry, call: &ToolCall) -> Result<ResolvedCall, InvalidCall> {
     let (tool, name_repair) =
         name::find(registry, &call.name).map_err(|message| InvalidCall { message })?;
@@ -53,12 +53,12 @@ pub fn resolve(registry: &ToolRegistry, call: &ToolCall) -> Result<ResolvedCall,
     let object = object_of(&call.arguments, &mut repairs).map_err(|reason| InvalidCall {
         message: describe::not_an_object(tool.name(), &reason, &schema),
     })?;
-    let (input, mended) = fit(tool.as_ref(), &schema, Value::Object(object))?;
-    repairs.extend(mended);
+    let (input, input_repairs) = fit(tool.as_ref(), &schema, Value::Object(object))?;
+    repairs.extend(input_repairs);
     Ok(ResolvedCall { tool: Arc::clone(tool), input, repairs })
 }
 
-/// Reads the arguments as one object.
+/// Parses the arguments as one object.
 fn object_of(
     arguments: &CallArguments,
     repairs: &mut Vec<String>,
@@ -106,13 +106,13 @@ fn read_text(text: &str, repairs: &mut Vec<String>) -> Result<Value, String> {
     Ok(document.value)
 }
 
-/// Makes the arguments fit the tool.
+/// Coerces the arguments to what the tool accepts.
 fn fit(tool: &dyn Tool, schema: &Value, input: Value) -> Result<(Value, Vec<String>), InvalidCall> {
     let Err(reason) = tool.check(&input) else {
-        // A misspelt optional key would be ignored without a word.
+        // Valid, but a misspelt optional key would be ignored silently.
         let (renamed, repairs) = coerce(schema, &input, CoercionScope::KeysOnly);
-        let taken = !repairs.is_empty() && tool.check(&renamed).is_ok();
-        return Ok(if taken { (renamed, repairs) } else { (input, Vec::new()) });
+        let is_valid = !repairs.is_empty() && tool.check(&renamed).is_ok();
+        return Ok(if is_valid { (renamed, repairs) } else { (input, Vec::new()) });
     };
     let (coerced, repairs) = coerce(schema, &input, CoercionScope::Everything);
     if tool.check(&coerced).is_ok() {

@@ -1,17 +1,17 @@
-//! The part of JSON Schema that repair needs.
+//! The subset of JSON Schema that repair needs.
 
 use std::cell::Cell;
 
 use serde_json::{Map, Value};
 
-/// How much work is done before everything further counts as fitting. Schemas come from anywhere.
+/// Limit on nodes examined, after which everything counts as fitting. Schemas come from untrusted sources.
 const BUDGET: u32 = 20_000;
-/// How many bytes of text cost as much as a node.
+/// Number of bytes of text that cost as much as a node.
 const BYTES_PER_NODE: usize = 1024;
-/// How many references in a row are followed.
+/// Maximum number of references followed in a row.
 const MOST_HOPS: usize = 8;
 
-/// The kinds of JSON values that schemas tell apart.
+/// The types of JSON values in schemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonType {
     Null,
@@ -62,7 +62,7 @@ impl JsonType {
     }
 }
 
-/// A schema of arguments.
+/// A schema of arguments, with a budget of work.
 #[derive(Debug)]
 pub(super) struct Schema<'a> {
     root: &'a Value,
@@ -78,14 +78,14 @@ impl<'a> Schema<'a> {
         self.root
     }
 
-    /// Takes from the budget; returns whether there was enough.
+    /// Takes from the budget; returns true if there was enough.
     pub(super) fn spend(&self, cost: u32) -> bool {
-        let left = self.budget.get().checked_sub(cost);
-        self.budget.set(left.unwrap_or(0));
-        left.is_some()
+        let remaining = self.budget.get().checked_sub(cost);
+        self.budget.set(remaining.unwrap_or(0));
+        remaining.is_some()
     }
 
-    /// Returns a node with its references followed, unless it says nothing or the budget is spent.
+    /// Returns a node with its references resolved, or none if it is not an object or the budget is spent.
     pub(super) fn node(&self, node: &'a Value) -> Option<&'a Map<String, Value>> {
         if !self.spend(1) {
             return None;
@@ -100,7 +100,7 @@ impl<'a> Schema<'a> {
     }
 }
 
-/// Returns the kinds that a node takes; none means any.
+/// Returns the types that a node accepts; empty means any.
 pub(super) fn kinds(node: &Map<String, Value>) -> Vec<JsonType> {
     match node.get("type") {
         Some(Value::String(name)) => JsonType::parse(name).into_iter().collect(),
@@ -113,7 +113,7 @@ pub(super) fn kinds(node: &Map<String, Value>) -> Vec<JsonType> {
     }
 }
 
-/// Returns whether a value is of one of the kinds.
+/// Returns true if a value is of one of the types.
 pub(super) fn admits(kinds: &[JsonType], value: &Value) -> bool {
     let kind = JsonType::of(value);
     kinds.is_empty()
@@ -121,7 +121,7 @@ pub(super) fn admits(kinds: &[JsonType], value: &Value) -> bool {
         || (kind == JsonType::Integer && kinds.contains(&JsonType::Number))
 }
 
-/// Returns the values that a node allows, if it names them.
+/// Returns the values that a node enumerates, if it does.
 pub(super) fn choices(node: &Map<String, Value>) -> Option<Vec<&Value>> {
     match (node.get("const"), node.get("enum")) {
         (Some(value), _) => Some(vec![value]),
@@ -130,13 +130,13 @@ pub(super) fn choices(node: &Map<String, Value>) -> Option<Vec<&Value>> {
     }
 }
 
-/// Returns the alternatives of a node; none means that it has no alternatives.
+/// Returns the alternatives of a node; empty if it has none.
 pub(super) fn variants(node: &Map<String, Value>) -> &[Value] {
     let list = node.get("anyOf").or_else(|| node.get("oneOf")).and_then(Value::as_array);
     list.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Returns the schemas that all hold.
+/// Returns the schemas that must all match.
 pub(super) fn parts(node: &Map<String, Value>) -> &[Value] {
     node.get("allOf").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
@@ -146,23 +146,23 @@ pub(super) fn properties(node: &Map<String, Value>) -> Option<&Map<String, Value
     node.get("properties").and_then(Value::as_object)
 }
 
-/// Returns the names of the fields that must be there.
+/// Returns the names of the required fields.
 pub(super) fn required(node: &Map<String, Value>) -> impl Iterator<Item = &str> {
     node.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// What a node says of fields that it does not declare.
+/// A node's rule about fields that it does not declare.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum AdditionalProperties<'a> {
-    /// Nothing: they are most likely misspelt.
+    /// There is no rule: such fields are most likely misspelt.
     Unspoken,
-    /// There must be none.
+    /// Such fields are not allowed.
     Forbidden,
-    /// They are welcome.
+    /// Such fields are allowed if they fit this schema.
     Welcome(&'a Value),
 }
 
-/// Returns what a node says of fields that it does not declare.
+/// Returns a node's rule about fields that it does not declare.
 pub(super) fn others(node: &Map<String, Value>) -> AdditionalProperties<'_> {
     match node.get("additionalProperties") {
         None => AdditionalProperties::Unspoken,
@@ -171,7 +171,7 @@ pub(super) fn others(node: &Map<String, Value>) -> AdditionalProperties<'_> {
     }
 }
 
-/// Returns what it costs to copy a value.
+/// Returns the cost of copying a value.
 pub(super) fn weight(value: &Value) -> u32 {
     let below = match value {
         Value::Array(items) => items.iter().map(weight).fold(0, u32::saturating_add),

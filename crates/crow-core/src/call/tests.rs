@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// A tool that takes whatever its schema takes.
+/// A tool that accepts whatever fits its schema.
 struct Stub {
     name: &'static str,
     schema: Value,
@@ -126,7 +126,7 @@ fn resolve_value(value: Value) -> Result<ResolvedCall, InvalidCall> {
 // Names
 
 #[test]
-fn a_name_is_found_in_the_ways_in_which_models_misspell_it() {
+fn common_misspellings_of_a_name_are_resolved() {
     let registry = registry(&[
         "read_file",
         "write_file",
@@ -205,7 +205,7 @@ fn an_unknown_name_is_answered_with_the_nearest_and_all_names() {
 // Texts that are not JSON
 
 #[test]
-fn text_that_has_one_meaning_is_read() {
+fn text_with_one_meaning_is_repaired() {
     for (text, value) in [
         ("```json\n{\"path\": \"a\"}\n```", json!({"path": "a"})),
         ("```\n{\"path\": \"a\"}", json!({"path": "a"})),
@@ -236,11 +236,11 @@ fn text_that_has_one_meaning_is_read() {
 }
 
 #[test]
-fn text_that_could_mean_several_things_is_refused() {
+fn ambiguous_text_is_refused() {
     for text in [
         // An unescaped quote.
         r#"{"path": "echo "hi""}"#,
-        // A missing quote: what follows would become part of the string.
+        // A missing quote: the text after it would become part of the string.
         r#"{"path": "a}"#,
         r#"{"path": "a, "limit": 1}"#,
         // The end of a string is missing: half a command is another command.
@@ -278,15 +278,15 @@ fn text_that_could_mean_several_things_is_refused() {
 }
 
 #[test]
-fn arguments_that_are_no_object_are_refused_by_what_they_are() {
-    for (value, said) in [
+fn arguments_that_are_no_object_are_refused_with_their_type() {
+    for (value, type_text) in [
         (json!([1]), "an array"),
         (json!(7), "a number"),
         (json!(true), "a boolean"),
         (json!("[1]"), "text that holds an array"),
     ] {
         let message = resolve_value(value).unwrap_err().message;
-        assert!(message.contains(said), "{message}");
+        assert!(message.contains(type_text), "{message}");
     }
     let resolved = resolve(&registry(&["bash"]), &call("bash", CallArguments::Json(Value::Null)));
     assert_eq!(resolved.unwrap().input, json!({}));
@@ -383,7 +383,7 @@ fn values_that_could_mean_several_things_are_refused_line_by_line() {
             json!({"path": "a", "tags": "[\"x\", \"y"}),
             vec!["tags: came \"[\\\"x\\\", \\\"y\" (string), wanted array of string"],
         ),
-        // What only the tool itself knows.
+        // A limit that only the tool itself checks.
         (
             json!({"path": "a", "limit": -1}),
             vec!["limit: invalid value: integer `-1`, expected u32"],
@@ -417,7 +417,7 @@ fn a_repair_is_told_in_one_line() {
 }
 
 #[test]
-fn a_message_stays_short_whatever_came() {
+fn a_message_stays_short_for_any_input() {
     let long = "x".repeat(10_000);
     let fields: serde_json::Map<_, _> =
         (0..1000).map(|index| (format!("{long}{index}"), json!(long))).collect();
@@ -493,7 +493,7 @@ fn a_hostile_schema_does_not_hang() {
     }
 }
 
-// Bounds: whatever is not linear does not come to its end here before the runner ends it.
+// Bounds: anything that is not linear exceeds the time limit of the test run.
 
 #[test]
 fn deep_and_long_texts_neither_overflow_nor_hang() {
@@ -513,9 +513,9 @@ fn deep_and_long_texts_neither_overflow_nor_hang() {
     }
 }
 
-// Fuzz
+// Property tests
 
-/// Any JSON value that strict JSON reads back as it is.
+/// Any JSON value that strict JSON parses back unchanged.
 fn any_json() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         "[a-zA-Z0-9 '\"\\\\{}\\[\\]:,/#\n\t]{0,12}",
@@ -544,7 +544,7 @@ fn any_object() -> impl Strategy<Value = Value> {
     any_json().prop_map(|value| json!({"path": "a", "extra": value}))
 }
 
-/// How a model writes a document wrong.
+/// The mistakes with which a document is written.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each fault comes with and without the others")]
 struct Style {
@@ -624,7 +624,7 @@ impl Style {
         let json = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
         let mut json = json.unwrap().to_owned();
         if self.raw_controls {
-            // Only where the backslash before the letter is not itself escaped.
+            // Only if the backslash before the letter is not itself escaped.
             json = json.replace("\\\\", "\u{e000}").replace("\\n", "\n").replace("\\t", "\t");
             json = json.replace('\u{e000}', "\\\\");
         }
@@ -701,21 +701,22 @@ proptest! {
     }
 }
 
-/// Returns whether `cut` is `whole` with its end missing.
-fn is_part(cut: &Value, whole: &Value) -> bool {
-    match (cut, whole) {
-        (Value::Object(cut), Value::Object(whole)) => {
-            cut.iter().all(|(key, value)| whole.get(key).is_some_and(|of| is_part(value, of)))
+/// Returns true if `cut` is `original` with its end missing.
+fn is_part(cut: &Value, original: &Value) -> bool {
+    match (cut, original) {
+        (Value::Object(cut), Value::Object(original)) => cut
+            .iter()
+            .all(|(key, value)| original.get(key).is_some_and(|full| is_part(value, full))),
+        (Value::Array(cut), Value::Array(original)) => {
+            cut.len() <= original.len()
+                && cut.iter().zip(original).all(|(cut, full)| is_part(cut, full))
         }
-        (Value::Array(cut), Value::Array(whole)) => {
-            cut.len() <= whole.len() && cut.iter().zip(whole).all(|(cut, of)| is_part(cut, of))
-        }
-        (Value::String(cut), Value::String(whole)) => whole.starts_with(cut.as_str()),
+        (Value::String(cut), Value::String(original)) => original.starts_with(cut.as_str()),
         // A number may be cut between its digits.
-        (Value::Number(cut), Value::Number(whole)) => {
-            let (cut, whole) = (cut.to_string(), whole.to_string());
-            whole.starts_with(cut.trim_end_matches(".0"))
+        (Value::Number(cut), Value::Number(original)) => {
+            let (cut, original) = (cut.to_string(), original.to_string());
+            original.starts_with(cut.trim_end_matches(".0"))
         }
-        (cut, whole) => cut == whole,
+        (cut, original) => cut == original,
     }
 }

@@ -1,4 +1,4 @@
-//! Who answers questions: about a call, and of an agent to the user.
+//! Answerers of questions: about a call, and from an agent to the user.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ use crate::{
     tool_types::{Preview, Subject},
 };
 
-/// A question to the user: may this call run?
+/// A question to the user whether a call may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionRequest {
-    /// The question.
+    /// The id of the question.
     pub id: RequestId,
-    /// The session of the agent that wants to make the call.
+    /// The session of the agent that makes the call.
     pub session_id: SessionId,
     /// The agent.
     pub agent: String,
@@ -26,15 +26,15 @@ pub struct PermissionRequest {
     pub tool: String,
     /// What the call would do, in one line.
     pub title: String,
-    /// What it is about: a path, a command line.
+    /// The subject: a path, a command line.
     pub subject: Subject,
-    /// Why it is asked.
+    /// The reason to ask.
     pub reason: String,
-    /// What an "always" could mean, the narrowest first.
+    /// The offers for an "always", the narrowest first.
     pub offers: Vec<GrantOffer>,
-    /// The mode in which the call would pass, the one that permits less first. None if it is asked about in every mode.
+    /// The least permissive mode in which the call would pass. None if it is asked about in every mode.
     pub passes_in: Option<PermissionMode>,
-    /// What would change, where it is known.
+    /// The change that the call would make, if known.
     pub preview: Option<Preview>,
 }
 
@@ -44,13 +44,13 @@ pub trait Answerer: Send + Sync + fmt::Debug {
     /// Asks whether a call may run.
     async fn ask(&self, request: PermissionRequest) -> PermissionAnswer;
 
-    /// Asks what an agent wants to know. Nobody knows, unless an implementation says otherwise.
+    /// Asks an agent's question. By default there is nobody to answer.
     async fn ask_user(&self, _request: QuestionRequest) -> QuestionAnswer {
         QuestionAnswer::Nobody { hint: "no answerer is configured".to_owned() }
     }
 }
 
-/// Answers for a runtime without anybody to ask.
+/// The answerer of a runtime without a user.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoAnswerer;
 

@@ -10,55 +10,55 @@ use crate::{
     usage::TokenUsage,
 };
 
-/// How alike a name must be to one that is known for that one to be named as what may be meant.
+/// Minimum Jaro-Winkler similarity of a name to be suggested.
 const ALIKE: f64 = 0.8;
 
-/// What a child agent is to do.
+/// The task of a child agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildTask {
-    /// The call that asks for it.
+    /// The call that starts it.
     pub call_id: CallId,
     /// The agent's name.
     pub agent: String,
     /// A few words for the user.
     pub description: String,
-    /// The whole task: the child knows nothing else.
+    /// The complete task: the child gets nothing else.
     pub prompt: String,
 }
 
-/// How a child agent ended.
+/// The outcome of a child agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChildEnd {
-    /// It did what it was asked to, as far as it says.
+    /// It reported the task as done.
     Done {
-        /// Whether checks bear it out.
+        /// True if checks verified it.
         verified: bool,
     },
-    /// It failed, or was stopped by a bound.
+    /// It failed, or was stopped by a limit.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// It was cancelled.
     Cancelled,
 }
 
-/// What a child agent came to.
+/// The result of a child agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildOutcome {
     /// The child's session.
     pub session_id: SessionId,
-    /// How it ended.
+    /// The outcome.
     pub end: ChildEnd,
-    /// Its last words.
+    /// Its last text.
     pub text: String,
     /// Files that it changed.
     pub files_modified: Vec<PathBuf>,
-    /// What it used.
+    /// The tokens that it used.
     pub usage: TokenUsage,
 }
 
-/// Why a child agent cannot be started, or not be asked about.
+/// Error of starting a child agent or of querying one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChildError {
@@ -67,23 +67,23 @@ pub enum ChildError {
     UnknownAgent {
         /// The name as given.
         name: String,
-        /// The agent that may be meant.
+        /// The most similar name, if similar enough.
         nearest: Option<String>,
         /// The agents that may be started.
         known: Vec<String>,
     },
-    /// There is no such task, or its end is long ago.
+    /// There is no such task, or it ended long ago.
     #[error("there is no task {id}; {}", known_tasks(.known))]
     UnknownTask {
         /// The id as given.
         id: TaskId,
-        /// The tasks that there are.
+        /// The existing tasks.
         known: Vec<TaskId>,
     },
-    /// Too deep, or too many at once.
+    /// Nesting is too deep, or too many agents run at once.
     #[error("no further agent may be started here: {reason}")]
     Refused {
-        /// Which bound was reached.
+        /// The limit that was reached.
         reason: String,
     },
     /// It was cancelled before it began.
@@ -92,7 +92,7 @@ pub enum ChildError {
     /// It could not be started.
     #[error("the agent cannot be started: {reason}")]
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -103,7 +103,7 @@ fn known_tasks(known: &[TaskId]) -> String {
 }
 
 impl ChildError {
-    /// Says that there is no agent of that name.
+    /// Makes the error for an unknown agent, with the most similar name.
     pub fn unknown_agent(name: &str, known: Vec<String>) -> Self {
         let lower = name.to_lowercase();
         let alike =
@@ -114,37 +114,37 @@ impl ChildError {
     }
 }
 
-/// A child agent that works beside its parent.
+/// A child agent that works in the background of its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackgroundChild {
-    /// Names it.
+    /// The id of the task.
     pub id: TaskId,
     /// The agent.
     pub agent: String,
     /// A few words for the user.
     pub description: String,
-    /// What it is at.
+    /// The state.
     pub state: BackgroundState,
-    /// How long it has been at it, or was, with the wait for its turn.
+    /// Time since it was started, or until it ended, including the wait for its turn.
     pub duration: Duration,
 }
 
-/// What a child agent in the background is at.
+/// The state of a child agent in the background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BackgroundState {
     /// It works, or waits for its turn.
     Running,
-    /// It is through.
+    /// It ended.
     Ended(ChildOutcome),
-    /// It never began.
+    /// It could not be started.
     NotStarted(ChildError),
 }
 
 impl BackgroundChild {
-    /// Where results that tell of one keep its id, in what is known beside their output.
+    /// Key of the task's id in the `extra` of results about it.
     pub const EXTRA_KEY: &'static str = "task_id";
 
-    /// Returns whether it is not through.
+    /// Returns true if it has not ended.
     pub fn is_running(&self) -> bool {
         self.state == BackgroundState::Running
     }
@@ -153,18 +153,18 @@ impl BackgroundChild {
 /// Starts child agents and waits for them.
 #[async_trait]
 pub trait Children: Send + Sync + fmt::Debug {
-    /// Runs a child agent to its end. Where as many run as may, it waits for its turn. It ends with `cancellation`.
+    /// Runs a child agent to its end. Waits while the maximum number of them run. Cancelled by `cancellation`.
     async fn run(
         &self,
         task: ChildTask,
         cancellation: CancellationToken,
     ) -> Result<ChildOutcome, ChildError>;
 
-    /// Starts a child agent that works beside its parent, and returns at once. It outlives calls and runs, and never its
+    /// Starts a child agent in the background, and returns at once. It may outlive the call and the run, but not its
     /// parent.
     async fn start(&self, task: ChildTask) -> Result<TaskId, ChildError>;
 
-    /// Waits until a child in the background is through or `patience` is over. What is returned counts as read.
+    /// Waits until a child in the background ends or `patience` has passed. An end that is returned counts as read.
     async fn wait(
         &self,
         id: &TaskId,
@@ -172,9 +172,9 @@ pub trait Children: Send + Sync + fmt::Debug {
         cancellation: &CancellationToken,
     ) -> Result<BackgroundChild, ChildError>;
 
-    /// Ends a child in the background and waits for its end.
+    /// Cancels a child in the background and waits for its end.
     async fn cancel(&self, id: &TaskId) -> Result<BackgroundChild, ChildError>;
 
-    /// Returns the children in the background that ended and whose end was not read, each once.
+    /// Returns the children in the background whose end was not read yet, each once.
     fn take_ended(&self) -> Vec<BackgroundChild>;
 }

@@ -4,11 +4,11 @@ use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
 
-/// Tells the time.
+/// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Returns the time of day.
     fn now(&self) -> Timestamp;
 
-    /// Returns the time since some fixed moment. Never goes back.
+    /// Returns the time since some fixed moment. Never decreases.
     fn monotonic(&self) -> Duration;
 }

@@ -1,4 +1,4 @@
-//! What holds a process back, as results tell it.
+//! The sandboxing of a process, as results report it.
 
 use std::{fmt, path::PathBuf};
 
@@ -22,10 +22,10 @@ pub enum Containment {
 }
 
 impl Containment {
-    /// The key in a result's `extra` under which it is kept.
+    /// Key of this value in a result's `extra`.
     pub const EXTRA_KEY: &str = "sandbox";
 
-    /// Returns whether anything is held back.
+    /// Returns true if there is any sandbox layer.
     pub fn holds(&self) -> bool {
         !matches!(self, Self::None)
     }
@@ -41,54 +41,54 @@ impl fmt::Display for Containment {
     }
 }
 
-/// A protected file or folder that a process made, changed or removed, although nobody had allowed it.
+/// A protected file or directory that a process created, changed or removed without permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutAside {
-    /// Where it appeared.
+    /// Its original path.
     pub path: PathBuf,
-    /// Where it was moved to; absent if it could not be moved, so that it is still there.
+    /// The path that it was moved to; none if it could not be moved and is still there.
     pub kept: Option<PathBuf>,
-    /// What was there before.
+    /// What became of the original.
     pub original: Original,
-    /// The commands that ran when it was found, by the lines that they run: one of them did it, or the user meanwhile.
+    /// The lines of the commands that ran when it was detected: one of them did it, or the user meanwhile.
     pub during: Vec<String>,
 }
 
-/// What was where a process made or changed something that is protected.
+/// What became of the original at a path where a process created or changed something protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Original {
-    /// Nothing.
+    /// There was none.
     Absent,
-    /// Something that is there again.
+    /// It was restored.
     PutBack,
-    /// Something whose change stays, but for the programs that it named.
+    /// The change stays, but the programs that it named were removed.
     Disarmed,
-    /// Something that could not be put back.
+    /// It could not be restored.
     Lost,
 }
 
-/// A host that a process wanted to reach and could not.
+/// A host that a process tried to reach and was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedHost {
-    /// Its name, or its address.
+    /// Its name or address.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// Why it is out of reach.
+    /// The reason.
     pub reason: HostRefusal,
 }
 
-/// Why a host is out of reach.
+/// The reason why a host was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostRefusal {
     /// The user has not allowed it.
     NotAllowed,
-    /// Its name is allowed, but leads to an address of this machine or of a network around it.
+    /// Its name is allowed, but resolves to an address of this machine or of a local network.
     NotPublic,
 }
 
 impl RefusedHost {
-    /// Returns what the user would have to allow: the host, and the port unless it is a usual one.
+    /// Returns the pattern that the user would have to allow: the host, with the port unless it is 80 or 443.
     pub fn pattern(&self) -> String {
         match self.port {
             80 | 443 => self.host.clone(),

@@ -1,20 +1,20 @@
-//! Requests over HTTP. The one client of the process sends them.
+//! HTTP requests. The one client of the process sends them.
 
 use std::{fmt, pin::Pin};
 
 use async_trait::async_trait;
 use futures_core::Stream;
 
-/// A request.
+/// An HTTP request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// What is to be done.
+    /// The method.
     pub method: HttpMethod,
-    /// The address: `http` or `https`.
+    /// The URL: `http` or `https`.
     pub url: String,
-    /// Names and values. A value may be a secret.
+    /// Header names and values. A value may be a secret.
     pub headers: Vec<(String, String)>,
-    /// What is sent.
+    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -30,24 +30,24 @@ impl fmt::Debug for HttpRequest {
     }
 }
 
-/// What is to be done.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpMethod {
-    /// Read.
+    /// GET.
     Get,
-    /// Send.
+    /// POST.
     Post,
-    /// Remove.
+    /// DELETE.
     Delete,
 }
 
-/// The beginning of an answer; the rest streams.
+/// The head of a response; the body streams.
 pub struct HttpAnswer {
-    /// The status.
+    /// The status code.
     pub status: u16,
-    /// Names in lower case, and values that are text.
+    /// Header names in lower case, and values that are valid text.
     pub headers: Vec<(String, String)>,
-    /// What comes, piece by piece, at any length.
+    /// The body, in chunks of any length.
     pub body: HttpBody,
 }
 
@@ -57,26 +57,26 @@ impl fmt::Debug for HttpAnswer {
     }
 }
 
-/// The body of an answer as it comes. Dropping it gives the connection up.
+/// The body of a response as it arrives. Dropping it closes the connection.
 pub type HttpBody = Pin<Box<dyn Stream<Item = Result<Vec<u8>, HttpError>> + Send>>;
 
-/// Why there is no answer.
+/// Error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpError {
-    /// The request cannot be made: its address or a header is wrong.
+    /// The request is invalid: its URL or a header is wrong.
     #[error("the request cannot be made: {0}")]
     Request(String),
-    /// No connection came about: nothing was sent.
+    /// No connection could be made: nothing was sent.
     #[error("cannot connect: {0}")]
     Connect(String),
-    /// It broke off; the server may have seen the request.
+    /// The connection broke; the server may have received the request.
     #[error("the connection broke off: {0}")]
     Broken(String),
 }
 
-/// Sends requests. Follows no redirects, and has no limit of its own on how long an answer takes.
+/// Sends requests. Follows no redirects, and sets no time limit of its own.
 #[async_trait]
 pub trait Http: Send + Sync + fmt::Debug {
-    /// Sends a request and returns when the head of the answer is there.
+    /// Sends a request and returns when the head of the response has arrived.
     async fn send(&self, request: HttpRequest) -> Result<HttpAnswer, HttpError>;
 }

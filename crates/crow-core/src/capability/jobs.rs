@@ -1,4 +1,4 @@
-//! Jobs: commands that go on beside the agent's work.
+//! Jobs: commands that run in the background of the agent's work.
 
 use std::{fmt, time::Duration};
 
@@ -11,70 +11,70 @@ use crate::ids::JobId;
 /// A job, running or ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobInfo {
-    /// Names it.
+    /// The id of the job.
     pub id: JobId,
-    /// What it runs, in a line.
+    /// The command, in a line.
     pub title: String,
-    /// Whether it still runs.
+    /// The state.
     pub state: JobState,
-    /// How long it has run, or ran.
+    /// Time since it was started, or until it ended.
     pub duration: Duration,
 }
 
-/// Whether a job still runs.
+/// The state of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobState {
     /// It runs.
     Running,
-    /// It ended, and so did what it had started.
+    /// It ended, with all processes that it had started.
     Ended(ProcessEnd),
-    /// Nobody knows how it ended.
+    /// It ended in an unknown way.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// From where a job's output is read.
+/// The position from which a job's output is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputPosition {
-    /// From where the last read ended.
+    /// The end of the last read.
     LastRead,
     /// From this byte of the stream on.
     Offset(u64),
 }
 
-/// A part of what a job printed, up to what it has printed last.
+/// A part of a job's output, up to the latest byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobOutput {
-    /// The job when it was read.
+    /// The job at the time of the read.
     pub job: JobInfo,
-    /// The end of the stream; it begins `lost` bytes after what was asked for.
+    /// The end of the stream; it starts `lost` bytes after the requested position.
     pub bytes: Vec<u8>,
-    /// The byte of the stream that comes next.
+    /// The offset of the next byte of the stream.
     pub next: u64,
-    /// How many of the bytes that were asked for are not kept any more.
+    /// Number of requested bytes that are no longer available.
     pub lost: u64,
-    /// The file that has the stream, once it is too long to be kept in memory.
+    /// The file with the stream, once it is too long for memory.
     pub spill: Option<OutputFile>,
-    /// How many processes that had left the job's group were ended with it.
+    /// Number of processes ended with the job that had left its group.
     pub detached: usize,
-    /// Hosts that it wanted to reach and could not, since this was last told.
+    /// Hosts that it was refused since the last report.
     pub refused_hosts: Vec<RefusedHost>,
-    /// Protected files and folders that were there when it had ended.
+    /// Protected files and directories that existed when it had ended.
     pub put_aside: Vec<PutAside>,
 }
 
-/// Why a job cannot be read or ended.
+/// Error of reading or ending a job.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
-    /// There is no such job, or its end is long ago.
+    /// There is no such job, or it ended long ago.
     #[error("there is no job {id}; {}", known_jobs(.known))]
     Unknown {
         /// The id as given.
         id: JobId,
-        /// The jobs that there are.
+        /// The existing jobs.
         known: Vec<JobId>,
     },
 }
@@ -85,14 +85,14 @@ fn known_jobs(known: &[JobId]) -> String {
 }
 
 impl JobInfo {
-    /// Where results that tell of a job keep its id, in what is known beside their output.
+    /// Key of the job's id in the `extra` of results about it.
     pub const EXTRA_KEY: &'static str = "job_id";
-    /// Where those that read it keep whether it still ran.
+    /// Key in the `extra` of results that read a job: true if it still ran.
     pub const RUNNING_KEY: &'static str = "running";
 }
 
 impl JobState {
-    /// Returns whether the job runs.
+    /// Returns true if the job runs.
     pub fn is_running(&self) -> bool {
         matches!(self, Self::Running)
     }
@@ -111,7 +111,7 @@ impl fmt::Display for JobState {
     }
 }
 
-/// Runs jobs, each in its own group. They outlive calls and runs, and never the agent.
+/// Runs jobs, each in its own process group. They may outlive the call and the run, but not the agent.
 #[async_trait]
 pub trait Jobs: Send + Sync + fmt::Debug {
     /// Starts a job and returns at once.
@@ -122,10 +122,10 @@ pub trait Jobs: Send + Sync + fmt::Debug {
         cancellation: &CancellationToken,
     ) -> Result<JobId, ProcessError>;
 
-    /// Returns what a job printed since then. What is returned counts as read.
+    /// Returns a job's output from a position. Output that is returned counts as read.
     fn read(&self, id: &JobId, since: OutputPosition) -> Result<JobOutput, JobError>;
 
-    /// Waits until a job has printed something since then, has ended, or `patience` is over; then reads.
+    /// Waits until a job has further output, has ended, or `patience` has passed; then reads.
     async fn wait(
         &self,
         id: &JobId,
@@ -134,12 +134,12 @@ pub trait Jobs: Send + Sync + fmt::Debug {
         cancellation: &CancellationToken,
     ) -> Result<JobOutput, JobError>;
 
-    /// Ends a job with all that it started and waits for its end. It goes on ending when this is dropped.
+    /// Ends a job with all its processes and waits for the end. The job still ends if the future is dropped.
     async fn kill(&self, id: &JobId) -> Result<(), JobError>;
 
-    /// Returns all jobs that are known: those that run, and the last ones that ended.
+    /// Returns the running jobs and the last ones that ended.
     fn list(&self) -> Vec<JobInfo>;
 
-    /// Returns the jobs that ended and whose end was not read, each once.
+    /// Returns the jobs whose end was not read yet, each once.
     fn take_ended(&self) -> Vec<JobInfo>;
 }

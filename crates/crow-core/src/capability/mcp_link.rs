@@ -1,4 +1,4 @@
-//! Servers of tools that are spoken to over a connection that somebody else holds: an editor's own servers, behind the editor.
+//! MCP servers that are reached over a connection of someone else, such as an editor's own servers.
 
 use std::{fmt, pin::Pin};
 
@@ -11,59 +11,59 @@ use serde_json::{Map, Value};
 pub struct McpLinkRequest {
     /// The method of the Model Context Protocol.
     pub method: String,
-    /// Its parameters, with all that a server without memory has to know in `_meta`.
+    /// Its parameters. `_meta` contains all state that a stateless server needs.
     pub params: Option<Map<String, Value>>,
 }
 
-/// What comes of a request.
+/// A message about a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum McpLinkMessage {
-    /// The server says something while it works on the request: how far it is, for one.
+    /// A notification of the server while it works on the request, such as progress.
     Told {
         /// The method of the notification.
         method: String,
         /// Its parameters.
         params: Option<Map<String, Value>>,
     },
-    /// The server is through with it. Nothing comes after this.
+    /// The final result. Nothing follows.
     Ended(Result<Value, McpLinkError>),
 }
 
-/// Why a request has no result.
+/// Error of a request.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum McpLinkError {
-    /// The server says no, in words of the Model Context Protocol.
+    /// The server returned an error of the Model Context Protocol.
     #[error("{message} ({code})")]
     Refused {
-        /// What kind of error it is.
+        /// The error code.
         code: i32,
-        /// What happened.
+        /// The error message.
         message: String,
-        /// More of it, for programs.
+        /// Further data, for programs.
         data: Option<Value>,
     },
-    /// Whoever holds the link did not bring the request to the server, or no answer back.
+    /// The owner of the connection could not deliver the request or the answer.
     #[error("{0}")]
     Broken(String),
-    /// The connection behind the link is no more.
+    /// The connection behind the link is closed.
     #[error("the client that serves it is gone")]
     Closed,
 }
 
-/// What comes of a request, in its order. Dropping it cancels the request.
+/// The messages about a request, in order. Dropping it cancels the request.
 pub type McpLinkMessages = Pin<Box<dyn Stream<Item = McpLinkMessage> + Send>>;
 
-/// The way to a server of tools over somebody's connection. The server has no memory from one request to the next.
+/// A link to an MCP server over another connection. The server keeps no state between requests.
 ///
-/// A link holds as long as the connection behind it, and is of no use to another process.
+/// A link is valid as long as the connection behind it, and only in this process.
 #[async_trait]
 pub trait McpLink: Send + Sync + fmt::Debug {
-    /// Returns what the server is called behind the link. Another connection may call another server so.
+    /// Returns the server's id behind the link. On another connection the same id may refer to another server.
     fn id(&self) -> &str;
 
-    /// Sends a request. Of what is told meanwhile only so much waits for the reader; what has no room is lost, the end never.
+    /// Sends a request. The queue of notifications is bounded and drops those that do not fit, but never the result.
     fn request(&self, request: McpLinkRequest) -> McpLinkMessages;
 
-    /// Waits until nothing comes through any more.
+    /// Waits until the link is closed.
     async fn closed(&self);
 }

@@ -1,4 +1,4 @@
-//! What loops and tools may do to the world, as traits that the runtime implements.
+//! Capabilities: effects on the outside world, as traits that the runtime implements.
 
 mod answerer;
 mod children;

@@ -10,9 +10,9 @@ use crate::{ids::CallId, tool_types::ToolResult};
 /// Waits for the results of calls that are run outside.
 #[async_trait]
 pub trait OutsideCalls: Send + Sync + fmt::Debug {
-    /// Says that the result of a call will come from outside: one that comes before it is waited for is kept.
+    /// Registers a call whose result will come from outside: a result that arrives before the wait is stored.
     fn expect(&self, call_id: &CallId);
 
-    /// Waits for the result of a call. Returns a cancelled result when `cancellation` is cancelled before.
+    /// Waits for the result of a call. Returns a cancelled result if `cancellation` is cancelled first.
     async fn result(&self, call_id: &CallId, cancellation: &CancellationToken) -> ToolResult;
 }

@@ -1,4 +1,4 @@
-//! Processes that are spoken to. The runtime alone starts them.
+//! Processes with piped standard streams. Only the runtime starts them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -15,27 +15,28 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ProcessEnd, ProcessError};
 
-/// A process to speak to over its standard streams.
+/// A process to communicate with over its standard streams.
 #[derive(Debug, Clone)]
 pub struct PipedSpec {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// Where it runs.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// Variables on top of the environment that the runtime gives to every process.
+    /// Variables in addition to the environment that the runtime gives to every process.
     pub env: BTreeMap<String, String>,
-    /// Takes the end of what it prints on standard error.
+    /// Receives the end of its standard error.
     pub errors: OutputTail,
 }
 
-/// A process under way.
+/// A running process.
 pub struct PipedProcess {
     /// Its standard input.
     pub input: Box<dyn AsyncWrite + Send + Unpin>,
     /// Its standard output.
     pub output: Box<dyn AsyncRead + Send + Unpin>,
-    /// Runs it to its end, and ends its group when the token is cancelled. Nobody else takes what it prints on standard
-    /// error, so it is to be polled all the time. Dropping it kills the process and its group.
+    /// Runs it to its end, and ends its group when the token is cancelled. It also reads standard error, so it must
+    /// be polled
+    /// all the time. Dropping it kills the process and its group.
     pub end: Pin<Box<dyn Future<Output = Result<ProcessEnd, ProcessError>> + Send>>,
 }
 
@@ -45,38 +46,39 @@ impl fmt::Debug for PipedProcess {
     }
 }
 
-/// The last bytes of a stream, for whoever asks while it goes on.
+/// The last bytes of a stream, readable while it is written.
 #[derive(Debug, Clone)]
 pub struct OutputTail {
-    most: usize,
+    capacity: usize,
     bytes: Arc<Mutex<VecDeque<u8>>>,
 }
 
 impl OutputTail {
-    /// Keeps so many bytes.
-    pub fn new(most: usize) -> Self {
-        Self { most, bytes: Arc::default() }
+    /// Makes a tail of at most `capacity` bytes.
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity, bytes: Arc::default() }
     }
 
-    /// Takes in the next bytes.
+    /// Appends bytes and drops the oldest ones beyond the capacity.
     pub fn push(&self, bytes: &[u8]) {
-        let kept = bytes.get(bytes.len().saturating_sub(self.most)..).unwrap_or_default();
-        let mut all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = (all.len() + kept.len()).saturating_sub(self.most);
-        all.drain(..over);
-        all.extend(kept);
+        let tail = bytes.get(bytes.len().saturating_sub(self.capacity)..).unwrap_or_default();
+        let mut buffer = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let excess = (buffer.len() + tail.len()).saturating_sub(self.capacity);
+        buffer.drain(..excess);
+        buffer.extend(tail);
     }
 
-    /// Returns what is kept, as text.
+    /// Returns the bytes as text.
     pub fn to_text(&self) -> String {
-        let mut all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(all.make_contiguous()).into_owned()
+        let mut buffer = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(buffer.make_contiguous()).into_owned()
     }
 }
 
-/// Starts processes that are spoken to, each in its own group, and leaves none behind.
+/// Starts processes with piped streams, each in its own process group, and leaves none behind.
 ///
-/// They are programs that the user configured, and serve as long as somebody speaks to them. No sandbox of commands holds
+/// They are programs that the user configured, and run as long as they are used. The sandbox of commands does not
+/// apply to
 /// them: they need their own files and the network.
 #[async_trait]
 pub trait PipedProcesses: Send + Sync + fmt::Debug {

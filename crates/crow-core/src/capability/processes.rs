@@ -1,4 +1,4 @@
-//! Processes. The runtime alone starts them.
+//! Processes that run to their end. Only the runtime starts them.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
@@ -13,100 +13,101 @@ use crate::tool_types::Progress;
 pub struct ProcessSpec {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// Where it runs.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// Variables on top of the environment that the runtime gives to every process.
+    /// Variables in addition to the environment that the runtime gives to every process.
     pub env: BTreeMap<String, String>,
-    /// How long it may run; [`Duration::MAX`] for as long as it wants to.
+    /// Time limit; [`Duration::MAX`] for none.
     pub timeout: Duration,
-    /// How much of its output is kept.
+    /// Limits on the retained output.
     pub output: OutputLimits,
-    /// Takes output while it runs.
+    /// Receives output while it runs.
     pub progress: Progress,
-    /// It needs to change nothing in the workspace: where there is a sandbox, it cannot.
+    /// True if it need not change the workspace: a sandbox then denies all changes.
     pub only_reads: bool,
 }
 
-/// How much of a process's output is kept. What it prints beyond is read and counted.
+/// Limits on the retained output of a process. Output beyond them is read and counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputLimits {
-    /// Bytes from the beginning that stay in memory.
+    /// Number of bytes from the beginning that are retained in memory.
     pub head: usize,
-    /// Bytes from the end that stay in memory.
+    /// Number of bytes from the end that are retained in memory.
     pub tail: usize,
-    /// Where the whole stream goes once it no longer fits into memory. A file that is there already is left alone: the
-    /// name gets a number then.
+    /// File for the whole stream once it does not fit into memory. An existing file is never overwritten: a number is
+    /// added
+    /// to the name.
     pub spill: Option<PathBuf>,
-    /// The most bytes that are written there.
+    /// Maximum number of bytes written to that file.
     pub spill_cap: u64,
 }
 
-/// How a process ended.
+/// The way in which a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessEnd {
     /// It exited with this code.
     Exited(i32),
-    /// A signal that did not come from here ended it.
+    /// A signal from elsewhere ended it.
     Signaled(i32),
-    /// It ran out of time and was killed with its group.
+    /// It exceeded its time limit and was killed with its group.
     TimedOut,
     /// The call was cancelled, or the job ended, and it was killed with its group.
     Cancelled,
 }
 
-/// What a process printed: standard output and standard error in the order in which they arrived.
+/// The output of a process: standard output and standard error in the order in which they arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CapturedOutput {
-    /// The beginning; all of it if nothing was left out.
+    /// The beginning; the complete output if nothing was omitted.
     pub head: Vec<u8>,
-    /// The end, if something was left out.
+    /// The end, if something was omitted.
     pub tail: Vec<u8>,
-    /// How many bytes were printed.
+    /// Total number of bytes.
     pub total: u64,
-    /// The file that has the stream, if something was left out.
+    /// The file with the stream, if something was omitted.
     pub spill: Option<OutputFile>,
 }
 
-/// A file that has the beginning of a stream, or all of it.
+/// A file with a stream or its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// How many bytes of the stream it has.
+    /// Number of bytes of the stream in it.
     pub bytes: u64,
-    /// How many bytes came after those and had no room.
+    /// Number of later bytes that were beyond the limit.
     pub missing: u64,
 }
 
 impl CapturedOutput {
-    /// Returns how many bytes are in neither head nor tail.
+    /// Returns the number of bytes that are in neither head nor tail.
     pub fn omitted(&self) -> u64 {
         self.total.saturating_sub((self.head.len() + self.tail.len()) as u64)
     }
 }
 
-/// What a process came to.
+/// The outcome of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessOutcome {
     /// How it ended.
     pub end: ProcessEnd,
-    /// What it printed.
+    /// Its output.
     pub output: CapturedOutput,
-    /// Whether something that it started still ran or held its output when it ended.
+    /// True if a process that it had started still ran, or had its output open, when it ended.
     pub left_running: bool,
-    /// How many processes that had left its group were ended with it.
+    /// Number of processes ended with it that had left its group.
     pub detached: usize,
-    /// How long it ran.
+    /// Run time.
     pub duration: Duration,
-    /// What held it back.
+    /// The sandboxing that applied.
     pub containment: Containment,
-    /// Protected files that it made or replaced.
+    /// Protected files that it created or replaced.
     pub put_aside: Vec<PutAside>,
-    /// Hosts that it, or a command beside it, wanted to reach and could not.
+    /// Hosts that it, or a command running at the same time, was refused.
     pub refused_hosts: Vec<RefusedHost>,
 }
 
-/// Why a process could not be run.
+/// Error of running a process.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProcessError {
@@ -115,36 +116,36 @@ pub enum ProcessError {
     Start {
         /// The program.
         program: String,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// It could not be watched.
+    /// Its exit could not be awaited.
     #[error("a process cannot be watched: {0}")]
     Watch(#[source] std::io::Error),
-    /// As many jobs run as may.
+    /// The maximum number of jobs runs.
     #[error("{limit} jobs run already; end one of them first")]
     TooManyJobs {
-        /// How many may run at once.
+        /// The maximum number of jobs.
         limit: usize,
     },
     /// The call was cancelled before the process was started.
     #[error("the call was cancelled")]
     Cancelled,
-    /// What should hold it back cannot be set up.
+    /// The sandbox cannot be set up.
     #[error("the sandbox cannot be set up: {0}")]
     Sandbox(String),
-    /// The run changes nothing, and the process might.
+    /// The run is read-only, and the process might change something.
     #[error("the run is read-only")]
     ReadOnly,
-    /// The agent is about to end.
+    /// The agent is ending.
     #[error("the agent is ending and starts nothing any more")]
     Closed,
-    /// The runtime runs no processes.
+    /// The runtime does not support processes.
     #[error("this runtime runs no processes")]
     Unavailable,
 }
 
-/// Runs processes, each in its own group, and leaves none behind.
+/// Runs processes, each in its own process group, and leaves none behind.
 #[async_trait]
 pub trait Processes: Send + Sync + fmt::Debug {
     /// Runs a process to its end. Dropping the future kills it and its group.

@@ -1,4 +1,4 @@
-//! What an agent asks the user, and the answers.
+//! Questions of an agent to the user, and the answers.
 
 use std::fmt;
 
@@ -60,10 +60,10 @@ pub enum QuestionAnswer {
     },
 }
 
-/// A question that waits for its answer.
+/// A question that awaits its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuestionRequest {
-    /// Names it.
+    /// The id of the question.
     pub id: RequestId,
     /// The session of the agent that asks.
     pub session_id: SessionId,
@@ -75,12 +75,12 @@ pub struct QuestionRequest {
     pub question: UserQuestion,
 }
 
-/// Asks the user. Who answers is not known here.
+/// Asks the user.
 #[async_trait]
 pub trait UserQuestions: Send + Sync + fmt::Debug {
-    /// Asks and waits for the answer, as long as it takes. None if it was cancelled before: the question is withdrawn.
+    /// Asks and waits for the answer, without a time limit. None if it was cancelled first: the question is withdrawn.
     ///
-    /// Where nobody can be asked, [`QuestionAnswer::Nobody`] comes at once.
+    /// Returns [`QuestionAnswer::Nobody`] at once if there is nobody to ask.
     async fn ask(
         &self,
         call_id: &CallId,
@@ -90,17 +90,17 @@ pub trait UserQuestions: Send + Sync + fmt::Debug {
 }
 
 impl UserQuestion {
-    /// Returns whether an answer fits: what was chosen may be chosen, and what was written may be written.
+    /// Returns true if an answer is valid: its labels are choices, and a text is allowed and not empty.
     pub fn takes(&self, answer: &QuestionAnswer) -> bool {
         match answer {
             QuestionAnswer::Text { text } => {
                 (self.free_text || self.choices.is_empty()) && !text.trim().is_empty()
             }
             QuestionAnswer::Chosen { labels } => {
-                let known =
+                let is_choice =
                     |label: &String| self.choices.iter().any(|choice| choice.label == *label);
                 let fits = labels.len() == 1 || (self.multiple && !labels.is_empty());
-                fits && labels.iter().all(known)
+                fits && labels.iter().all(is_choice)
             }
             QuestionAnswer::Declined | QuestionAnswer::Nobody { .. } => true,
         }

@@ -1,4 +1,4 @@
-//! Captured states of files.
+//! Snapshots: captured states of files.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use crate::{
     tool_types::Patch,
 };
 
-/// Why files cannot be captured or compared.
+/// Error of capturing or comparing files.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The runtime keeps no snapshots.
+    /// The runtime does not support snapshots.
     #[error("this runtime keeps no snapshots")]
     Unavailable,
     /// There is no such snapshot.
     #[error("there is no snapshot {id}")]
     Unknown {
-        /// The snapshot that was asked for.
+        /// The requested snapshot.
         id: SnapshotId,
     },
     /// The files cannot be captured, or the snapshot cannot be read.
@@ -27,15 +27,15 @@ pub enum SnapshotError {
     Store(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Captures the workspace.
+/// Captures the files of the workspace.
 #[async_trait]
 pub trait Snapshots: Send + Sync + fmt::Debug {
-    /// Captures the files as they are.
+    /// Captures the current files.
     async fn track(&self) -> Result<SnapshotId, SnapshotError>;
 
-    /// Names the state that the files are in, as far as they are captured at all. Ignored files do not count.
+    /// Returns the id of the current state of the captured files. Ignored files do not count.
     async fn files(&self) -> Result<FilesId, SnapshotError>;
 
-    /// Returns what changed since `snapshot`.
+    /// Returns the changes since `snapshot`.
     async fn patch(&self, snapshot: &SnapshotId) -> Result<Patch, SnapshotError>;
 }

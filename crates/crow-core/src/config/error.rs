@@ -1,4 +1,4 @@
-//! What is wrong with a file of the configuration, and where.
+//! Errors in configuration files, with their position.
 
 use std::{
     fmt,
@@ -6,18 +6,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Something in a file of the configuration cannot be used.
+/// Error for a part of a configuration file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// The file.
     pub path: PathBuf,
-    /// Where in it. None if it is the file as a whole.
+    /// Its position. None if the error is about the whole file.
     pub place: Option<TextPosition>,
-    /// What is wrong and what to do about it.
+    /// The problem and what to do about it.
     pub message: String,
 }
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextPosition {
     /// The line, from 1.
@@ -26,10 +26,10 @@ pub struct TextPosition {
     pub column: usize,
 }
 
-/// The text that is being read.
+/// The text that is being parsed, with its path.
 #[derive(Debug, Clone, Copy)]
 pub struct SourceText<'a> {
-    /// The file that it is from.
+    /// The file that it comes from.
     pub path: &'a Path,
     /// The text.
     pub text: &'a str,
@@ -61,7 +61,7 @@ impl fmt::Display for TextPosition {
 }
 
 impl TextPosition {
-    /// Returns the place of a byte of a text.
+    /// Returns the position of a byte of a text.
     pub fn of(text: &str, byte: usize) -> Self {
         let before = text.get(..byte).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -82,7 +82,7 @@ impl SourceText<'_> {
         }
     }
 
-    /// Turns an error of the parser into ours.
+    /// Converts an error of the parser.
     pub fn syntax_error(self, span: Option<Range<usize>>, message: &str) -> ConfigError {
         self.error(&span.unwrap_or(0..0), super::plain(message))
     }

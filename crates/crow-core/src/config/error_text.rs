@@ -1,23 +1,23 @@
-//! How faults are told: what serde says in words for people, and the word that was meant.
+//! Texts of configuration errors: serde's messages in plain words, with the likely intended word.
 
-/// Says that a word is unknown, which one it is most like, and which ones there are.
-pub fn unknown(what: &str, given: &str, known: &[&str]) -> String {
+/// Returns the message for an unknown word, with the most similar known one and the list of known ones.
+pub fn unknown(kind: &str, given: &str, known: &[&str]) -> String {
     if known.is_empty() {
-        return format!("unknown {what} \"{given}\"; none is known");
+        return format!("unknown {kind} \"{given}\"; none is known");
     }
     let list = known.join(", ");
     match nearest(given, known.iter().copied()) {
         Some(near) => {
-            format!("unknown {what} \"{given}\", did you mean \"{near}\"? known are {list}")
+            format!("unknown {kind} \"{given}\", did you mean \"{near}\"? known are {list}")
         }
-        None => format!("unknown {what} \"{given}\"; known are {list}"),
+        None => format!("unknown {kind} \"{given}\"; known are {list}"),
     }
 }
 
-/// Returns the known word that is most like the given one, if any is much like it.
+/// Returns the known word that is most similar to the given one, if any is similar enough.
 pub fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const LEAST: f64 = 0.8;
-    /// Of a short word: two letters that are exchanged make it much unlike itself.
+    /// Similarity of a word with one typing error: swapped letters make a short word too dissimilar otherwise.
     const ONE_SLIP: f64 = 0.8;
     const SHORTEST: usize = 3;
     let likeness = |word: &str| {
@@ -31,15 +31,15 @@ pub fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, word)| word)
 }
 
-/// Says what serde says in words that do not speak of Rust; an unknown key or word gets the known one that it is most like.
+/// Rewords a message of serde without terms of Rust; for an unknown key or value it names the most similar known one.
 pub fn plain(message: &str) -> String {
-    for (start, what) in [("unknown field ", "key"), ("unknown variant ", "value")] {
-        // serde says: unknown field `given`, expected one of `known`, `known`
+    for (start, kind) in [("unknown field ", "key"), ("unknown variant ", "value")] {
+        // Format of serde: unknown field `given`, expected one of `known`, `known`
         if let Some(rest) = message.strip_prefix(start) {
             let mut quoted = rest.split('`').skip(1).step_by(2);
             let given = quoted.next().unwrap_or_default();
             let known: Vec<&str> = quoted.collect();
-            return unknown(what, given, &known);
+            return unknown(kind, given, &known);
         }
     }
     if let Some(rest) = message.strip_prefix("missing field `") {
@@ -59,8 +59,8 @@ pub fn plain(message: &str) -> String {
         ("expected a sequence", "expected a list"),
         ("expected a boolean", "expected true or false"),
     ] {
-        if let Some(at) = message.find(rust) {
-            message.replace_range(at..at + rust.len(), word);
+        if let Some(start) = message.find(rust) {
+            message.replace_range(start..start + rust.len(), word);
         }
     }
     let Some((start, name)) = message.split_once("expected struct ") else { return message };
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_serde_says_is_told_in_plain_words() {
+    fn serde_messages_are_reworded_plainly() {
         for (message, expected) in [
             (
                 "unknown field `nmae`, expected one of `name`, `role`",
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_known_that_is_said() {
+    fn an_unknown_word_without_known_ones_is_reported() {
         assert_eq!(unknown("server", "x", &[]), "unknown server \"x\"; none is known");
     }
 }

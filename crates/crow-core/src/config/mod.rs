@@ -1,4 +1,4 @@
-//! What files of the configuration have in common: how their faults are placed and told. Knows no format.
+//! Errors of configuration files: their positions and texts. Independent of the file format.
 
 mod error;
 mod error_text;

@@ -1,12 +1,13 @@
-//! How many tokens a text is, judged by the classes of its characters.
+//! Estimation of tokens by the classes of characters.
 //!
 //! Tokenizers join letters to words and cut everything else short: a token is four to five characters of prose, but one
-//! and a half of base64. The costs were measured with `o200k_base`; other tokenizers differ mostly by a factor.
+//! and a half of base64. The costs were measured with `o200k_base`; other tokenizers differ mostly by a constant
+//! factor.
 
-/// A token in the unit of the sums below.
+/// One token, in the unit of the sums below.
 const TOKEN: u64 = 1000;
 
-/// What a character costs, by what it is.
+/// Cost of a character by its class, in thousandths of a token.
 mod cost {
     use super::TOKEN;
 
@@ -24,13 +25,13 @@ mod cost {
     pub(super) const PUNCTUATION: u64 = TOKEN * 10 / 22;
     /// A symbol or picture.
     pub(super) const SYMBOL: u64 = TOKEN * 13 / 10;
-    /// The same punctuation or symbol once more: a rule, a box.
+    /// A repetition of the same punctuation or symbol, as in a rule or box.
     pub(super) const REPEATED: u64 = TOKEN / 8;
-    /// A letter or digit of base64, of a hash, of a hexadecimal number.
+    /// A letter or digit of base64, a hash or a hexadecimal number.
     pub(super) const NOISE: u64 = TOKEN * 100 / 145;
 }
 
-/// What a character is to a tokenizer.
+/// The class of a character for a tokenizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CharClass {
     Lower,
@@ -80,12 +81,13 @@ struct AlphanumericRun {
     /// Capitals after capitals.
     capitals: u64,
     digits: u64,
+    /// Number of changes between lower case, upper case and digits.
     changes: u64,
 }
 
 impl AlphanumericRun {
     fn push(&mut self, class: CharClass, before: CharClass) {
-        // The lower case after a capital is no change: words have it at their start.
+        // Lower case after a capital does not count as a change: words begin so.
         let is_capital = before == CharClass::Upper && class == CharClass::Lower;
         if before.is_word() && before != class && !is_capital {
             self.changes += 1;
@@ -102,7 +104,7 @@ impl AlphanumericRun {
     fn cost(&self) -> u64 {
         let length = self.letters + self.capitals + self.digits;
         if self.changes * 3 > length {
-            // Random characters change their class at nearly every second step, camelCase at every fifth.
+            // Random characters change their class at nearly every second position, camelCase at every fifth.
             length * cost::NOISE
         } else if self.digits == length {
             self.digits.div_ceil(3) * TOKEN
@@ -121,7 +123,7 @@ pub(super) fn estimate(text: &str) -> u64 {
     for c in text.chars() {
         let class = CharClass::of(c);
         if class.is_word() {
-            // A blank joins the word after it but not the number.
+            // A blank belongs to the token of the word after it, but not to that of a number.
             sum += if before == CharClass::Blank && class == CharClass::Digit { TOKEN } else { 0 };
             word.push(class, before);
         } else {
@@ -135,10 +137,10 @@ pub(super) fn estimate(text: &str) -> u64 {
             CharClass::Punctuation | CharClass::Symbol if c == last => cost::REPEATED,
             CharClass::Punctuation => cost::PUNCTUATION,
             CharClass::Symbol => cost::SYMBOL,
-            // However many blanks there are, all but the last are one token.
+            // Of any number of blanks, all but the last are one token.
             CharClass::Blank if blanks == 2 => TOKEN,
             CharClass::Lower | CharClass::Upper | CharClass::Digit | CharClass::Blank => 0,
-            // A line end joins the punctuation and the line ends before it.
+            // A line end belongs to the token of the punctuation and the line ends before it.
             CharClass::LineEnd if matches!(before, CharClass::Punctuation | CharClass::LineEnd) => {
                 0
             }

@@ -1,4 +1,4 @@
-//! What a model is sent: how much of its window that takes.
+//! The context window: how much of it a request takes.
 
 mod char_classes;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::{
     usage::TokenUsage,
 };
 
-/// Texts of each kind with the tokens that `o200k_base` makes of them.
+/// Texts of each kind with their number of tokens in `o200k_base`.
 const SAMPLES: &[(&str, &str, u64)] = &[
     ("base64", include_str!("samples/base64.txt"), 209),
     ("chinese", include_str!("samples/chinese.txt"), 100),
@@ -28,7 +28,7 @@ const SAMPLES: &[(&str, &str, u64)] = &[
     ("rust", include_str!("samples/rust.txt"), 150),
 ];
 
-/// Characters for each token of such texts at large.
+/// Average characters per token of such texts.
 const RATIOS: &[(&str, f64)] = &[
     ("rust", 4.62),
     ("javascript", 4.42),
@@ -158,7 +158,7 @@ fn all_parts_of_a_request_count() {
 }
 
 #[test]
-fn what_was_reported_is_known_and_only_what_came_after_it_is_estimated() {
+fn only_messages_after_a_report_are_estimated() {
     let mut estimator = TokenEstimator::new(&words(1000), &[]);
     let mut messages = vec![user("1", &words(1000))];
     let first = estimator.request(&messages);
@@ -202,7 +202,7 @@ fn the_correction_follows_the_reports() {
 }
 
 #[test]
-fn reports_that_cannot_be_whole_teach_nothing() {
+fn implausible_reports_are_ignored() {
     for reported in [0, 10, 1_000_000] {
         let mut estimator = estimator();
         let messages = vec![user("1", &words(4000))];
@@ -213,7 +213,7 @@ fn reports_that_cannot_be_whole_teach_nothing() {
 }
 
 #[test]
-fn other_messages_are_counted_anew() {
+fn replaced_messages_are_counted_again() {
     let mut estimator = estimator();
     let long = vec![user("1", &words(4000)), user("2", "x")];
     let before = estimator.request(&long);

@@ -1,4 +1,4 @@
-//! How many tokens a request takes, before the provider says so.
+//! Estimation of a request's tokens before the provider reports them.
 
 use std::sync::Arc;
 
@@ -12,42 +12,46 @@ use crate::{
     usage::TokenUsage,
 };
 
-/// What a message costs beside its content.
+/// Tokens of a message in addition to its content.
 const PER_MESSAGE: u64 = 4;
-/// What a call, a result or a tool costs beside its content.
+/// Tokens of a call, a result or a tool in addition to its content.
 const PER_ITEM: u64 = 8;
-/// What a picture costs. Providers count between 85 and 1,600 tokens by its size, which is not known here.
+/// Tokens of a picture. Providers count between 85 and 1,600 by its size, which is not known here.
 const PER_IMAGE: u64 = 1500;
-/// How many characters of an encrypted item are a token: it is paid by what it holds, not by its text.
+/// Number of characters of an encrypted item per token: its decrypted content counts, not its text.
 const ENCRYPTED_CHARACTERS: u64 = 5;
 
-/// One, in the unit of the correction.
-const ONE: u64 = 1000;
-/// The part of a new measurement in the moving average: one in this many.
-const MEMORY: u64 = 4;
-/// Requests below this many tokens do not tell how the tokenizer differs: what the provider adds weighs too much.
-const TELLING: u64 = 500;
-/// A provider that reports less than the estimate divided by this, or more than it times this, does not report all.
-const PLAUSIBLE: u64 = 4;
+/// The factor 1, in the unit of the correction.
+const UNIT_FACTOR: u64 = 1000;
+/// Weight of the moving average: a new measurement counts one in this many.
+const AVERAGE_WEIGHT: u64 = 4;
+/// Minimum number of tokens of a request to measure the tokenizer: in smaller ones the provider's additions dominate.
+const LEAST_MEASURED: u64 = 500;
+/// Reports outside of the estimate divided or multiplied by this are considered incomplete and ignored.
+const PLAUSIBLE_FACTOR: u64 = 4;
 
-/// Estimates the tokens of a session's requests and learns from what the provider reports.
+/// Estimates the tokens of a session's requests and calibrates itself by the provider's reports.
 ///
-/// What a reported request held is known; only what came after it is estimated. Each message is looked at once, so an
-/// estimate costs as much as what is new.
+/// The tokens of a reported request are known; only messages after it are estimated. Each message is examined once,
+/// so an
+/// estimate costs only as much as the new messages.
 #[derive(Debug, Clone)]
 pub struct TokenEstimator {
-    /// How many tokens the model counts where the estimate says [`ONE`].
+    /// The model's tokens per estimated token, in units of [`UNIT_FACTOR`].
     correction: u64,
+    /// True once a report was used for the correction.
     has_learned: bool,
     /// The uncorrected estimate of the system prompt and the tools.
     fixed: u64,
-    /// The uncorrected estimate of the first messages, by their number less one.
+    /// The uncorrected estimate of the messages up to each index, inclusive.
     sums: Vec<u64>,
+    /// The last message counted in `sums`.
     last: Option<MessageId>,
+    /// The last request that the provider counted.
     reported: Option<ProviderTokenCount>,
 }
 
-/// A request that the provider counted.
+/// A request that the provider counted, with its uncorrected estimate.
 #[derive(Debug, Clone, Copy)]
 struct ProviderTokenCount {
     input_tokens: u64,
@@ -58,7 +62,7 @@ impl TokenEstimator {
     /// Makes an estimator for requests with that system prompt and those tools.
     pub fn new(system: &str, tools: &[ToolDefinition]) -> Self {
         Self {
-            correction: ONE,
+            correction: UNIT_FACTOR,
             has_learned: false,
             fixed: fixed(system, tools),
             sums: Vec::new(),
@@ -67,7 +71,7 @@ impl TokenEstimator {
         }
     }
 
-    /// Begins anew after messages, system prompt or tools changed. What was learned about the tokenizer stays.
+    /// Restarts after messages, system prompt or tools changed. Retains the correction.
     pub fn restart(&mut self, system: &str, tools: &[ToolDefinition]) {
         self.fixed = fixed(system, tools);
         self.forget_messages();
@@ -88,7 +92,7 @@ impl TokenEstimator {
         self.corrected(blocks.iter().map(reply_block_tokens).sum())
     }
 
-    /// Estimates the input of a request with these messages, which are those of the last one and more.
+    /// Estimates the input of a request with these messages: those of the last request, and possibly more.
     pub fn request(&mut self, messages: &[Arc<Message>]) -> u64 {
         let estimated = self.count(messages);
         match self.reported {
@@ -101,7 +105,7 @@ impl TokenEstimator {
         }
     }
 
-    /// The provider counted a request that held the first `sent` of the messages that were last estimated.
+    /// Records the provider's count of a request that contained the first `sent` of the messages last estimated.
     pub fn on_usage(&mut self, sent: usize, usage: &TokenUsage) {
         let messages = match sent.checked_sub(1) {
             Some(last) => self.sums.get(last).copied(),
@@ -109,30 +113,30 @@ impl TokenEstimator {
         };
         let Some(messages) = messages else { return };
         let (estimated, input_tokens) = (self.fixed.saturating_add(messages), usage.input_tokens);
-        let is_plausible = input_tokens >= estimated / PLAUSIBLE
-            && input_tokens <= estimated.saturating_mul(PLAUSIBLE)
+        let is_plausible = input_tokens >= estimated / PLAUSIBLE_FACTOR
+            && input_tokens <= estimated.saturating_mul(PLAUSIBLE_FACTOR)
             && input_tokens > 0;
         if !is_plausible {
             return;
         }
         self.reported = Some(ProviderTokenCount { input_tokens, estimated });
-        if estimated < TELLING {
+        if estimated < LEAST_MEASURED {
             return;
         }
-        let measured = input_tokens.saturating_mul(ONE) / estimated;
+        let measured = input_tokens.saturating_mul(UNIT_FACTOR) / estimated;
         self.correction = if self.has_learned {
-            (self.correction * (MEMORY - 1) + measured) / MEMORY
+            (self.correction * (AVERAGE_WEIGHT - 1) + measured) / AVERAGE_WEIGHT
         } else {
             measured
         };
         self.has_learned = true;
     }
 
-    /// Returns the uncorrected estimate of a request.
+    /// Returns the uncorrected estimate of a request. Starts over if the messages counted so far were replaced.
     fn count(&mut self, messages: &[Arc<Message>]) -> u64 {
         let counted = self.sums.len();
-        let known = counted.checked_sub(1).and_then(|index| messages.get(index));
-        if counted > 0 && known.map(|message| message.id()) != self.last.as_ref() {
+        let last_counted = counted.checked_sub(1).and_then(|index| messages.get(index));
+        if counted > 0 && last_counted.map(|message| message.id()) != self.last.as_ref() {
             self.forget_messages();
         }
         for message in messages.iter().skip(self.sums.len()) {
@@ -150,7 +154,7 @@ impl TokenEstimator {
     }
 
     fn corrected(&self, tokens: u64) -> u64 {
-        tokens.saturating_mul(self.correction).div_ceil(ONE)
+        tokens.saturating_mul(self.correction).div_ceil(UNIT_FACTOR)
     }
 }
 

@@ -1,85 +1,86 @@
-//! How far an agent goes on without its user.
+//! Control flows: how far an agent continues without its user.
 
 use serde::{Deserialize, Serialize};
 
-/// What a primary is told when its turn ended and the task is not done.
+/// Message for a primary whose turn ended although the task is not done.
 pub const CONTINUE: &str = "Go on with the task. Call task_complete when all of it is done.";
-/// What the generator of level 2 is asked.
+/// Prompt for the generator of level 2.
 pub const CRITERIA_PROMPT: &str = "Write the acceptance criteria of this task: a short list of what must be true when it is done, each point such that one can look at the files or run a command and see whether it holds. Take them from the task alone, add no wishes of your own, and keep to a list that you wrote before. Say of each point whether what was done so far shows that it holds, and end by telling the agent to see to those that are not shown to hold. Answer with the message and nothing else.";
-/// The message of level 1, as the seed has it.
+/// Message of level 1, as the original specification has it.
 const LEVEL_1: &str = "Continue with the task. Call task_complete when done.";
 
 /// What happens after a turn of the primary.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ControlFlow {
-    /// The next word is the user's.
+    /// The run returns to the user.
     #[default]
     Hitl,
-    /// The primary goes on until it says that the task is done. With coagents, they look at each turn and advise.
+    /// The primary continues until it declares the task done. If there are coagents, they review each turn and advise.
     Loop {
-        /// The most rounds; the limits of the run alone if absent.
+        /// Maximum number of rounds; only the limits of the run if absent.
         max_rounds: Option<u32>,
     },
-    /// The primary is told this until it says that the task is done.
+    /// The primary gets this message after each turn, until it declares the task done.
     Static {
-        /// What it is told.
+        /// The message.
         message: String,
-        /// The most rounds.
+        /// Maximum number of rounds.
         max_rounds: Option<u32>,
     },
-    /// A model writes after each turn, from the task and from what was done, what the primary is told, until that says that
-    /// the task is done.
+    /// A model writes the message for the primary after each turn, from the task and from what was done, until the
+    /// primary
+    /// declares the task done.
     Generated {
-        /// What that model is asked.
+        /// The prompt for that model.
         generator_prompt: String,
-        /// The most rounds.
+        /// Maximum number of rounds.
         max_rounds: Option<u32>,
     },
-    /// A coagent looks at each turn.
+    /// A coagent reviews each turn.
     Coagent {
-        /// What it may use.
+        /// The tools that it may use.
         tools: CoagentTools,
-        /// Whether it says that the task is done, and nobody else.
+        /// True if the coagent, and only it, may declare the task done.
         can_terminate: bool,
-        /// The most rounds.
+        /// Maximum number of rounds.
         max_rounds: Option<u32>,
     },
 }
 
-/// What a coagent may use, of the tools that are enabled for it.
+/// The tools that a coagent may use, out of those that are enabled for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoagentTools {
-    /// Nothing: it reads what it is handed.
+    /// No tools: it only reads the handoff.
     None,
-    /// What changes nothing.
+    /// Tools that change nothing.
     ReadOnly,
-    /// What the primary may use.
+    /// The tools of the primary.
     Full,
 }
 
-/// Who may say that the task is done.
+/// The side that may declare the task done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnerOfTheEnd {
     /// The agent that does the work.
     Primary,
-    /// The agents that look at it.
+    /// The agents that review it.
     Coagent,
 }
 
-/// The tool with which an agent ends its turn on purpose.
+/// The tool with which an agent ends its turn explicitly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndTool {
-    /// Says that the task is done.
+    /// Declares the task done.
     TaskComplete,
     /// Hands the work to the reviewers.
     SubmitForReview,
 }
 
-/// A level that does not exist.
+/// Error for a level that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there is no level {level}; levels go from -1 (hitl) to 5 (smart)")]
 pub struct UnknownLevel {
@@ -88,27 +89,27 @@ pub struct UnknownLevel {
 }
 
 impl ControlFlow {
-    /// A coagent without tools gives advice; the primary says when it is done.
+    /// Returns a flow in which a coagent without tools advises and the primary declares the task done.
     pub fn advise() -> Self {
         Self::Coagent { tools: CoagentTools::None, can_terminate: false, max_rounds: None }
     }
 
-    /// A coagent that only reads approves the work or sends it back.
+    /// Returns a flow in which a coagent that only reads approves the work or sends it back.
     pub fn judge() -> Self {
         Self::Coagent { tools: CoagentTools::ReadOnly, can_terminate: true, max_rounds: None }
     }
 
-    /// A coagent approves the work, repairs it, or sends it back.
+    /// Returns a flow in which a coagent approves the work, repairs it, or sends it back.
     pub fn smart() -> Self {
         Self::Coagent { tools: CoagentTools::Full, can_terminate: true, max_rounds: None }
     }
 
-    /// Two agents talk until the second one says that the task is done.
+    /// Returns a flow in which two agents talk until the second one declares the task done.
     pub fn chat(max_rounds: Option<u32>) -> Self {
         Self::Coagent { tools: CoagentTools::Full, can_terminate: true, max_rounds }
     }
 
-    /// Makes the control flow of a level: -1 returns to the user, 5 is a pair of agents with the same rights.
+    /// Returns the control flow of a level: -1 returns to the user, 5 is a pair of agents with the same rights.
     pub fn from_level(level: i64) -> Result<Self, UnknownLevel> {
         Ok(match level {
             -1 => Self::Hitl,
@@ -122,7 +123,7 @@ impl ControlFlow {
         })
     }
 
-    /// Returns who may say that the task is done. It follows from the type alone.
+    /// Returns the side that may declare the task done. It follows from the type alone.
     pub fn owner_of_the_end(&self) -> OwnerOfTheEnd {
         match self {
             Self::Coagent { can_terminate: true, .. } => OwnerOfTheEnd::Coagent,
@@ -142,7 +143,7 @@ impl ControlFlow {
         }
     }
 
-    /// Returns the tool with which a coagent ends its turn on purpose, if it has one.
+    /// Returns the tool with which a coagent ends its turn explicitly, if it has one.
     pub fn end_tool_of_coagent(&self) -> Option<EndTool> {
         match self.owner_of_the_end() {
             OwnerOfTheEnd::Primary => None,
@@ -150,7 +151,7 @@ impl ControlFlow {
         }
     }
 
-    /// Returns what a coagent may use, if the flow has a place for one.
+    /// Returns the tools that a coagent may use, if the flow has coagents.
     pub fn coagent_tools(&self) -> Option<CoagentTools> {
         match self {
             Self::Hitl | Self::Static { .. } | Self::Generated { .. } => None,
@@ -159,7 +160,7 @@ impl ControlFlow {
         }
     }
 
-    /// Returns the most rounds that the flow itself allows.
+    /// Returns the maximum number of rounds that the flow itself sets.
     pub fn max_rounds(&self) -> Option<u32> {
         match self {
             Self::Hitl => None,
@@ -170,7 +171,7 @@ impl ControlFlow {
         }
     }
 
-    /// Leaves the number of rounds to the limits of the run.
+    /// Removes the flow's own limit on rounds; those of the run apply.
     #[must_use]
     pub fn without_max_rounds(mut self) -> Self {
         match &mut self {
@@ -183,7 +184,7 @@ impl ControlFlow {
         self
     }
 
-    /// Returns its name: that of the preset, where it is one.
+    /// Returns its name: that of the preset, if it matches one.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Hitl => "hitl",

@@ -1,4 +1,10 @@
-//! The machine.
+//! The control-flow machine.
+//!
+//! A round is a turn of the primary, then what the flow asks for: nothing, a generated message, or a review. The
+//! state is a
+//! [`ControlPhase`] plus what the limits need: the number of rounds, and a fingerprint of the last one to detect
+//! rounds that
+//! repeat without changing files. Facts that arrive in another phase are ignored.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,20 +15,20 @@ use crate::{
     turn::{LimitKind, RunLimits, RunUsage, TurnEnd},
 };
 
-/// Rounds in a row that come to the same after which the run is ended.
+/// Number of rounds in a row with the same outcome and no change that ends the run.
 const SAME_ROUNDS: u32 = 3;
-/// What a primary is told when its reviewer had nothing to say.
+/// Message for a primary whose reviewer returned no text.
 const SILENT_REVIEWER: &str = "The reviewer looked at the work, did not approve it, and said nothing. Look at the files again, check them against the task, and go on.";
 
-/// What the driver does next.
+/// The next action of the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NextAction {
     /// A turn of the primary. The first one answers the user.
     PrimaryTurn {
-        /// What it is told before, and whose words these are.
+        /// The message before the turn, and its source.
         message: Option<(InputSource, String)>,
     },
-    /// A model is asked for a message: it sees the task, what the turn came to, and this prompt.
+    /// A model call that writes a message: it gets the task, the outcome of the turn, and this prompt.
     Generate {
         /// The prompt.
         prompt: String,
@@ -33,19 +39,19 @@ pub enum NextAction {
     Finish(RunFinish),
 }
 
-/// How a run is over.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunFinish {
-    /// Who may say so says that the task is done.
+    /// The side that may do so declared the task done.
     Completed {
-        /// What it says about it.
+        /// Its summary.
         summary: String,
-        /// Who said it.
+        /// The side that declared it.
         by: OwnerOfTheEnd,
     },
-    /// The next word is the user's.
+    /// The run returns to the user.
     NeedsInput,
-    /// A bound or the loop guard ended it.
+    /// A limit or the loop guard ended it.
     Stopped(TurnEnd),
     /// It was cancelled.
     Cancelled,
@@ -53,16 +59,16 @@ pub enum RunFinish {
     Failed(Failure),
 }
 
-/// What the machine needs to know of a turn.
+/// The facts of a turn that the machine needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnFacts {
     /// How it ended.
     pub end: TurnEnd,
-    /// The last words.
+    /// The last text.
     pub text: String,
-    /// Its calls with what each came to, a line each, without ids.
+    /// Its calls with their outcome, a line each, without ids.
     pub calls: Vec<String>,
-    /// Whether anything was changed by it.
+    /// True if the turn changed anything.
     pub changed: bool,
 }
 
@@ -74,18 +80,18 @@ enum ControlPhase {
     Finished(RunFinish),
 }
 
-/// Two rounds with one fingerprint came to the same: the last words, and the calls with their results. Text alone would take
-/// a model that explores without a word for one that is stuck.
+/// Returns a hash of a round's outcome: the last text, and the calls with their results. Two rounds with the same hash
+/// count as the same. Text alone would mistake a model that explores without text for one that is stuck.
 fn fingerprint(turn: &TurnFacts) -> u64 {
-    let mut told = turn.text.trim().to_owned();
+    let mut outcome = turn.text.trim().to_owned();
     for call in &turn.calls {
-        told.push('\n');
-        told.push_str(call);
+        outcome.push('\n');
+        outcome.push_str(call);
     }
-    fnv1a(told.as_bytes())
+    fnv1a(outcome.as_bytes())
 }
 
-/// Decides what comes next in a run.
+/// Decides the next action of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ControlMachine {
     flow: ControlFlow,
@@ -93,16 +99,20 @@ pub struct ControlMachine {
     has_coagents: bool,
     consensus: Consensus,
     phase: ControlPhase,
+    /// Number of complete rounds.
     rounds: u32,
+    /// Fingerprint of the last complete round.
     last_round: u64,
+    /// Number of rounds in a row with that fingerprint and no change.
     same_rounds: u32,
-    /// What the round under way came to so far.
+    /// Fingerprint of the current round so far.
     round: u64,
+    /// True if the current round changed anything.
     changed: bool,
 }
 
 impl ControlMachine {
-    /// Starts a run: the user has spoken, and the primary is about to answer.
+    /// Starts a run: the user has written, and the primary is about to answer.
     pub fn new(
         flow: ControlFlow,
         limits: RunLimits,
@@ -123,12 +133,12 @@ impl ControlMachine {
         }
     }
 
-    /// Returns how many rounds are complete.
+    /// Returns the number of complete rounds.
     pub fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// Returns what comes next. Asking twice gives the same answer.
+    /// Returns the next action. Repeated calls return the same action.
     pub fn next_action(&self) -> NextAction {
         match &self.phase {
             ControlPhase::Primary(message) => NextAction::PrimaryTurn { message: message.clone() },
@@ -138,30 +148,34 @@ impl ControlMachine {
         }
     }
 
-    /// The primary's turn is over. `spent` is what the run used so far, its rounds not counted.
+    /// Records the end of the primary's turn. `spent` is the usage of the run so far, without its rounds.
     pub fn on_primary_turn(&mut self, turn: &TurnFacts, spent: RunUsage) {
         if !matches!(self.phase, ControlPhase::Primary(_)) {
             return;
         }
         self.round = fingerprint(turn);
         self.changed = turn.changed;
-        if let Some(finish) = leaves(&turn.end) {
+        // 1) Ends that end the run in every flow.
+        if let Some(finish) = finish_of(&turn.end) {
             return self.finish(finish);
         }
-        // At every other level a turn that reaches its bound is over, and the run goes on.
+        // In every other flow a turn that reaches its step limit is over, and the run continues.
         if let (TurnEnd::MaxSteps { .. }, ControlFlow::Hitl) = (&turn.end, &self.flow) {
             return self.finish(RunFinish::Stopped(turn.end.clone()));
         }
+        // 2) Deadline, before any completion.
         if self.limits.max_time.is_some_and(|most| spent.time >= most) {
-            // What came after the deadline came too late, whatever it says.
+            // A result after the deadline is too late, whatever it is.
             return self.finish(RunFinish::Stopped(TurnEnd::Budget { limit: LimitKind::Time }));
         }
+        // 3) The primary declares the task done.
         if let (TurnEnd::TaskComplete { summary }, OwnerOfTheEnd::Primary) =
             (&turn.end, self.flow.owner_of_the_end())
         {
             let by = OwnerOfTheEnd::Primary;
             return self.finish(RunFinish::Completed { summary: summary.clone(), by });
         }
+        // 4) What the flow does after a turn.
         let is_empty = turn.text.trim().is_empty() && turn.end == TurnEnd::Text;
         match &self.flow {
             ControlFlow::Hitl if is_empty => {
@@ -169,7 +183,7 @@ impl ControlMachine {
             }
             ControlFlow::Hitl => self.finish(RunFinish::NeedsInput),
             ControlFlow::Coagent { .. } | ControlFlow::Loop { .. } if self.has_coagents => {
-                // A review costs; none is begun past a bound.
+                // A review costs; none is started past a limit.
                 match self.reached(spent) {
                     Some(limit) => self.finish(RunFinish::Stopped(TurnEnd::Budget { limit })),
                     None => self.phase = ControlPhase::Reviewing,
@@ -182,7 +196,7 @@ impl ControlMachine {
                 let message = message.clone();
                 self.next_round(InputSource::ControlFlow, message, spent);
             }
-            // A message costs; none is written past a bound.
+            // A generated message costs; none is requested past a limit.
             ControlFlow::Generated { .. } => match self.reached(spent) {
                 Some(limit) => self.finish(RunFinish::Stopped(TurnEnd::Budget { limit })),
                 None => self.phase = ControlPhase::Generating,
@@ -190,7 +204,7 @@ impl ControlMachine {
         }
     }
 
-    /// The message was written, or why it was not.
+    /// Records the generated message, or the end of the run instead.
     pub fn on_generated(&mut self, message: Result<String, RunFinish>, spent: RunUsage) {
         if self.phase != ControlPhase::Generating {
             return;
@@ -207,7 +221,7 @@ impl ControlMachine {
         }
     }
 
-    /// The coagents are through, or why they are not.
+    /// Records the reviews, or the end of the run instead. `changed` says whether the coagents changed anything.
     pub fn on_review(
         &mut self,
         reviews: Result<&[Review], RunFinish>,
@@ -224,6 +238,7 @@ impl ControlMachine {
         let approvals = reviews.iter().filter(|review| review.verdict == Verdict::Approved).count();
         let owner = self.flow.owner_of_the_end();
         let text = Review::join(reviews, owner);
+        // Only a flow in which the coagents own the end completes here; otherwise their text goes to the primary.
         if owner == OwnerOfTheEnd::Coagent && self.consensus.is_reached(approvals, reviews.len()) {
             let by = OwnerOfTheEnd::Coagent;
             return self.finish(RunFinish::Completed { summary: text, by });
@@ -234,7 +249,7 @@ impl ControlMachine {
         self.next_round(InputSource::Reviewer, message, spent);
     }
 
-    /// The user spoke while the coagents looked: what they approve of is not yet what the user wants now.
+    /// Records input of the user during the review: an approval does not cover it, so the run continues.
     pub fn on_steering(&mut self) {
         let is_over = matches!(
             self.phase,
@@ -246,14 +261,14 @@ impl ControlMachine {
         }
     }
 
-    /// The run was cancelled.
+    /// Records that the run was cancelled.
     pub fn on_cancelled(&mut self) {
         if !matches!(self.phase, ControlPhase::Finished(_)) {
             self.finish(RunFinish::Cancelled);
         }
     }
 
-    /// The round is over and another one begins, if nothing forbids it.
+    /// Completes the round and starts another one, unless a limit or repeated rounds forbid it.
     fn next_round(&mut self, source: InputSource, message: String, spent: RunUsage) {
         self.rounds = self.rounds.saturating_add(1);
         self.same_rounds = if self.changed || self.rounds == 1 || self.round != self.last_round {
@@ -273,6 +288,7 @@ impl ControlMachine {
         self.phase = ControlPhase::Primary(Some((source, message)));
     }
 
+    /// Returns the first limit of the run or the flow that is reached.
     fn reached(&self, spent: RunUsage) -> Option<LimitKind> {
         let flow = self.flow.max_rounds().unwrap_or(u32::MAX);
         let limits = RunLimits { max_rounds: self.limits.max_rounds.min(flow), ..self.limits };
@@ -294,8 +310,8 @@ impl ControlMachine {
     }
 }
 
-/// Returns how a turn's end ends the run, whatever the flow.
-fn leaves(end: &TurnEnd) -> Option<RunFinish> {
+/// Returns how a turn's end ends the run in every flow, or none if it does not.
+fn finish_of(end: &TurnEnd) -> Option<RunFinish> {
     match end {
         TurnEnd::Cancelled => Some(RunFinish::Cancelled),
         TurnEnd::Error { error } => Some(RunFinish::Failed(Failure::other(error))),

@@ -1,8 +1,10 @@
-//! The control-flow machine: what comes after a turn, decided without I/O.
+//! The control-flow machine: decides what follows a turn, without I/O.
 //!
-//! A [`ControlFlow`] says how far an agent goes on without its user, and who may say that the task is done. A driver asks
-//! [`ControlMachine::next_action`], does it, and tells the machine what came of it with the `on_` methods. The machine can
-//! be saved between any two of these and goes on from there.
+//! A [`ControlFlow`] defines how far an agent continues without its user, and who may declare the task done. A driver
+//! calls
+//! [`ControlMachine::next_action`], performs it, and reports the outcome with the `on_` methods. The machine can be
+//! saved
+//! between any two calls and resumed from there.
 
 mod flow;
 mod machine;

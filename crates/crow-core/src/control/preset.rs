@@ -1,4 +1,4 @@
-//! Control flows by name.
+//! Named control flows.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CoagentTools, ControlFlow};
 
-/// How many rounds two agents talk where nobody says it.
+/// Maximum number of rounds of a chat, if none is configured.
 const CHAT_ROUNDS: u32 = 10;
 
 /// A control flow with a name, from which users choose.
@@ -32,7 +32,7 @@ pub enum Preset {
     Chat,
 }
 
-/// A name that no preset has.
+/// Error for an unknown preset name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no mode \"{given}\"; known are {}", Preset::ALL.map(Preset::as_str).join(", "))]
 pub struct UnknownPreset {
@@ -67,7 +67,7 @@ impl Preset {
         }
     }
 
-    /// Returns the level that it is, see [`ControlFlow::from_level`]; a chat has none.
+    /// Returns its level, see [`ControlFlow::from_level`]; a chat has none.
     pub fn level(self) -> Option<i8> {
         match self {
             Self::Hitl => Some(-1),
@@ -81,14 +81,14 @@ impl Preset {
         }
     }
 
-    /// Returns the control flow that it stands for.
+    /// Returns the control flow of the preset.
     pub fn flow(self) -> ControlFlow {
         let of_level = |level: i8| ControlFlow::from_level(i64::from(level)).unwrap_or_default();
         self.level().map_or_else(|| ControlFlow::chat(Some(CHAT_ROUNDS)), of_level)
     }
 
-    /// Returns the preset that a control flow is, whatever its messages and bounds; none if it is one of its own.
-    /// `is_verbatim` says that a coagent is handed the other one's words as they are, which makes a chat.
+    /// Returns the preset of a control flow, whatever its messages and limits; none if it matches no preset.
+    /// `is_verbatim` says that a coagent gets the other agent's text unchanged, which makes a chat.
     pub fn of(flow: &ControlFlow, is_verbatim: bool) -> Option<Self> {
         Some(match flow {
             ControlFlow::Hitl => Self::Hitl,
@@ -106,7 +106,7 @@ impl Preset {
         })
     }
 
-    /// Returns whether it needs somebody who looks at the work.
+    /// Returns true if it needs a reviewer.
     pub fn needs_coagent(self) -> bool {
         match self {
             Self::Advise | Self::Judge | Self::Smart | Self::Chat => true,
@@ -114,7 +114,7 @@ impl Preset {
         }
     }
 
-    /// Says what comes after a turn, in a line.
+    /// Describes in a line what follows a turn.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Hitl => "returns to you after every turn",
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_preset_is_known_again_by_its_flow() {
+    fn a_preset_is_recognized_by_its_flow() {
         for preset in Preset::ALL {
             let is_chat = preset == Preset::Chat;
             assert_eq!(Preset::of(&preset.flow(), is_chat), Some(preset));

@@ -1,15 +1,15 @@
-//! What reviewers say, and what it comes to.
+//! Reviews and their evaluation.
 
 use serde::{Deserialize, Serialize};
 
 use super::OwnerOfTheEnd;
 use crate::run::Verdict;
 
-/// How many of several reviewers must approve.
+/// The number of reviewers that must approve.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Consensus {
-    /// Every one.
+    /// All.
     #[default]
     All,
     /// More than half.
@@ -19,7 +19,7 @@ pub enum Consensus {
 }
 
 impl Consensus {
-    /// Returns whether so many approvals of so many reviewers are enough. Nobody approves of nothing.
+    /// Returns true if that many approvals of that many reviewers are enough. Without reviewers it is never reached.
     pub fn is_reached(self, approvals: usize, reviewers: usize) -> bool {
         match self {
             Self::All => approvals == reviewers && reviewers > 0,
@@ -29,32 +29,31 @@ impl Consensus {
     }
 }
 
-/// What one reviewer came to.
+/// The outcome of one reviewer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Review {
     /// The reviewer.
     pub reviewer: String,
     /// Its vote. It approves by calling `task_complete`, and by nothing else.
     pub verdict: Verdict,
-    /// What it says: the summary of its approval, or its last words.
+    /// The summary of its approval, or its last text.
     pub text: String,
 }
 
 impl Review {
-    /// Writes what was said as one message. Several reviewers are named, and where it is theirs to say so, whether they
-    /// approve.
+    /// Joins the reviews' texts to one message. Several reviewers are named, with their verdicts if they own the end.
     pub(super) fn join(reviews: &[Self], owner: OwnerOfTheEnd) -> String {
-        let said = |review: &&Self| !review.text.trim().is_empty();
+        let has_text = |review: &&Self| !review.text.trim().is_empty();
         match reviews {
             [one] => one.text.trim().to_owned(),
             several => {
-                let texts = several.iter().filter(said).map(|review| {
+                let texts = several.iter().filter(has_text).map(|review| {
                     let Self { reviewer, verdict, text } = review;
                     let text = text.trim();
                     match owner {
                         OwnerOfTheEnd::Primary => format!("{reviewer}:\n{text}"),
                         OwnerOfTheEnd::Coagent => {
-                            format!("{reviewer} ({}):\n{text}", word(*verdict))
+                            format!("{reviewer} ({}):\n{text}", verdict_text(*verdict))
                         }
                     }
                 });
@@ -64,7 +63,7 @@ impl Review {
     }
 }
 
-fn word(verdict: Verdict) -> &'static str {
+fn verdict_text(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Approved => "approves",
         Verdict::Rejected => "does not approve",

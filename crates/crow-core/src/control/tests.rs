@@ -28,7 +28,7 @@ fn submitted() -> TurnEnd {
     TurnEnd::SubmitForReview { summary: "look".to_owned() }
 }
 
-fn told(action: &NextAction) -> Option<(InputSource, &str)> {
+fn message_of(action: &NextAction) -> Option<(InputSource, &str)> {
     match action {
         NextAction::PrimaryTurn { message } => {
             message.as_ref().map(|(source, text)| (*source, text.as_str()))
@@ -59,7 +59,7 @@ fn levels_are_those_of_the_seed() {
 }
 
 #[test]
-fn a_user_in_the_loop_has_the_next_word() {
+fn in_a_hitl_flow_a_turn_returns_to_the_user() {
     let mut machine = machine(ControlFlow::Hitl, false);
     assert_eq!(machine.next_action(), NextAction::PrimaryTurn { message: None });
     machine.on_primary_turn(&turn(TurnEnd::Text, "Which one?"), RunUsage::default());
@@ -85,7 +85,7 @@ fn a_turn_that_ends_after_the_deadline_ends_the_run_as_out_of_time() {
 fn a_loop_goes_on_until_the_primary_says_that_it_is_done() {
     let mut machine = machine(ControlFlow::Loop { max_rounds: None }, false);
     machine.on_primary_turn(&turn(TurnEnd::Text, "half"), RunUsage::default());
-    assert_eq!(told(&machine.next_action()), Some((InputSource::ControlFlow, CONTINUE)));
+    assert_eq!(message_of(&machine.next_action()), Some((InputSource::ControlFlow, CONTINUE)));
     machine.on_primary_turn(&turn(complete(), "all"), RunUsage::default());
     let by = OwnerOfTheEnd::Primary;
     let finish = RunFinish::Completed { summary: "done".to_owned(), by };
@@ -101,7 +101,10 @@ fn the_generator_is_asked_after_each_turn() {
     assert_eq!(machine.next_action(), generate);
     machine.on_generated(Ok("- it builds\n".to_owned()), RunUsage::default());
     let message = format!("- it builds\n\n{CONTINUE}");
-    assert_eq!(told(&machine.next_action()), Some((InputSource::ControlFlow, message.as_str())));
+    assert_eq!(
+        message_of(&machine.next_action()),
+        Some((InputSource::ControlFlow, message.as_str()))
+    );
     machine.on_primary_turn(&turn(TurnEnd::Text, "two"), RunUsage::default());
     assert_eq!(machine.next_action(), generate);
 }
@@ -111,11 +114,12 @@ fn advice_goes_to_the_primary_which_says_when_it_is_done() {
     let mut machine = machine(ControlFlow::advise(), true);
     machine.on_primary_turn(&turn(TurnEnd::Text, "done?"), RunUsage::default());
     assert_eq!(machine.next_action(), NextAction::Review);
-    // Even if it pretended to approve: it does not own the end.
+    // An approval has no effect: a coagent does not own the end here.
     let reviews = [review(Verdict::Approved, "test the empty list")];
     machine.on_review(Ok(&reviews), false, RunUsage::default());
-    let told = told(&machine.next_action()).map(|(source, text)| (source, text.to_owned()));
-    assert_eq!(told, Some((InputSource::Reviewer, "test the empty list".to_owned())));
+    let message_of =
+        message_of(&machine.next_action()).map(|(source, text)| (source, text.to_owned()));
+    assert_eq!(message_of, Some((InputSource::Reviewer, "test the empty list".to_owned())));
 }
 
 #[test]
@@ -145,14 +149,14 @@ fn votes_are_counted_as_the_consensus_says() {
 }
 
 #[test]
-fn what_several_reviewers_say_is_named() {
+fn texts_of_several_reviewers_are_labelled_with_their_names() {
     let limits = RunLimits::default();
     let mut machine = ControlMachine::new(ControlFlow::judge(), limits, true, Consensus::All);
     machine.on_primary_turn(&turn(submitted(), ""), RunUsage::default());
     let no = Review { reviewer: "safety".to_owned(), ..review(Verdict::Rejected, "rm -rf?") };
     machine.on_review(Ok(&[review(Verdict::Approved, "fine"), no]), false, RunUsage::default());
     let expected = "reviewer (approves):\nfine\n\nsafety (does not approve):\nrm -rf?";
-    assert_eq!(told(&machine.next_action()), Some((InputSource::Reviewer, expected)));
+    assert_eq!(message_of(&machine.next_action()), Some((InputSource::Reviewer, expected)));
 }
 
 #[test]
@@ -182,7 +186,7 @@ fn an_end_that_is_no_answer_leaves_the_outer_loop_at_every_level() {
 }
 
 #[test]
-fn a_turn_that_reaches_its_steps_ends_the_turn_and_the_run_goes_on() {
+fn a_turn_that_reaches_its_step_limit_does_not_end_the_run() {
     let end = TurnEnd::MaxSteps { steps: 3 };
     for (level, has_coagents) in
         [(0, false), (1, false), (2, false), (3, true), (4, true), (5, true)]
@@ -225,12 +229,12 @@ fn the_lowest_bound_wins_and_no_review_is_begun_past_it() {
 }
 
 #[test]
-fn rounds_that_come_to_the_same_and_change_nothing_are_ended() {
+fn repeated_rounds_without_changes_end_the_run() {
     let idle = |text: &str| TurnFacts { changed: false, ..turn(TurnEnd::Text, text) };
     let mut machine = machine(ControlFlow::Loop { max_rounds: None }, false);
     for text in ["a", "same", "same"] {
         machine.on_primary_turn(&idle(text), RunUsage::default());
-        assert!(told(&machine.next_action()).is_some(), "{text}");
+        assert!(message_of(&machine.next_action()).is_some(), "{text}");
     }
     machine.on_primary_turn(&idle("same"), RunUsage::default());
     assert!(matches!(
@@ -240,7 +244,7 @@ fn rounds_that_come_to_the_same_and_change_nothing_are_ended() {
 }
 
 #[test]
-fn rounds_without_words_whose_calls_differ_are_not_the_same() {
+fn rounds_without_text_differ_by_their_calls() {
     let silent = |call: &str| TurnFacts {
         calls: vec![call.to_owned()],
         changed: false,
@@ -249,7 +253,7 @@ fn rounds_without_words_whose_calls_differ_are_not_the_same() {
     let mut machine = machine(ControlFlow::Loop { max_rounds: None }, false);
     for file in ["a", "b", "c", "d", "e"] {
         machine.on_primary_turn(&silent(&format!("read_file {file}: ok")), RunUsage::default());
-        assert!(told(&machine.next_action()).is_some(), "{file}");
+        assert!(message_of(&machine.next_action()).is_some(), "{file}");
     }
     for _ in 0..2 {
         machine.on_primary_turn(&silent("read_file e: ok"), RunUsage::default());
@@ -262,7 +266,7 @@ fn rounds_without_words_whose_calls_differ_are_not_the_same() {
 }
 
 #[test]
-fn words_of_the_user_during_a_review_are_answered_before_the_end() {
+fn steering_during_a_review_is_answered_before_the_end() {
     let mut machine = machine(ControlFlow::judge(), true);
     machine.on_primary_turn(&turn(submitted(), ""), RunUsage::default());
     machine.on_review(Ok(&[review(Verdict::Approved, "good")]), false, RunUsage::default());
@@ -271,11 +275,11 @@ fn words_of_the_user_during_a_review_are_answered_before_the_end() {
 }
 
 #[test]
-fn a_reviewer_that_says_nothing_is_no_empty_message() {
+fn a_silent_reviewer_gives_a_standard_message() {
     let mut machine = machine(ControlFlow::smart(), true);
     machine.on_primary_turn(&turn(submitted(), ""), RunUsage::default());
     machine.on_review(Ok(&[review(Verdict::Rejected, " \n")]), false, RunUsage::default());
-    assert!(told(&machine.next_action()).unwrap().1.contains("did not approve"));
+    assert!(message_of(&machine.next_action()).unwrap().1.contains("did not approve"));
 }
 
 fn flows() -> impl Strategy<Value = ControlFlow> {
@@ -317,27 +321,27 @@ proptest! {
     ) {
         let owner = flow.owner_of_the_end();
         let mut machine = machine(flow, has_coagents);
-        let mut last = None;
+        let mut last_owner = None;
         for (end, text, changed, approves) in turns {
             let saved = serde_json::to_string(&machine).unwrap();
             machine = serde_json::from_str(&saved).unwrap();
             match machine.next_action() {
                 NextAction::PrimaryTurn { .. } => {
                     let by_primary = matches!(end, TurnEnd::TaskComplete { .. });
-                    last = by_primary.then_some(OwnerOfTheEnd::Primary);
+                    last_owner = by_primary.then_some(OwnerOfTheEnd::Primary);
                     let facts = TurnFacts { end, text, calls: Vec::new(), changed };
                     machine.on_primary_turn(&facts, RunUsage::default());
                 }
                 NextAction::Generate { .. } => machine.on_generated(Ok(text), RunUsage::default()),
                 NextAction::Review => {
                     let verdict = if approves { Verdict::Approved } else { Verdict::Rejected };
-                    last = approves.then_some(OwnerOfTheEnd::Coagent);
+                    last_owner = approves.then_some(OwnerOfTheEnd::Coagent);
                     machine.on_review(Ok(&[review(verdict, &text)]), changed, RunUsage::default());
                 }
                 NextAction::Finish(finish) => {
                     if let RunFinish::Completed { by, .. } = finish {
                         prop_assert_eq!(by, owner);
-                        prop_assert_eq!(last, Some(owner), "somebody who may must have said so");
+                        prop_assert_eq!(last_owner, Some(owner), "somebody who may must have said so");
                     }
                     break;
                 }

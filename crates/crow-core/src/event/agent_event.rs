@@ -1,4 +1,4 @@
-//! The events.
+//! The events of a session.
 
 use std::path::PathBuf;
 
@@ -447,7 +447,7 @@ pub enum AgentEvent {
 }
 
 impl AgentEvent {
-    /// Returns whether the event is a line of the log.
+    /// Returns true if the event is a line of the log.
     pub fn is_durable(&self) -> bool {
         match self {
             Self::SessionStart { .. }

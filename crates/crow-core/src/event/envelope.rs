@@ -1,4 +1,4 @@
-//! Who says it, and when.
+//! Events with their origin and time.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -60,7 +60,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Returns whether the event is of the root session, whose agent is the one that the user talks to.
+    /// Returns true if the event is of the root session, whose agent the user talks to.
     pub fn is_root(&self) -> bool {
         self.session_id == self.root_id
     }

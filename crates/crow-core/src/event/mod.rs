@@ -1,6 +1,6 @@
-//! What happens in a session, as one type.
+//! The events of a session, as one type.
 //!
-//! Durable events are lines of the session's log, numbered by `seq`; the others (deltas, progress, state) live only
+//! Durable events are lines of the session's log, numbered by `seq`; the others (deltas, progress, state) exist only
 //! in the stream. Adapters translate with an exhaustive match, so no event is forgotten.
 
 mod agent_event;

@@ -1,4 +1,4 @@
-//! What events are made of.
+//! Parts of events.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ pub struct CheckRun {
 }
 
 impl CheckRun {
-    /// Returns whether it passed.
+    /// Returns true if it passed.
     pub fn passed(&self) -> bool {
         self.error.is_none()
     }
@@ -114,28 +114,28 @@ impl CheckReport {
         Self { checks, verified: true, unverified: None, files: Some(files) }
     }
 
-    /// Makes the report of checks that bear nothing out.
+    /// Makes the report of checks that do not verify the task, although none failed.
     pub fn unverified(checks: Vec<CheckRun>, reason: impl Into<String>) -> Self {
         Self { checks, unverified: Some(reason.into()), ..Self::default() }
     }
 
-    /// Makes the report of checks of which one failed.
+    /// Makes the report of checks of which at least one failed.
     pub fn failed(checks: Vec<CheckRun>) -> Self {
         Self { checks, ..Self::default() }
     }
 
-    /// Reads the report out of what is known of a call beside its output.
+    /// Parses the report from the `extra` of a result's metadata.
     pub fn of(extra: &Value) -> Option<Self> {
         extra.get("checks")?;
         Self::deserialize(extra).ok()
     }
 
-    /// Returns whether none of them failed.
+    /// Returns true if no check failed.
     pub fn passed(&self) -> bool {
         self.checks.iter().all(CheckRun::passed)
     }
 
-    /// Takes back what they bear out.
+    /// Marks the report as not verified.
     pub fn doubt(&mut self, reason: impl Into<String>) {
         self.verified = false;
         self.unverified = Some(reason.into());

@@ -1,4 +1,4 @@
-//! What an agent is doing.
+//! States of agents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,9 +26,9 @@ pub enum AgentState {
 }
 
 impl AgentState {
-    /// Returns whether an agent in this state may be in `next` afterwards.
+    /// Returns true if `next` may follow this state.
     ///
-    /// Nothing follows an end. An idle agent begins with [`Processing`](Self::Processing) before it asks, runs or waits.
+    /// Nothing follows an end. An idle agent enters [`Processing`](Self::Processing) before it asks, runs or waits.
     pub fn may_become(&self, next: &Self) -> bool {
         match self {
             Self::Done | Self::Error(_) => false,
@@ -43,7 +43,7 @@ impl AgentState {
         }
     }
 
-    /// Returns whether this is an end.
+    /// Returns true if this is an end state.
     pub fn is_end(&self) -> bool {
         matches!(self, Self::Done | Self::Error(_))
     }

@@ -171,8 +171,8 @@ fn talk() -> Vec<AgentEvent> {
     ]
 }
 
-/// What a call that changed files came to.
-fn changing() -> ToolResult {
+/// The result of a call that changed files.
+fn result_of_a_change() -> ToolResult {
     let mut result = ToolResult::success("done");
     result.metadata = ToolMetadata {
         files_modified: vec!["/p/a".into()],
@@ -203,7 +203,7 @@ fn calls() -> Vec<AgentEvent> {
         answer,
     };
     let target = CommandWord::Computed("$a".into());
-    let result = changing();
+    let result = result_of_a_change();
     vec![
         AgentEvent::CallPending {
             call_id: call_id(),
@@ -370,7 +370,7 @@ fn type_of(event: &AgentEvent) -> String {
     json["type"].as_str().unwrap().to_owned()
 }
 
-/// The docs of each variant by its name in JSON.
+/// Returns the docs of each variant by its name in JSON.
 fn documented() -> BTreeMap<String, String> {
     let schema = schemars::schema_for!(AgentEvent).to_value();
     let variants = schema["oneOf"].as_array().unwrap().iter().map(|variant| {
@@ -477,7 +477,7 @@ fn the_durable_events_are_those_of_the_design() {
 }
 
 #[test]
-fn a_field_that_a_newer_version_added_is_passed_over() {
+fn a_field_of_a_newer_version_is_ignored() {
     let mut json = serde_json::to_value(line(AgentEvent::RoundStart)).unwrap();
     json["new"] = Value::from(1);
     assert_eq!(serde_json::from_value::<Envelope>(json).unwrap(), line(AgentEvent::RoundStart));

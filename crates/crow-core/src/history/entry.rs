@@ -9,33 +9,33 @@ use crate::{
     tool_types::{ToolMetadata, ToolStatus},
 };
 
-/// One thing that happened. A result directly follows its call.
+/// One entry of the timeline. A result directly follows its call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum HistoryEntry {
-    /// Words of the user, or of the loop in the user's place.
+    /// A message of the user, or of the loop on the user's behalf.
     User {
-        /// The words.
+        /// The text.
         content: String,
-        /// When.
+        /// Time of the message.
         timestamp: Timestamp,
     },
     /// Text of the model.
     AssistantText {
-        /// The reply that it came in.
+        /// The reply that contains it.
         reply_id: ReplyId,
         /// The text.
         content: String,
-        /// When.
+        /// Time of the reply.
         timestamp: Timestamp,
     },
     /// Readable reasoning of the model.
     Thinking {
-        /// The reply that it came in.
+        /// The reply that contains it.
         reply_id: ReplyId,
         /// The text.
         content: String,
-        /// When.
+        /// Time of the reply.
         timestamp: Timestamp,
     },
     /// A call.
@@ -48,49 +48,49 @@ pub enum HistoryEntry {
         name: String,
         /// The arguments as the model gave them.
         arguments: CallArguments,
-        /// When.
+        /// Time of the reply.
         timestamp: Timestamp,
     },
     /// The result of the call before it.
     ToolResult {
         /// The call.
         call_id: CallId,
-        /// The tool by its true name.
+        /// The tool by its real name, which may differ from the called one.
         tool: String,
-        /// How it ended.
+        /// The status of the result.
         status: ToolStatus,
         /// The text for the model.
         output: String,
-        /// What is known beside the output.
+        /// Metadata of the result.
         metadata: Box<ToolMetadata>,
-        /// When.
+        /// Time of the result.
         timestamp: Timestamp,
     },
-    /// Work was handed over. Not sent to the model.
+    /// A handoff of work between agents. Not sent to the model.
     Handoff {
-        /// The agent that gave.
+        /// The agent that hands over.
         from_agent: String,
-        /// The agent that took.
+        /// The agent that takes over.
         to_agent: String,
-        /// What it was told.
+        /// The prompt for the agent that takes over.
         prompt: String,
-        /// When.
+        /// Time of the handoff.
         timestamp: Timestamp,
     },
-    /// Something about the session. Not sent to the model.
+    /// An event of the session. Not sent to the model.
     System {
-        /// What.
+        /// The event.
         event: SystemEvent,
-        /// When.
+        /// Time of the event.
         timestamp: Timestamp,
     },
 }
 
-/// Something about the session.
+/// An event of the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum SystemEvent {
-    /// It began.
+    /// The session began.
     SessionStart,
     /// A run was cancelled.
     Cancelled,
@@ -98,14 +98,14 @@ pub enum SystemEvent {
     DoomLoopDetected,
     /// The step limit ended a turn.
     MaxIterationsReached,
-    /// The agent said that the task is done.
+    /// The agent declared the task done.
     TaskComplete {
-        /// What it said about it.
+        /// Its summary.
         final_response: String,
     },
-    /// Something failed.
+    /// An error occurred.
     Error {
-        /// What.
+        /// The error text.
         error: String,
     },
 }

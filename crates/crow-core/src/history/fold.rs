@@ -1,4 +1,15 @@
-//! The fold.
+//! The fold of a session's log into its history.
+//!
+//! [`History::apply`] takes one [`Envelope`] at a time and appends to two parallel lists: `items`, the timeline for
+//! people
+//! (`seqs` has the event number of each item), and `messages`, the conversation for the model. While a reply has calls
+//! without a result it is in `open`: its results are collected in the reply's item, user messages queue in `waiting`,
+//! and
+//! [`History::messages`] refuses. The last result closes the reply and appends one message of all results and then the
+//! queued ones.
+//!
+//! A rewind truncates `items` by event number and rebuilds `messages` from what remains. An event that cannot follow is
+//! refused before anything is changed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,16 +31,17 @@ use crate::{
 
 /// A session's history.
 ///
-/// Invariant: [`messages`](Self::messages) is only given out when every call has exactly one result, and grows only
-/// at its end, but for a rewind. A result lives beside its call, so the two cannot be parted.
+/// Invariant: [`messages`](Self::messages) are only returned when every call has exactly one result, and are only
+/// appended
+/// to, except by a rewind. A result is stored with its call, so the two cannot be separated.
 #[derive(Debug, Default)]
 pub struct History {
     items: Vec<HistoryItem>,
-    /// The number of the event that made each item.
+    /// For each item, the number of the event that made it. Ascending.
     seqs: Vec<u64>,
     messages: Vec<Arc<Message>>,
     open: Option<UnansweredReply>,
-    /// User messages that came while calls were open: they follow the results.
+    /// User messages that arrived while calls were open: they follow the results.
     waiting: Vec<Arc<Message>>,
     usage: TokenUsage,
     last_usage: Option<TokenUsage>,
@@ -37,13 +49,14 @@ pub struct History {
     last_seq: u64,
     /// The files before the first call that could change them, and after the last one.
     snapshots: (Option<SnapshotId>, Option<SnapshotId>),
-    /// Undos that the log tells of, and where.
+    /// Undos recorded in the log, each with the number of its event.
     undos: BTreeMap<UndoId, u64>,
-    /// What rewinds took out of the conversation: what came after the one event and before the other.
+    /// Events that rewinds removed from the conversation, as pairs (last event kept, event of the rewind): those
+    /// between.
     gaps: Vec<(u64, u64)>,
-    /// The number of the event with which somebody last said something.
+    /// Number of the event with the last input.
     last_input: u64,
-    /// What the session goes on with, where the log tells it.
+    /// Settings that the session continues with, if the log has them.
     settings: Option<Box<SessionSettings>>,
 }
 
@@ -55,12 +68,14 @@ enum HistoryItem {
     System { at: Timestamp, event: SystemEvent },
 }
 
-/// The reply whose calls are not all answered yet.
+/// The last reply, while some of its calls have no result.
 #[derive(Debug)]
 struct UnansweredReply {
+    /// Index of the reply in [`History::items`].
     item: usize,
     reply_id: ReplyId,
     calls: Vec<OpenCall>,
+    /// Number of calls without a result.
     missing: usize,
 }
 
@@ -71,23 +86,23 @@ pub struct OpenCall {
     pub call_id: CallId,
     /// The name that the model called.
     pub tool: String,
-    /// Whether it may have had effects: its start is in the log.
+    /// True if its start is in the log, so it may have had effects.
     pub started: bool,
-    /// The state of the files before it, where it was captured.
+    /// The state of the files before it, if it was captured.
     pub snapshot: Option<SnapshotId>,
 }
 
-/// A log line that cannot follow those before it.
+/// Error for a log line that cannot follow those before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistoryError {
-    /// A new reply came although calls are open.
+    /// A new reply arrived although calls are open.
     #[error("reply {reply_id} came while calls of the reply before it had no result")]
     CallsOpen {
         /// The new reply.
         reply_id: ReplyId,
     },
-    /// A result came for a call that nobody made, or a second one.
+    /// A result arrived for an unknown call, or a second one.
     #[error("a result came for call {call_id}, which is not open")]
     NotOpen {
         /// The call.
@@ -101,7 +116,7 @@ pub enum HistoryError {
         /// The id.
         call_id: CallId,
     },
-    /// The conversation cannot go back while calls are open.
+    /// A rewind arrived while calls are open.
     #[error("a rewind came while calls had no result")]
     RewindWithOpenCalls,
 }
@@ -123,7 +138,7 @@ impl History {
         Ok(history)
     }
 
-    /// Takes in one event. Events that are not durable change nothing.
+    /// Applies one event. Events that are not durable change nothing.
     #[expect(clippy::wildcard_enum_match_arm, reason = "most events leave the messages alone")]
     pub fn apply(&mut self, envelope: &Envelope) -> Result<(), HistoryError> {
         self.last_seq = self.last_seq.max(envelope.seq.unwrap_or(0));
@@ -135,9 +150,12 @@ impl History {
             }
             AgentEvent::UserInput { message_id, source, context, content } => {
                 self.last_input = self.last_seq;
-                let said = content.iter().map(|block| said_by(*source, block));
-                let blocks =
-                    context.iter().map(|text| Block::text(text.clone())).chain(said).collect();
+                let blocks_of_input = content.iter().map(|block| marked_content(*source, block));
+                let blocks = context
+                    .iter()
+                    .map(|text| Block::text(text.clone()))
+                    .chain(blocks_of_input)
+                    .collect();
                 self.push_user(at, message_id.clone(), blocks);
             }
             AgentEvent::Notice { audience: NoticeAudience::Model, text, .. } => {
@@ -171,6 +189,7 @@ impl History {
                     call.snapshot.clone_from(snapshot);
                 }
             }
+            // A result also moves the window of file states: the first `before` and the last `after` count.
             AgentEvent::CallEnd { call_id, tool, result, .. } => {
                 self.answer(call_id, CallAnswer::new(at, tool, result))?;
                 let ToolMetadata { snapshot_before, snapshot_after, .. } = &result.metadata;
@@ -201,7 +220,7 @@ impl History {
         Ok(())
     }
 
-    /// Checks that an event can follow those before it, so that a log never gets a line that could not be read back.
+    /// Checks that an event can follow those before it, so that no line is appended to a log that cannot be read back.
     pub fn accepts(&self, event: &AgentEvent) -> Result<(), HistoryError> {
         if let AgentEvent::Reply { reply_id, blocks, .. } = event {
             self.open_calls_of(reply_id, calls_of(blocks)).map(drop)
@@ -214,7 +233,8 @@ impl History {
         }
     }
 
-    /// Returns what the session goes on with, as far as the log tells it: logs of older versions and of children do not.
+    /// Returns the settings that the session continues with, if the log has them: logs of older versions and of
+    /// children do not.
     pub fn settings(&self) -> Option<&SessionSettings> {
         self.settings.as_deref()
     }
@@ -224,22 +244,22 @@ impl History {
         (self.snapshots.0.as_ref(), self.snapshots.1.as_ref())
     }
 
-    /// Returns whether the log tells of an undo, in a part that the conversation still has.
+    /// Returns true if the log records an undo, in a part that the conversation still has.
     pub fn knows_undo(&self, id: &UndoId) -> bool {
         self.undos.contains_key(id)
     }
 
-    /// Returns whether a rewind took what happened in an event out of the conversation.
+    /// Returns true if a rewind removed the event with this number from the conversation.
     pub fn is_gone(&self, seq: u64) -> bool {
         self.gaps.iter().any(|(kept, rewind)| (kept + 1..*rewind).contains(&seq))
     }
 
-    /// Returns the number of the event with which somebody last said something.
+    /// Returns the number of the event with the last input.
     pub fn last_input(&self) -> u64 {
         self.last_input
     }
 
-    /// Returns whether a call has no result yet.
+    /// Returns true if a call has no result yet.
     pub fn is_open(&self, call_id: &CallId) -> bool {
         self.open_slot(call_id).is_ok()
     }
@@ -265,22 +285,22 @@ impl History {
         self.open.as_ref().map(|open| &open.reply_id)
     }
 
-    /// Returns whether nothing was said yet.
+    /// Returns true if there are no messages yet.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.waiting.is_empty()
     }
 
-    /// Returns what all model calls used.
+    /// Returns the usage of all model calls.
     pub fn usage(&self) -> TokenUsage {
         self.usage
     }
 
-    /// Returns what the last model call used.
+    /// Returns the usage of the last model call.
     pub fn last_usage(&self) -> Option<TokenUsage> {
         self.last_usage
     }
 
-    /// Returns the number of turns that began.
+    /// Returns the number of turns started.
     pub fn turns(&self) -> u32 {
         self.turns
     }
@@ -290,14 +310,14 @@ impl History {
         self.last_seq
     }
 
-    /// Returns how all answered calls ended and what is known of them, in the order of the calls. What they said stands in
-    /// the messages.
+    /// Returns status and metadata of all answered calls, in the order of the calls. Their outputs are in the messages.
     pub fn results(&self) -> impl Iterator<Item = (ToolStatus, ToolMetadata)> {
         self.answers().map(|answer| (answer.status, answer.metadata.read()))
     }
 
-    /// Returns what is known of those answered calls whose tool said something under `key` ([`ToolMetadata::extra`]). Quick
-    /// where few did.
+    /// Returns the metadata of those answered calls that have `key` in [`ToolMetadata::extra`]. Fast if few have it:
+    /// the
+    /// others are not parsed.
     pub fn results_with_extra(&self, key: &str) -> impl Iterator<Item = ToolMetadata> {
         let answers = self.answers().filter(move |answer| answer.metadata.may_hold(key));
         answers
@@ -341,7 +361,7 @@ impl History {
     }
 
     fn push_reminder(&mut self, envelope: &Envelope, text: &str) {
-        // An event that is not yet in a log has no number; its place is as good as one.
+        // An event that is not yet in a log has no number; its position identifies the message as well.
         let number =
             envelope.seq.map_or_else(|| format!("at-{}", self.items.len()), |seq| seq.to_string());
         let id = MessageId::new(format!("notice-{number}"));
@@ -349,19 +369,23 @@ impl History {
         self.push_user(envelope.time, id, vec![Block::text(text)]);
     }
 
-    /// Forgets what came after an event. Numbers of turns and tokens stay: they were spent.
+    /// Removes what came after the event `last_kept`. Counts of turns and tokens stay: they were spent.
     fn rewind(&mut self, last_kept: u64) -> Result<(), HistoryError> {
         if self.open.is_some() {
             return Err(HistoryError::RewindWithOpenCalls);
         }
         self.gaps.push((last_kept, self.last_seq));
-        // What was told there is told again, but no rewind is done again: those are known by their gaps.
-        self.undos
-            .retain(|_, told| *told <= last_kept || self.gaps.iter().any(|(_, at)| at == told));
-        let kept = self.seqs.partition_point(|seq| *seq <= last_kept);
-        self.items.truncate(kept);
+        // Undos in the removed part are reported again when they are replayed, but a rewind is never replayed:
+        // rewinds stay,
+        // recognized by their gaps.
+        self.undos.retain(|_, number| {
+            *number <= last_kept || self.gaps.iter().any(|(_, at)| at == number)
+        });
+        let count = self.seqs.partition_point(|seq| *seq <= last_kept);
+        self.items.truncate(count);
         self.messages.clear();
         self.waiting.clear();
+        // Rebuild the messages of the remaining items.
         for item in &self.items {
             match item {
                 HistoryItem::User { message, .. } => self.messages.push(Arc::clone(message)),
@@ -408,17 +432,17 @@ impl History {
         Ok(())
     }
 
-    /// Returns the calls of a reply that may follow now.
+    /// Returns the calls of a new reply as open calls. Fails if the reply may not follow now, or has the same id twice.
     fn open_calls_of<'a>(
         &self,
         reply_id: &ReplyId,
-        asked: impl Iterator<Item = &'a ToolCall>,
+        reply_calls: impl Iterator<Item = &'a ToolCall>,
     ) -> Result<Vec<OpenCall>, HistoryError> {
         if self.open.is_some() {
             return Err(HistoryError::CallsOpen { reply_id: reply_id.clone() });
         }
         let mut calls: Vec<OpenCall> = Vec::new();
-        for call in asked {
+        for call in reply_calls {
             if calls.iter().any(|other| other.call_id == call.id) {
                 let (reply_id, call_id) = (reply_id.clone(), call.id.clone());
                 return Err(HistoryError::SameId { reply_id, call_id });
@@ -429,7 +453,7 @@ impl History {
         Ok(calls)
     }
 
-    /// Returns the place of an open call: its reply's item, and its number among the reply's calls.
+    /// Returns the position of an open call: the index of its reply's item, and its index among the reply's calls.
     fn open_slot(&self, call_id: &CallId) -> Result<(usize, usize), HistoryError> {
         let not_open = || HistoryError::NotOpen { call_id: call_id.clone() };
         let open = self.open.as_ref().ok_or_else(not_open)?;
@@ -464,8 +488,8 @@ impl History {
     }
 }
 
-/// Marks what a reviewer says: the model must never take it for the user's word.
-fn said_by(source: InputSource, block: &Block) -> Block {
+/// Marks a reviewer's text, so that the model never takes it for the user's.
+fn marked_content(source: InputSource, block: &Block) -> Block {
     match (source, block) {
         (InputSource::Reviewer, Block::Text { text }) => {
             Block::text(marked("review", "the reviewer, not the user", text))

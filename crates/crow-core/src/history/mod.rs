@@ -1,4 +1,4 @@
-//! A session's history: a fold over its log in which every call stands with its result.
+//! A session's history: a fold over its log in which every call is stored with its result.
 
 mod entry;
 mod fold;

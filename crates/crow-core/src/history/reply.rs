@@ -10,33 +10,34 @@ use crate::{
     tool_types::{ToolMetadata, ToolResult, ToolStatus},
 };
 
-/// A reply of the model with what its calls came to.
+/// A reply of the model with the results of its calls.
 #[derive(Debug)]
 pub(super) struct ReplyItem {
     pub(super) at: Timestamp,
     pub(super) message: Arc<Message>,
     pub(super) answers: Vec<Option<CallAnswer>>,
-    /// The message of the results, once all calls have theirs. It holds what the answers said.
+    /// The message of the results, once all calls have theirs. It takes over the content of the answers.
     pub(super) results: Option<Arc<Message>>,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug)]
 pub(super) struct CallAnswer {
     pub(super) at: Timestamp,
     pub(super) tool: String,
     pub(super) status: ToolStatus,
     pub(super) metadata: StoredMetadata,
-    /// What the model reads, until it stands in the message of the results: long outputs are kept once.
+    /// The content for the model, until it moves into the message of the results: long outputs are stored once.
     content: Vec<Block>,
 }
 
-/// What is known of a result beside its text. It is seldom read and mostly a few numbers, so it is kept as JSON: a tenth of the
+/// Metadata of a result. It is seldom read and mostly a few numbers, so it is stored as JSON, which takes a tenth of
+/// the
 /// memory.
 #[derive(Debug)]
 pub(super) enum StoredMetadata {
     Json(Box<str>),
-    /// What cannot be written as JSON: it names a path that is not UTF-8.
+    /// Metadata that cannot be written as JSON: it names a path that is not UTF-8.
     Whole(Box<ToolMetadata>),
 }
 
@@ -48,7 +49,7 @@ impl StoredMetadata {
         }
     }
 
-    /// Returns false if there is certainly nothing under `key`, which needs no escape in JSON.
+    /// Returns false if there is certainly no value under `key`. The key must need no escape in JSON.
     pub(super) fn may_hold(&self, key: &str) -> bool {
         match self {
             Self::Json(json) => json.contains(key),
@@ -81,7 +82,7 @@ impl CallAnswer {
 }
 
 impl ReplyItem {
-    /// Makes the message of the results, when the reply made calls and all have their results.
+    /// Makes the message of the results, if the reply made calls and all have their results.
     pub(super) fn close(&mut self) {
         let Message::Assistant(reply) = self.message.as_ref() else { return };
         if self.answers.is_empty() || self.answers.iter().any(Option::is_none) {
@@ -99,7 +100,7 @@ impl ReplyItem {
         self.results = Some(Arc::new(Message::Results(ResultsMessage { id, results })));
     }
 
-    /// Returns what the model reads of an answer.
+    /// Returns the output of an answer for the model.
     pub(super) fn output(&self, position: usize) -> &str {
         let content = match self.results.as_deref() {
             Some(Message::Results(message)) => {

@@ -118,7 +118,7 @@ fn shape(history: &History) -> String {
 // Tables
 
 #[test]
-fn results_stand_in_the_order_of_the_calls_directly_after_their_reply() {
+fn results_follow_their_reply_in_the_order_of_the_calls() {
     let history = fold(vec![
         input("m1", InputSource::Prompt, "go"),
         reply("r1", vec![call("a"), text("and"), call("b")]),
@@ -134,7 +134,7 @@ fn results_stand_in_the_order_of_the_calls_directly_after_their_reply() {
 }
 
 #[test]
-fn what_is_said_while_calls_are_open_follows_their_results() {
+fn input_while_calls_are_open_follows_their_results() {
     let history = fold(vec![
         input("m1", InputSource::Prompt, "go"),
         reply("r1", vec![call("a"), call("b")]),
@@ -284,9 +284,9 @@ fn the_timeline_shows_what_the_model_does_not_see() {
         AgentEvent::Cancelled,
     ])
     .unwrap();
-    let words: Vec<_> = history.entries().iter().map(word).collect();
+    let lines: Vec<_> = history.entries().iter().map(entry_text).collect();
     assert_eq!(
-        words,
+        lines,
         [
             "session start",
             "user go",
@@ -312,7 +312,7 @@ fn the_timeline_shows_what_the_model_does_not_see() {
 }
 
 #[test]
-fn the_timeline_shows_what_a_call_said_before_and_after_the_others_have_their_results() {
+fn the_timeline_shows_an_output_before_and_after_the_other_calls_end() {
     let mut log = vec![
         input("m1", InputSource::Prompt, "go"),
         reply("r1", vec![call("a"), call("b")]),
@@ -333,7 +333,7 @@ fn the_timeline_shows_what_a_call_said_before_and_after_the_others_have_their_re
 }
 
 #[test]
-fn a_rewind_leaves_what_the_log_up_to_there_gives() {
+fn a_rewind_equals_the_fold_of_the_log_up_to_there() {
     let log = vec![
         input("m1", InputSource::Prompt, "go"),
         reply("r1", vec![call("a"), call("b")]),
@@ -368,7 +368,7 @@ fn a_rewind_waits_for_open_calls() {
 }
 
 #[test]
-fn the_model_reads_what_the_user_undid() {
+fn the_model_reads_about_a_restore_of_files() {
     let event = AgentEvent::FilesRestored { undo_id: UndoId::new("u1"), text: "undone".into() };
     let history = fold(vec![input("m1", InputSource::Prompt, "go"), event]).unwrap();
     assert_eq!(shape(&history), "go undone");
@@ -376,7 +376,7 @@ fn the_model_reads_what_the_user_undid() {
 }
 
 #[test]
-fn the_first_and_the_last_state_of_the_files_are_those_of_the_calls() {
+fn snapshots_are_the_first_before_and_the_last_after_of_the_calls() {
     let with = |id: &str, before: &str, after: Option<&str>| {
         let mut answer = ToolResult::success("done");
         answer.metadata.snapshot_before = Some(SnapshotId::new(before));
@@ -413,7 +413,7 @@ fn usage(input_tokens: u64) -> TokenUsage {
     TokenUsage { input_tokens, ..TokenUsage::default() }
 }
 
-fn word(entry: &HistoryEntry) -> String {
+fn entry_text(entry: &HistoryEntry) -> String {
     match entry {
         HistoryEntry::User { content, .. } => format!("user {content}"),
         HistoryEntry::AssistantText { content, .. } => format!("text {content}"),
@@ -434,9 +434,9 @@ fn word(entry: &HistoryEntry) -> String {
     }
 }
 
-// Any log
+// Property tests over arbitrary logs
 
-/// One thing that happens next. Indices choose among the open calls.
+/// One step of a generated log. Indices choose among the open calls.
 #[derive(Debug, Clone)]
 enum Move {
     Input(String),
@@ -479,7 +479,7 @@ fn any_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// A session under test: the log, the history beside it and what is known to be open.
+/// A session under test: the log, the history beside it, and the calls expected to be open.
 #[derive(Default)]
 struct Session {
     log: Vec<Envelope>,
@@ -600,30 +600,30 @@ impl Session {
     }
 }
 
-/// Every call has exactly one result in the message after it, and no two messages share an id.
+/// Checks that every call has exactly one result in the message after it, and that no two messages share an id.
 fn check_messages(messages: &[Arc<Message>]) {
     let ids: HashSet<_> = messages.iter().map(|message| message.id()).collect();
     assert_eq!(ids.len(), messages.len());
-    let mut wanted: Vec<CallId> = Vec::new();
+    let mut expected: Vec<CallId> = Vec::new();
     for message in messages {
         match message.as_ref() {
             Message::Results(results) => {
                 let answered: Vec<_> =
                     results.results.iter().map(|result| result.call_id.clone()).collect();
-                assert_eq!(answered, std::mem::take(&mut wanted));
+                assert_eq!(answered, std::mem::take(&mut expected));
                 assert!(!answered.is_empty());
             }
             Message::Assistant(message) => {
-                assert!(wanted.is_empty());
-                wanted = message.calls().map(|call| call.id.clone()).collect();
+                assert!(expected.is_empty());
+                expected = message.calls().map(|call| call.id.clone()).collect();
             }
-            Message::User(_) => assert!(wanted.is_empty()),
+            Message::User(_) => assert!(expected.is_empty()),
         }
     }
-    assert!(wanted.is_empty());
+    assert!(expected.is_empty());
 }
 
-/// Every answered call is directly followed by its result.
+/// Checks that every answered call is directly followed by its result.
 fn check_timeline(entries: &[HistoryEntry], open: &[String]) {
     let mut unanswered = Vec::new();
     let mut calls = 0;
@@ -657,8 +657,8 @@ proptest! {
 
 #[cfg(unix)]
 #[test]
-fn what_is_known_of_a_result_is_read_as_it_came_and_found_by_its_key() {
-    let known = |extra: serde_json::Value, files: Vec<std::path::PathBuf>| ToolMetadata {
+fn metadata_of_a_result_round_trips_and_is_filtered_by_key() {
+    let metadata = |extra: serde_json::Value, files: Vec<std::path::PathBuf>| ToolMetadata {
         files_modified: files,
         extra,
         duration_ms: 7,
@@ -666,9 +666,9 @@ fn what_is_known_of_a_result_is_read_as_it_came_and_found_by_its_key() {
     };
     let odd = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"caf\xe9").into();
     let all = [
-        known(json!({"job_id": "job_1"}), vec![]),
-        known(json!({"other": "job_id"}), vec!["a.rs".into()]),
-        known(json!({"job_id": "job_2"}), vec![odd]),
+        metadata(json!({"job_id": "job_1"}), vec![]),
+        metadata(json!({"other": "job_id"}), vec!["a.rs".into()]),
+        metadata(json!({"job_id": "job_2"}), vec![odd]),
     ];
     let results = ["a", "b", "c"].into_iter().zip(&all).map(|(id, metadata)| {
         let mut answer = ToolResult::success("done");

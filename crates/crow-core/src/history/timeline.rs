@@ -1,4 +1,4 @@
-//! From what was folded to the timeline.
+//! Conversion of folded items into timeline entries.
 
 use super::{HistoryEntry, SystemEvent, reply::ReplyItem};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     turn::TurnEnd,
 };
 
-/// Adds what came in a reply, each result directly after its call.
+/// Adds the entries of a reply, each result directly after its call.
 pub(super) fn push_reply_entries(reply: &ReplyItem, entries: &mut Vec<HistoryEntry>) {
     let Message::Assistant(message) = reply.message.as_ref() else { return };
     let mut answers = reply.answers.iter().enumerate();
@@ -47,7 +47,7 @@ pub(super) fn push_reply_entries(reply: &ReplyItem, entries: &mut Vec<HistoryEnt
     }
 }
 
-/// Returns the words of a user message.
+/// Returns the text of a user message; an image is `[image]`.
 pub(super) fn text_of(message: &Message) -> String {
     let Message::User(user) = message else { return String::new() };
     let texts = user.content.iter().map(|block| match block {
@@ -57,7 +57,7 @@ pub(super) fn text_of(message: &Message) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns what the timeline shows of an event that is no message.
+/// Returns the timeline's entry for an event that is not a message.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only a few events show in the timeline")]
 pub(super) fn system_event(event: &AgentEvent) -> Option<SystemEvent> {
     match event {

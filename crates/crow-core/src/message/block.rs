@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::{Native, Origin};
 use crate::ids::{CallId, MessageId, ReplyId};
 
-/// One message of a model request.
+/// A message of a model request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// Words of the user, or of the loop in the user's place.
+    /// A message of the user, or of the loop on the user's behalf.
     User(UserMessage),
     /// A reply of the model.
     Assistant(AssistantMessage),
@@ -43,7 +43,7 @@ pub enum Block {
 }
 
 impl Block {
-    /// Returns the text of all text blocks, each on lines of its own.
+    /// Returns the text of all text blocks, joined by line breaks.
     pub fn text_of(blocks: &[Self]) -> String {
         let texts = blocks.iter().filter_map(|block| match block {
             Self::Text { text } => Some(text.as_str()),
@@ -68,10 +68,10 @@ pub struct Image {
 }
 
 impl Image {
-    /// The media types of pictures that model providers take.
+    /// The media types that model providers accept.
     pub const MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-    /// Returns the media type of a picture by its first bytes, if model providers take its format.
+    /// Returns the media type of a picture by its first bytes, or none if model providers do not accept its format.
     pub fn media_type_of(bytes: &[u8]) -> Option<&'static str> {
         match bytes {
             [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Some("image/png"),
@@ -83,12 +83,12 @@ impl Image {
     }
 }
 
-/// Words of the user, or of the loop in the user's place.
+/// A message of the user, or of the loop on the user's behalf.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserMessage {
     /// The id of the message.
     pub id: MessageId,
-    /// What it says.
+    /// The content.
     pub content: Vec<Block>,
 }
 
@@ -97,9 +97,9 @@ pub struct UserMessage {
 pub struct AssistantMessage {
     /// The id of the message.
     pub id: MessageId,
-    /// The reply that it came in.
+    /// The reply that contains it.
     pub reply_id: ReplyId,
-    /// Where the reply came from. Native items are sent back only there.
+    /// The origin of the reply. Native items are sent back only there.
     pub origin: Origin,
     /// The blocks in the order in which they came.
     pub blocks: Vec<ReplyBlock>,
@@ -131,18 +131,18 @@ pub struct ReplyBlock {
 }
 
 impl ReplyBlock {
-    /// Makes a block that our words describe completely.
+    /// Makes a block without a native item: its content is complete.
     pub fn plain(content: ReplyContent) -> Self {
         Self { content, native: None }
     }
 
-    /// Makes a block that keeps the provider's `item`.
+    /// Makes a block that retains the provider's `item`.
     pub fn with_native(content: ReplyContent, item: Value) -> Self {
         let native = Native::new(&content, item);
         Self { content, native: Some(native) }
     }
 
-    /// Returns the provider's item if it still says what the block says.
+    /// Returns the provider's item if it still matches the content.
     pub fn native_item(&self) -> Option<&Value> {
         self.native.as_ref().and_then(|native| native.item_for(&self.content))
     }
@@ -190,7 +190,7 @@ pub enum CallArguments {
 }
 
 impl CallArguments {
-    /// Parses what the model wrote. No text at all means no arguments.
+    /// Parses the text that the model wrote. An empty text means no arguments.
     pub fn parse(text: &str) -> Self {
         if text.trim().is_empty() {
             return Self::Json(Value::Object(serde_json::Map::new()));
@@ -198,7 +198,7 @@ impl CallArguments {
         serde_json::from_str(text).map_or_else(|_| Self::Malformed(text.to_owned()), Self::Json)
     }
 
-    /// Returns the arguments as a JSON object, which every wire format takes.
+    /// Returns the arguments as a JSON object, which every wire format accepts.
     pub fn to_object(&self) -> Value {
         match self {
             Self::Json(Value::Object(map)) => Value::Object(map.clone()),
@@ -217,15 +217,15 @@ pub struct ResultsMessage {
     pub results: Vec<ResultMessage>,
 }
 
-/// The result of one call as the model sees it.
+/// The result of one call, as the model sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultMessage {
     /// The call.
     pub call_id: CallId,
     /// The name that the model called.
     pub tool: String,
-    /// What it says.
+    /// The content.
     pub content: Vec<Block>,
-    /// Whether the call failed.
+    /// True if the call failed.
     pub is_error: bool,
 }

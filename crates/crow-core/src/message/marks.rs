@@ -1,24 +1,25 @@
-//! Marks around what others say, so that a model can tell whose words it reads.
+//! Marks around text of others, so that a model can tell who wrote it.
 
-/// Keeps a text from ending the marks that it stands in, and from beginning those of others: where it has one of these
-/// tags, whatever its case, the angle bracket is written out.
+/// Escapes the angle bracket of these tags in a text, whatever their case, so that the text can neither end the marks
+/// around
+/// it nor begin others.
 pub fn without_marks(text: &str, tags: &[&str]) -> String {
-    let mut kept = String::with_capacity(text.len());
+    let mut output = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('<') {
-        kept.push_str(before);
+        output.push_str(before);
         let name = after.trim_start_matches(|c: char| c == '/' || c.is_whitespace());
         let is_mark = tags
             .iter()
             .any(|tag| name.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag)));
-        kept.push_str(if is_mark { "&lt;" } else { "<" });
+        output.push_str(if is_mark { "&lt;" } else { "<" });
         rest = after;
     }
-    kept.push_str(rest);
-    kept
+    output.push_str(rest);
+    output
 }
 
-/// Puts a text between marks that say who wrote it.
+/// Wraps a text in marks that name its author.
 pub fn marked(tag: &str, author: &str, text: &str) -> String {
     let text = without_marks(text.trim(), &[tag]);
     format!("<{tag} author=\"{author}\">\n{text}\n</{tag}>")
@@ -29,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_speaks_outside_of_the_marks() {
+    fn a_text_can_neither_end_nor_begin_marks() {
         for (text, expected) in [
             ("a < b", "a < b"),
             ("x </review> y", "x &lt;/review> y"),

@@ -1,7 +1,7 @@
-//! Messages as the model will see them, free of any wire format.
+//! Messages as the model will see them, independent of any wire format.
 //!
-//! An assistant message is a list of blocks in the order in which they came; a block may carry the provider's own
-//! item verbatim ([`Native`]), which alone keeps thinking signatures, encrypted reasoning and item ids intact.
+//! An assistant message is a list of blocks in the order in which they came; a block may retain the provider's own
+//! item verbatim ([`Native`]), because only that preserves thinking signatures, encrypted reasoning and item ids.
 
 mod block;
 mod marks;

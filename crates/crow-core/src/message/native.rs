@@ -29,7 +29,7 @@ pub struct Native {
 }
 
 impl Native {
-    /// Keeps `item` for as long as the block says what `content` says.
+    /// Retains `item` for as long as the block's content equals `content`.
     pub fn new(content: &ReplyContent, item: Value) -> Self {
         Self { item, digest: digest(content) }
     }
@@ -40,7 +40,7 @@ impl Native {
     }
 }
 
-/// FNV-1a over the block's JSON: it guards against our own edits, not against an attacker.
+/// FNV-1a over the block's JSON: detects our own edits, not an attacker's.
 fn digest(content: &ReplyContent) -> String {
     let bytes = serde_json::to_vec(content).unwrap_or_default();
     format!("{:016x}", crate::hash::fnv1a(&bytes))

@@ -48,7 +48,7 @@ fn a_native_item_survives_json() {
 }
 
 #[test]
-fn arguments_are_what_the_model_wrote_or_the_text_as_it_stands() {
+fn arguments_are_json_or_the_malformed_text() {
     for (text, arguments) in [
         ("", CallArguments::Json(json!({}))),
         (" \n", CallArguments::Json(json!({}))),
@@ -64,7 +64,7 @@ fn arguments_are_what_the_model_wrote_or_the_text_as_it_stands() {
 }
 
 #[test]
-fn arguments_go_to_the_wire_as_an_object_whatever_they_are() {
+fn arguments_of_any_form_convert_to_an_object() {
     for (arguments, object) in [
         (CallArguments::Json(json!({"b": 1, "a": 2})), r#"{"b":1,"a":2}"#),
         (CallArguments::Json(json!([1])), r#"{"arguments":[1]}"#),

@@ -1,4 +1,4 @@
-//! Why a provider could not answer.
+//! Errors of providers.
 
 use std::{fmt, time::Duration};
 
@@ -42,7 +42,7 @@ pub enum ProviderErrorKind {
 }
 
 impl ProviderErrorKind {
-    /// Returns whether the same request may go through when it is sent again.
+    /// Returns true if the same request may succeed when it is sent again.
     pub fn is_transient(self) -> bool {
         match self {
             Self::RateLimited
@@ -65,7 +65,7 @@ impl ProviderErrorKind {
 }
 
 impl ProviderErrorKind {
-    /// Returns whether another model may answer what this one could not: the fault is not the request's.
+    /// Returns true if another model may answer instead: the request itself is not the cause.
     pub fn may_work_elsewhere(self) -> bool {
         match self {
             Self::Auth
@@ -113,7 +113,7 @@ pub struct ProviderError {
 }
 
 impl ProviderError {
-    /// Makes an error that nothing more is known about.
+    /// Makes an error of which only kind and message are known.
     pub fn new(kind: ProviderErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -131,7 +131,7 @@ impl ProviderError {
 
 impl fmt::Display for ProviderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.kind {
+        let summary = match self.kind {
             ProviderErrorKind::Auth => "the credentials were rejected",
             ProviderErrorKind::Permission => "the credentials do not permit this",
             ProviderErrorKind::NotFound => "no such model or address",
@@ -152,9 +152,9 @@ impl fmt::Display for ProviderError {
             ProviderErrorKind::Disabled => "the provider is disabled",
         };
         if self.provider.is_empty() {
-            write!(f, "{what}")?;
+            write!(f, "{summary}")?;
         } else {
-            write!(f, "{}: {what}", self.provider)?;
+            write!(f, "{}: {summary}", self.provider)?;
         }
         if let Some(status) = self.status {
             write!(f, " (HTTP {status})")?;

@@ -1,4 +1,4 @@
-//! Which model, what it can do and how it is asked.
+//! Models: reference, abilities, price and request settings.
 
 use std::{fmt, str::FromStr};
 
@@ -24,7 +24,7 @@ impl fmt::Display for ModelRef {
     }
 }
 
-/// A model reference that lacks a part.
+/// Error for a model reference that lacks a part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("model \"{given}\" is not of the form provider/model, such as anthropic/claude-sonnet-4-5")]
 pub struct ModelRefError {
@@ -34,7 +34,7 @@ pub struct ModelRefError {
 impl FromStr for ModelRef {
     type Err = ModelRefError;
 
-    /// Splits at the first slash: model ids may hold further ones.
+    /// Splits at the first slash: model ids may contain further ones.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.trim().split_once('/') {
             Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
@@ -45,41 +45,41 @@ impl FromStr for ModelRef {
     }
 }
 
-/// What is known about a model before it is asked.
+/// Facts about a model that are known before a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelInfo {
     /// The model.
     pub reference: ModelRef,
-    /// The window in tokens, input and output together.
+    /// The context window in tokens, input and output together.
     pub context_window: Option<u64>,
-    /// The most tokens that one reply may have.
+    /// Maximum number of tokens of one reply.
     pub max_output_tokens: Option<u64>,
-    /// What it can do.
+    /// Its abilities.
     pub abilities: Abilities,
 }
 
-/// What a model can do.
+/// The abilities of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abilities {
-    /// It can call tools.
+    /// True if it can call tools.
     pub tools: bool,
-    /// It can see pictures.
+    /// True if it accepts pictures.
     pub vision: bool,
-    /// It can think before it answers.
+    /// True if it can think before it answers.
     pub thinking: bool,
 }
 
 impl Default for Abilities {
-    /// A model that nothing is known about gets tools and is sent no pictures.
+    /// The abilities of an unknown model: it gets tools, but no pictures.
     fn default() -> Self {
         Self { tools: true, vision: false, thinking: false }
     }
 }
 
-/// What a model costs, in US dollars per million tokens.
+/// The price of a model, in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
-    /// Input that no cache served.
+    /// Uncached input.
     pub input: f64,
     /// Output, reasoning included.
     pub output: f64,

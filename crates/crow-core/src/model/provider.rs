@@ -1,4 +1,4 @@
-//! The seam between the loops and the services that serve models.
+//! The interface between the loops and the services that serve models.
 
 use std::{fmt, pin::Pin, sync::Arc};
 
@@ -22,15 +22,15 @@ pub struct ToolDefinition {
     pub parameters: Value,
 }
 
-/// Whether the model may call tools in this reply, or must.
+/// Whether the model may or must call tools in this reply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ToolChoice<'a> {
-    /// As it likes.
+    /// It may call tools.
     #[default]
     Auto,
-    /// Not at all. The tools stay in the request, so that the provider's cache holds.
+    /// It may not call tools. They stay in the request, so that the provider's cache remains valid.
     None,
-    /// It must call a tool, whichever.
+    /// It must call some tool.
     Any,
     /// It must call the tool of this name.
     Tool(&'a str),
@@ -43,9 +43,9 @@ pub struct ModelRequest<'a> {
     pub system: &'a str,
     /// The tools, sorted by name.
     pub tools: &'a [ToolDefinition],
-    /// The whole history. Every call in it has its result.
+    /// The complete history. Every call in it has its result.
     pub messages: &'a [Arc<Message>],
-    /// How the model is asked.
+    /// Sampling and thinking settings.
     pub config: &'a ModelConfig,
     /// Whether it may call tools.
     pub tool_choice: ToolChoice<'a>,
@@ -54,11 +54,11 @@ pub struct ModelRequest<'a> {
 /// The items of a reply. Ends after [`ModelEvent::Completed`] or an error; dropping it ends the request.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ProviderError>> + Send>>;
 
-/// One session's talk with one model.
+/// The conversation of one session with one model.
 ///
-/// It caches the wire bytes of each message by the message's id: a message never changes once it was sent.
+/// Caches the wire bytes of each message by its id: a message never changes once it was sent.
 pub trait Conversation: Send {
-    /// Sends a request. Retries happen inside and show as [`ModelEvent::Retrying`].
+    /// Sends a request. Retries happen inside and are reported as [`ModelEvent::Retrying`].
     fn stream(&mut self, request: ModelRequest<'_>) -> ModelStream;
 }
 
@@ -67,41 +67,41 @@ pub trait Provider: Send + Sync + fmt::Debug {
     /// Returns the name in the configuration.
     fn name(&self) -> &str;
 
-    /// Starts a session's talk with a model. The session id serves as the provider's cache key.
+    /// Starts a conversation with a model. The session id serves as the provider's cache key.
     fn conversation(&self, model: &ModelInfo, session: &SessionId) -> Box<dyn Conversation>;
 }
 
-/// A model that can be asked.
+/// A model that is ready for requests.
 #[derive(Debug, Clone)]
 pub struct ResolvedModel {
-    /// Who serves it.
+    /// The provider that serves it.
     pub provider: Arc<dyn Provider>,
-    /// What is known about it.
+    /// Facts about it.
     pub info: ModelInfo,
-    /// What the caller should tell the user, such as that price and window are unknown.
+    /// A warning for the user, such as that price and window are unknown.
     pub warning: Option<String>,
 }
 
-/// Why a model reference leads nowhere.
+/// Error of resolving a model reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelsError {
-    /// The provider's name is not known.
+    /// There is no provider of this name.
     #[error("unknown provider \"{name}\"{}; known are {}", .nearest.as_ref().map(|near| format!(", did you mean \"{near}\"?")).unwrap_or_default(), .known.join(", "))]
     UnknownProvider {
         /// The name as given.
         name: String,
-        /// A known name that is much like it.
+        /// The most similar known name, if similar enough.
         nearest: Option<String>,
         /// All known names.
         known: Vec<String>,
     },
-    /// The provider's key is not there.
+    /// There is no key for the provider.
     #[error("no credentials for {provider}: set {variable}")]
     NoCredentials {
         /// The provider.
         provider: String,
-        /// Where the key is looked for.
+        /// The environment variable of the key.
         variable: String,
     },
     /// The provider cannot be used as configured.
@@ -109,30 +109,30 @@ pub enum ModelsError {
     Unusable {
         /// The provider.
         provider: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// No models were given to the runtime.
+    /// The runtime was given no models.
     #[error("no models are configured")]
     NoneConfigured,
 }
 
-/// Turns model references into models that can be asked.
+/// Resolves model references.
 #[async_trait]
 pub trait Models: Send + Sync + fmt::Debug {
-    /// Finds the provider and what is known about the model. Makes no request.
+    /// Returns the model with its provider. Makes no request.
     async fn resolve(&self, reference: &ModelRef) -> Result<ResolvedModel, ModelsError>;
 
-    /// Returns the model of a provider that is asked where none is named. Makes no request.
+    /// Returns the default model of a provider. Makes no request.
     fn default_of(&self, _provider: &str) -> Option<ModelRef> {
         None
     }
 
-    /// Looks up what a model costs. May read files; not needed before the first request.
+    /// Returns the price of a model, if known. May read files; not needed before the first request.
     async fn price(&self, reference: &ModelRef) -> Option<Price>;
 }
 
-/// Models for a runtime that was given none: every reference is an error.
+/// Models of a runtime that was given none: every reference is an error.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoModels;
 

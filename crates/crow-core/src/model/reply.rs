@@ -1,4 +1,4 @@
-//! What comes back from a model.
+//! Replies of models, and the events of their streams.
 
 use std::time::Duration;
 
@@ -34,11 +34,11 @@ pub enum StopReason {
 pub struct ModelReply {
     /// The blocks in the order in which they came.
     pub blocks: Vec<ReplyBlock>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub stop: StopReason,
-    /// What it used.
+    /// The tokens that it used.
     pub usage: TokenUsage,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
     /// The provider's id of the reply.
     pub response_id: Option<String>,
@@ -51,23 +51,23 @@ impl ModelReply {
     }
 }
 
-/// A request is about to be sent again.
+/// A retry of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
     /// The error that caused it.
     pub error: ProviderError,
-    /// The attempt that comes next, the first retry being 1.
+    /// Number of the next attempt; the first retry is 1.
     pub attempt: u32,
-    /// How long is waited before it.
+    /// Time until that attempt.
     pub wait: Duration,
 }
 
-/// A request waits for its turn within the limits of its provider.
+/// The wait of a request for the rate limits of its provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimitWait {
-    /// What it waits for.
+    /// The limit that it waits for.
     pub reason: String,
-    /// How long it will wait, as far as that is known.
+    /// Remaining time, if known.
     pub wait: Option<Duration>,
 }
 
@@ -83,9 +83,9 @@ pub enum ModelEvent {
         /// The name that the model calls.
         name: String,
     },
-    /// The request was not sent yet.
+    /// The request waits and was not sent yet.
     Waiting(RateLimitWait),
-    /// What came so far is void; the request is sent again.
+    /// The items so far are void; the request is sent again.
     Retrying(Retry),
     /// The reply is complete. Always the last item.
     Completed(ModelReply),

@@ -1,4 +1,8 @@
-//! How far a call reaches, as far as modes tell calls apart.
+//! Access classes: what a call reaches, as far as permission modes distinguish it.
+//!
+//! [`AccessClass::of`] maps a call to the classes of its paths (by region of the sandbox and protected names) plus
+//! one for
+//! the call as a whole, if its paths do not tell everything. [`by_mode`] takes the mode's strictest decision over them.
 
 use std::path::{Path, PathBuf};
 
@@ -14,44 +18,52 @@ use crate::{
     },
 };
 
-/// Why a command is asked about of which nothing else is to be said.
+/// Reason to ask about a command if there is no more specific one.
 pub(super) const RUNS_A_COMMAND: &str = "it runs a command";
-/// Why a file such as `.env` is asked about.
+/// Reason to ask about a file such as `.env`.
 const NAMED_LIKE_KEYS: &str = "the name of the file says that it holds keys or passwords";
 
-/// What a call does, as far as modes tell calls apart.
+/// A class of access that a mode decides about as a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AccessClass {
+    /// Only the session itself.
     Session,
+    /// In the workspace or another directory that commands can read.
     ReadInside,
-    /// Inside, of a file whose name says that it holds keys.
+    /// In the workspace, a file whose name suggests keys.
     ReadSecret,
-    /// Outside, where commands can read, too.
+    /// Outside the workspace, where commands can read, too.
     ReadOutside,
     /// Where commands cannot read.
     ReadHidden,
     WriteInside,
-    /// Inside, of a file whose name says that it holds keys.
+    /// In the workspace, a file whose name suggests keys.
     WriteSecret,
-    /// Inside, of a kind that tells agents what to do. Commands can change it.
+    /// In the workspace, a file that instructs agents. Commands can change it.
     WriteInstructions,
-    /// Not in the workspace, or protected in it, and the user lets commands change it.
+    /// Outside the workspace or protected in it, but the user lets commands change it.
     WriteReleased,
-    /// Where commands could write, but of a kind that starts programs.
+    /// Where commands could write, but a file that starts programs.
     WriteProtected,
+    /// Where commands cannot write.
     WriteOutside,
+    /// Where commands can neither read nor write.
     WriteHidden,
+    /// Any effect, as of a program.
     Anything,
 }
 
 impl AccessClass {
-    /// Returns how far a call reaches, path by path if it touches several. There is at least one, and the strictest counts.
+    /// Returns the access classes of a call, one per path if it touches several. There is at least one; the strictest
+    /// counts.
     pub(super) fn of(facts: &CallFacts<'_>, setting: &DecisionContext<'_>) -> Vec<Self> {
+        // 1) A shell line that only reads in the workspace.
         if let Subject::Command(line) = &facts.plan.subject
             && is_read(line, setting)
         {
             return vec![Self::ReadInside];
         }
+        // 2) The paths that the call touches or is about.
         let touched: Vec<Self> = match (&facts.plan.effects, &facts.plan.subject) {
             (Effects::Paths(paths), _) => {
                 paths.iter().map(|it| Self::of_path(&it.path, it.access, setting)).collect()
@@ -70,8 +82,9 @@ impl AccessClass {
             }
             (Effects::Unknown | Effects::None | Effects::UserCommands, _) => Vec::new(),
         };
-        let whole = match (&facts.plan.effects, facts.category) {
-            // Paths say nothing about what a program does, or what is sent elsewhere.
+        // 3) The call as a whole, if its paths do not cover all that it does.
+        let overall = match (&facts.plan.effects, facts.category) {
+            // Paths do not cover what a program does, or what is sent elsewhere.
             (
                 Effects::Paths(_),
                 ToolCategory::Execute | ToolCategory::Network | ToolCategory::External,
@@ -95,13 +108,13 @@ impl AccessClass {
                 | ToolCategory::Agent,
             ) => touched.is_empty().then_some(Self::ReadInside),
         };
-        whole.into_iter().chain(touched).collect()
+        overall.into_iter().chain(touched).collect()
     }
 
-    /// Returns how far it reaches when a command touches a file or folder.
+    /// Returns the access class of a file or directory that a command touches.
     pub(super) fn of_touch(touch: &PathTouch, setting: &DecisionContext<'_>) -> Self {
         let reach = Self::of_redirect(&touch.path, touch.access, setting);
-        // The protected folders are in it.
+        // A root contains its protected directories, so changing what is below it changes them.
         match (reach, touch.depth) {
             (Self::WriteInside, TouchDepth::Below)
                 if setting.workspace.roots().contains(&touch.path) =>
@@ -112,8 +125,9 @@ impl AccessClass {
         }
     }
 
-    /// Returns how far it reaches when a command reads from or writes to a path. Whether its name says that it holds keys was
-    /// judged with the command, which then is no read: it is the command that is asked about.
+    /// Returns the access class of a path that a command reads from or writes to. A name that suggests keys is
+    /// ignored here:
+    /// it was judged with the command, which then does not count as a read, so that the command itself is asked about.
     pub(super) fn of_redirect(path: &Path, access: Access, setting: &DecisionContext<'_>) -> Self {
         match Self::of_path(path, access, setting) {
             Self::ReadSecret | Self::ReadInside => Self::ReadInside,
@@ -130,10 +144,11 @@ impl AccessClass {
         }
     }
 
-    /// Returns how far touching one path reaches.
+    /// Returns the access class of one path.
     pub(super) fn of_path(path: &Path, access: Access, setting: &DecisionContext<'_>) -> Self {
         let DecisionContext { workspace, places, .. } = *setting;
-        if !is_clear(path) {
+        // A path that may lead anywhere gets the strict class.
+        if !is_unambiguous(path) {
             return match access {
                 Access::Read => Self::ReadHidden,
                 Access::Write => Self::WriteOutside,
@@ -161,7 +176,7 @@ impl AccessClass {
         }
     }
 
-    /// Returns whether a rule must name the path: allowing a tool or everything does not open such places.
+    /// Returns true if a rule must name the path: allowing a tool or everything does not allow such a path.
     pub(super) fn is_guarded(self) -> bool {
         match self {
             Self::ReadSecret
@@ -177,7 +192,7 @@ impl AccessClass {
         }
     }
 
-    /// Returns whether commands cannot reach the place either, so that no mode opens it.
+    /// Returns true if commands cannot reach the place either, so that no mode allows it.
     pub(super) fn is_out_of_sandbox(self) -> bool {
         match self {
             Self::ReadHidden | Self::WriteProtected | Self::WriteOutside | Self::WriteHidden => {
@@ -195,7 +210,7 @@ impl AccessClass {
         }
     }
 
-    /// Returns whether something may change.
+    /// Returns true if the access may change something.
     pub(super) fn changes(self) -> bool {
         match self {
             Self::WriteInside
@@ -215,18 +230,20 @@ impl AccessClass {
     }
 }
 
-/// Returns what a mode says to a call of which no rule speaks, and why.
+/// Returns the mode's decision on a call that no rule matches, and the reason.
 pub(super) fn by_mode(
     setting: &DecisionContext<'_>,
     facts: &CallFacts<'_>,
 ) -> (RuleDecision, &'static str) {
     let reaches = AccessClass::of(facts, setting);
-    let said = reaches.into_iter().map(|reach| of_reach(reach, setting, facts));
+    let decisions = reaches.into_iter().map(|reach| of_reach(reach, setting, facts));
     // The strictest decision is the least one; of several that are as strict the first one gives the reason.
-    said.min_by_key(|(decision, _)| *decision).unwrap_or((RuleDecision::AskUser, RUNS_A_COMMAND))
+    decisions
+        .min_by_key(|(decision, _)| *decision)
+        .unwrap_or((RuleDecision::AskUser, RUNS_A_COMMAND))
 }
 
-/// Returns what a mode says to one thing that a call does.
+/// Returns the mode's decision on one access of a call.
 fn of_reach(
     reach: AccessClass,
     setting: &DecisionContext<'_>,
@@ -290,7 +307,7 @@ fn of_reach(
     }
 }
 
-/// Whether a command is known to touch a file whose name says that it holds keys.
+/// Returns true if a command is known to touch a file whose name suggests keys.
 fn names_secret(subject: &Subject) -> bool {
     let Subject::Command(CommandLine { meaning: CommandMeaning::Commands(commands), .. }) = subject
     else {
@@ -303,7 +320,7 @@ fn names_secret(subject: &Subject) -> bool {
     })
 }
 
-/// Whether a shell line reads files in the workspace, and does nothing else.
+/// Returns true if a shell line only reads files in the workspace.
 fn is_read(line: &CommandLine, setting: &DecisionContext<'_>) -> bool {
     let workspace = setting.workspace;
     let CommandMeaning::Commands(commands) = &line.meaning else { return false };
@@ -326,8 +343,8 @@ fn is_read(line: &CommandLine, setting: &DecisionContext<'_>) -> bool {
         })
 }
 
-/// Whether a path says by itself where it leads. One that is relative, or goes up again, may lie anywhere.
-fn is_clear(path: &Path) -> bool {
+/// Returns true if a path is unambiguous: a relative one, or one with `..`, may lead anywhere.
+fn is_unambiguous(path: &Path) -> bool {
     path.is_absolute()
         && !path
             .as_os_str()
@@ -336,7 +353,8 @@ fn is_clear(path: &Path) -> bool {
             .any(|part| part == b"." || part == b"..")
 }
 
-/// Whether a path is protected, seen from the workspace's root: the root itself may lie in a folder that is.
+/// Returns true if a path is protected, seen from its root: the root itself may lie in a directory with a protected
+/// name.
 pub(super) fn is_protected(path: &Path, setting: &DecisionContext<'_>) -> bool {
     kind_of(path, setting).is_some()
 }

@@ -1,4 +1,11 @@
-//! The parts of a call that rules look at one by one.
+//! The parts of a call that rules are matched against one by one.
+//!
+//! A shell line has a part per command, plus one per path that the command is known to touch or redirect; a file tool
+//! has
+//! one per path. A rule that denies or asks counts if it touches any part ([`CallPart::is_touched_by`], which may be
+//! unsure); a rule that allows must cover a part ([`CallPart::is_covered_by`], which must be sure), and all parts
+//! must be
+//! covered or free for the call to be allowed.
 
 use std::{
     borrow::Cow,
@@ -25,11 +32,11 @@ use crate::{
 /// One part of a call.
 #[derive(Debug)]
 pub(super) enum CallPart<'a> {
-    /// All of it: nothing finer is known.
+    /// The whole call: nothing finer is known.
     Call,
     /// A command.
     Command(CommandPart<'a>),
-    /// A shell line that is not understood.
+    /// A shell line that could not be parsed.
     Line(UnclearLine<'a>),
     /// A path that the call touches.
     Path { place: PermissionPath<'a>, access: Access, reach: AccessClass, origin: PathOrigin },
@@ -37,30 +44,30 @@ pub(super) enum CallPart<'a> {
     Subject { place: PermissionPath<'a>, access: Access },
 }
 
-/// How a call came to touch a path.
+/// The reason why a call touches a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathOrigin {
-    /// That is what the call is for.
+    /// The call is about it.
     Call,
-    /// A word of a command names it: it is allowed with the command, as far as it is not guarded.
+    /// A word of a command names it: it is allowed with the command, unless it is guarded.
     Word(TouchDepth),
-    /// What a command prints goes there, in a mode that asks about edits.
+    /// A command's output goes there, in a mode that asks about edits.
     AskedRedirect,
-    /// A command reads from there, or edits pass.
+    /// A command reads from there, or writes there in a mode that allows edits.
     FreeRedirect,
 }
 
-/// Whether a rule that denies or asks speaks of a part.
+/// Whether a rule that denies or asks matches a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RuleMatch {
     No,
-    /// It depends on a word that is only known when the line runs, or there is too much to look at.
+    /// It depends on a word that is only known when the line runs, or on more input than is examined.
     Maybe,
     Yes,
 }
 
 impl RuleMatch {
-    /// Returns the surer of two.
+    /// Returns the more certain of two.
     pub(super) fn or(self, other: Self) -> Self {
         self.max(other)
     }
@@ -72,7 +79,7 @@ impl From<bool> for RuleMatch {
     }
 }
 
-/// Takes a call apart. There is at least one part.
+/// Splits a call into parts. There is at least one part.
 pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &DecisionContext<'a>) -> Vec<CallPart<'a>> {
     let workspace = setting.workspace;
     let mut parts = Vec::new();
@@ -115,7 +122,7 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &DecisionContext<'a>) ->
     parts
 }
 
-/// The paths that a command is known to touch.
+/// Returns the paths that a command is known to touch.
 fn paths_of<'a>(
     command: &'a SimpleCommand,
     setting: &DecisionContext<'a>,
@@ -147,8 +154,9 @@ fn paths_of<'a>(
     touches.chain(redirects)
 }
 
-/// Returns whether a rule's path names what guards a path: a protected folder, a hidden place or a file that holds keys must
-/// be in it. A rule for a whole project or home opens none of them.
+/// Returns true if a rule's path names what guards a path: a protected directory, a hidden place or a file that holds
+/// keys
+/// must be part of it. A rule for a whole project or home allows none of them.
 fn names_what_guards(
     named: &Path,
     place: &PermissionPath<'_>,
@@ -158,22 +166,23 @@ fn names_what_guards(
     setting: &DecisionContext<'_>,
 ) -> bool {
     let DecisionContext { workspace, places, .. } = *setting;
+    // A relative path of a rule is meant in each root.
     let roots = workspace.roots().iter().map(|root| root.join(named));
     let forms: Vec<PathBuf> =
         if named.is_absolute() { vec![named.to_path_buf()] } else { roots.collect() };
-    let is_in_rule = |is_guard: &dyn Fn(&Path) -> bool| forms.iter().any(|form| is_guard(form));
+    let rule_names = |is_guard: &dyn Fn(&Path) -> bool| forms.iter().any(|form| is_guard(form));
     let is_hidden = matches!(reach, AccessClass::ReadHidden | AccessClass::WriteHidden);
-    // Of a command it was judged with the command.
+    // For a command this was judged with the command.
     let is_secret = origin == PathOrigin::Call && is_secret_file_in(place.path(), workspace);
     (access == Access::Read
         || !place.is_protected()
-        || is_in_rule(&|form| is_protected(form, setting)))
-        && (!is_hidden || is_in_rule(&|form| places.hides(form, workspace)))
-        && (!is_secret || is_in_rule(&|form| is_secret_file_in(form, workspace)))
+        || rule_names(&|form| is_protected(form, setting)))
+        && (!is_hidden || rule_names(&|form| places.hides(form, workspace)))
+        && (!is_secret || rule_names(&|form| is_secret_file_in(form, workspace)))
 }
 
 impl CallPart<'_> {
-    /// Returns whether it passes as soon as another part is allowed.
+    /// Returns true if the part is allowed as soon as another part is.
     pub(super) fn is_free(&self) -> bool {
         match self {
             Self::Call | Self::Line(_) => false,
@@ -186,7 +195,7 @@ impl CallPart<'_> {
         }
     }
 
-    /// Returns whether allowing the tool, its category or everything allows this part.
+    /// Returns true if allowing the tool, its category or everything allows this part.
     pub(super) fn is_open(&self) -> bool {
         match self {
             Self::Path { reach, .. } => !reach.is_guarded(),
@@ -194,7 +203,7 @@ impl CallPart<'_> {
         }
     }
 
-    /// Returns whether a narrow rule that allows covers this part.
+    /// Returns true if a narrow rule that allows covers this part.
     pub(super) fn is_covered_by(
         &self,
         matcher: &RuleMatcher,
@@ -227,7 +236,7 @@ impl CallPart<'_> {
         }
     }
 
-    /// Returns whether a narrow rule that denies or asks speaks of this part.
+    /// Returns whether a narrow rule that denies or asks matches this part.
     pub(super) fn is_touched_by(&self, matcher: &RuleMatcher, workspace: &Workspace) -> RuleMatch {
         match (self, matcher) {
             (Self::Command(part), RuleMatcher::CommandPrefix(prefix)) => part.begins_with(prefix),
@@ -239,9 +248,9 @@ impl CallPart<'_> {
                     .redirects(workspace)
                     .iter()
                     .any(|(place, redirected)| redirected == access && place.lies_in(path));
-                let may_be_told = part.hides_files() || part.may_be_told_of(path);
-                let may_lead = if may_be_told { RuleMatch::Maybe } else { RuleMatch::No };
-                may_lead.or(leads_there.into())
+                let may_touch = part.hides_files() || part.may_be_told_of(path);
+                let unsure = if may_touch { RuleMatch::Maybe } else { RuleMatch::No };
+                unsure.or(leads_there.into())
             }
             (Self::Line(_), RuleMatcher::Path { .. }) => RuleMatch::Maybe,
             (
@@ -273,7 +282,7 @@ impl CallPart<'_> {
         }
     }
 
-    /// Says what is to be known of a part of a shell line that is not asked about as a mere command.
+    /// Returns a warning for a part of a shell line that reaches further than running a command.
     pub(super) fn warning(&self) -> Option<String> {
         match self {
             Self::Call | Self::Subject { .. } | Self::Path { origin: PathOrigin::Call, .. } => None,
@@ -308,7 +317,7 @@ impl CallPart<'_> {
         }
     }
 
-    /// Names the part in a sentence.
+    /// Returns a name of the part for use in a sentence.
     pub(super) fn name<'b>(&'b self, tool: &'b str) -> Cow<'b, str> {
         match self {
             Self::Call => Cow::Borrowed(tool),

@@ -1,4 +1,10 @@
-//! How rules see a command.
+//! A command as rules see it.
+//!
+//! Two directions with opposite error: a rule that denies or asks must not miss a command, so
+//! [`CommandPart::begins_with`]
+//! and [`CommandPart::is_found_by`] also look at wrappers, links and programs that may start others, and answer
+//! [`RuleMatch::Maybe`] when unsure. A rule that allows must not cover too much, so `is_covered_by_prefix` and
+//! `is_covered_by_regex` require literal words, a plain command and the same program.
 
 use std::{
     cell::OnceCell,
@@ -22,19 +28,20 @@ use crate::{
     workspace::Workspace,
 };
 
-/// What is known of the folder that a command runs in.
+/// The directory that a command runs in, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandFolder {
     /// The workspace's working directory.
     Cwd,
-    /// Another one in the workspace, or one that the line went to.
+    /// Another one in the workspace, or one that the line changed to.
     Other,
     /// The line starts outside the workspace.
     Outside,
 }
 
 impl CommandFolder {
-    /// Returns what is known for all commands of a line: in a loop what is written later may run earlier.
+    /// Returns the directory for all commands of a line together: in a loop a later command may run before an earlier
+    /// one.
     pub(super) fn of(line: &CommandLine, workspace: &Workspace) -> Self {
         match &line.folder {
             Some(folder) if !workspace.contains(folder) => Self::Outside,
@@ -45,16 +52,16 @@ impl CommandFolder {
     }
 }
 
-/// A command that rules are held against. What several of them look at is worked out once.
+/// A command to match rules against. Values that several rules need are computed once.
 #[derive(Debug)]
 pub(super) struct CommandPart<'a> {
     pub(super) command: &'a SimpleCommand,
-    /// The line that it stands in.
+    /// The line that contains it.
     line: &'a CommandLine,
     folder: CommandFolder,
-    /// Whether it only reads.
+    /// True if it only reads.
     pub(super) is_read: bool,
-    /// The program as it is called, and its last name.
+    /// The program as written, and its base name.
     program: Option<(&'a str, &'a str)>,
     text: OnceCell<String>,
     wrapped: OnceCell<String>,
@@ -81,25 +88,32 @@ impl<'a> CommandPart<'a> {
         }
     }
 
-    /// Returns whether a rule that denies or asks about a prefix speaks of it.
+    /// Returns whether a rule that denies or asks about a prefix matches the command.
     ///
-    /// The program is also known by its last name (`/bin/rm` is `rm`), and options with their values may stand between
-    /// the words (`git -C folder push`). A word that is only known when the line runs may be the one that is looked for.
-    /// So does a link to the program. Commands that only start it count too: `nohup rm` begins with `nohup` and with `rm`. And a command that may start
-    /// others by its arguments or its variables may be one that starts it.
+    /// The program also matches by its base name (`/bin/rm` is `rm`) or by a link to it, and options with their
+    /// values may be
+    /// between the words (`git -C folder push`). Wrappers count too: `nohup rm` begins with `nohup` and with `rm`. A
+    /// word that
+    /// is only known when the line runs may be any word, and a command that may start others by its arguments, its
+    /// input or
+    /// its variables may start the program: both give [`RuleMatch::Maybe`].
     pub(super) fn begins_with(&self, prefix: &[String]) -> RuleMatch {
         let Some((wanted, rest)) = prefix.split_first() else { return RuleMatch::No };
         let words = self.command.wrappers.iter().chain(&self.command.words);
-        for (at, wrapper) in self.command.wrappers.iter().enumerate() {
+        // 1) Each wrapper, followed by the words after it.
+        for (index, wrapper) in self.command.wrappers.iter().enumerate() {
             if wrapper.as_literal().is_some_and(|wrapper| is_named(wrapper, wanted)) {
-                let found =
-                    continues_with(words.clone().skip(at + 1).map(CommandWord::as_literal), rest);
+                let found = continues_with(
+                    words.clone().skip(index + 1).map(CommandWord::as_literal),
+                    rest,
+                );
                 if found != RuleMatch::No {
                     return found;
                 }
             }
         }
-        let itself = match (self.program, self.command.words.split_first()) {
+        // 2) The program itself, by name or by the program that it links to.
+        let direct = match (self.program, self.command.words.split_first()) {
             (Some((program, _)), Some((_, words))) if is_named(program, wanted) => {
                 continues_with(words.iter().map(CommandWord::as_literal), rest)
             }
@@ -112,28 +126,30 @@ impl<'a> CommandPart<'a> {
             }
             (_, _) => RuleMatch::No,
         };
-        let itself = itself.or(linked);
+        let direct = direct.or(linked);
         if self.is_read {
-            return itself;
+            return direct;
         }
+        // 3) Programs that the command may start by its input, its arguments, or as a copy.
         let others = match &self.line.meaning {
             CommandMeaning::Commands(commands) => commands.as_slice(),
             CommandMeaning::Unclear(_) => &[],
         };
-        let may_be_it = may_be_fed(self.command, &self.line.text, prefix)
+        let may_be_started = may_be_fed(self.command, &self.line.text, prefix)
             || may_be_copy(self.command, others, prefix);
-        let by_line = if may_be_it { RuleMatch::Maybe } else { RuleMatch::No };
-        itself.or(may_start(self.command, prefix)).or(by_line)
+        let by_line = if may_be_started { RuleMatch::Maybe } else { RuleMatch::No };
+        direct.or(may_start(self.command, prefix)).or(by_line)
     }
 
-    /// Returns whether its input may tell it to touch a path of a rule: the last name of that stands in the line.
+    /// Returns true if its input may make it touch a path of a rule: the path's last name is in the line.
     pub(super) fn may_be_told_of(&self, path: &Path) -> bool {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         !self.is_read && is_fed(self.command) && self.line.text.contains(name)
     }
 
-    /// Returns whether a pattern of a rule that denies or asks is found in it, also where the program is written with
-    /// its folder or only started by others.
+    /// Returns whether a pattern of a rule that denies or asks is found in the command, also if the program is
+    /// written with
+    /// its directory or is only started by wrappers.
     pub(super) fn is_found_by(&self, regex: &RuleRegex) -> RuleMatch {
         let is_unknown = self.program.is_none() && !self.command.words.is_empty();
         let found = [Some(self.text()), self.text_without_folder(), self.wrapped_text()]
@@ -144,7 +160,7 @@ impl<'a> CommandPart<'a> {
         if is_unknown { found.or(RuleMatch::Maybe) } else { found }
     }
 
-    /// Returns whether it begins with exactly these words, and has nothing about it that they do not say.
+    /// Returns true if it begins with exactly these words, and does nothing that they do not say.
     pub(super) fn is_covered_by_prefix(&self, prefix: &[String]) -> bool {
         let words = self.command.words.iter();
         !prefix.is_empty()
@@ -157,7 +173,7 @@ impl<'a> CommandPart<'a> {
             && !self.does_more_than(prefix)
     }
 
-    /// Returns whether it names more to do than the prefix: `make test deploy` is not what `make test` allows.
+    /// Returns true if it names more targets than the prefix: `make test deploy` is not allowed by `make test`.
     fn does_more_than(&self, prefix: &[String]) -> bool {
         if prefix.len() < 2 || !self.program.is_some_and(|(_, name)| takes_targets(name)) {
             return false;
@@ -173,7 +189,7 @@ impl<'a> CommandPart<'a> {
         })
     }
 
-    /// Returns whether a pattern allows it: all of it is known, and nothing is about it that its words do not say.
+    /// Returns true if a pattern allows it: all of its words are known, and it does nothing that they do not say.
     pub(super) fn is_covered_by_regex(&self, regex: &RuleRegex) -> bool {
         let script = self.command.words.get(1).and_then(CommandWord::as_literal);
         is_known(self.command)
@@ -183,8 +199,9 @@ impl<'a> CommandPart<'a> {
             && regex.find_in(self.text()) == RuleMatch::Yes
     }
 
-    /// Returns whether the words mean what they meant when the rule was made: a program or script that is named by a
-    /// relative path is another one in another folder.
+    /// Returns true if the words mean the same as when the rule was made: a program or script that is named by a
+    /// relative
+    /// path is another one in another directory.
     fn is_same_program(&self, script: Option<&str>) -> bool {
         let Some((program, last_name)) = self.program else { return false };
         let is_absolute = |path: &str| Path::new(path).is_absolute();
@@ -197,7 +214,7 @@ impl<'a> CommandPart<'a> {
         }
     }
 
-    /// The words joined by blanks, and before them those of the commands that only start it, if there are any.
+    /// Returns the words joined by blanks with those of the wrappers before them, or none if there are no wrappers.
     fn wrapped_text(&self) -> Option<&str> {
         if self.command.wrappers.is_empty() {
             return None;
@@ -208,19 +225,19 @@ impl<'a> CommandPart<'a> {
         Some(text)
     }
 
-    /// The words joined by blanks.
+    /// Returns the words joined by blanks.
     pub(super) fn text(&self) -> &str {
         self.text.get_or_init(|| joined(self.command.words.iter()))
     }
 
-    /// The same text without the program's folder, if it has one.
+    /// Returns the same text without the program's directory, if it has one.
     fn text_without_folder(&self) -> Option<&str> {
         let (program, last_name) = self.program?;
         let folder = program.len() - last_name.len();
         if folder == 0 { None } else { self.text().get(folder..) }
     }
 
-    /// Says what is to be known of it beside that it runs.
+    /// Returns a warning about the command beyond the fact that it runs.
     pub(super) fn warning(&self) -> Option<String> {
         if self.command.extent == SideEffects::Hidden {
             let name = shortened(self.text());
@@ -234,7 +251,7 @@ impl<'a> CommandPart<'a> {
         Some(format!("it touches `{name}`, whose name says that it holds keys or passwords"))
     }
 
-    /// Returns whether it may touch files that are known only when it runs.
+    /// Returns true if it may touch files that are only known when it runs.
     pub(super) fn hides_files(&self) -> bool {
         let is_hidden = |redirect: &Redirect| redirect.path.is_none() && !redirect.is_device();
         let hides = match self.command.extent {
@@ -244,7 +261,7 @@ impl<'a> CommandPart<'a> {
         hides || self.command.redirects.iter().any(is_hidden)
     }
 
-    /// The files that are known to be redirected from and to.
+    /// Returns the known files that it redirects from and to.
     pub(super) fn redirects(&self, workspace: &Workspace) -> &[(PermissionPath<'static>, Access)] {
         self.redirects.get_or_init(|| {
             let known = self.command.redirects.iter().filter_map(|redirect| {
@@ -256,7 +273,7 @@ impl<'a> CommandPart<'a> {
     }
 }
 
-/// Options of programs that take targets, whose value is the next word.
+/// Options whose value is the next word, of programs that take targets.
 const OPTIONS_WITH_VALUE: [&str; 6] =
     ["--console", "--exclude-task", "--max-workers", "--tests", "-pl", "-x"];
 
@@ -290,11 +307,11 @@ const HARMLESS_VARIABLES: [&str; 26] = [
     "VERBOSE",
 ];
 
-/// Commands that have no effect outside the shell.
+/// Commands without an effect outside the shell.
 const HARMLESS_COMMANDS: [&str; 12] =
     [":", "[", "cd", "echo", "exit", "false", "printf", "pwd", "sleep", "test", "true", "wait"];
 
-/// Those among them that can set a variable, or run what is in its index: their words must be known.
+/// Those of [`HARMLESS_COMMANDS`] that can set a variable, or run what is in its index: their words must be known.
 const NAMING_COMMANDS: [&str; 4] = ["[", "printf", "test", "wait"];
 
 fn joined<'a>(words: impl Iterator<Item = &'a CommandWord>) -> String {
@@ -308,7 +325,7 @@ fn is_named(program: &str, wanted: &str) -> bool {
     program == wanted || base_name(program) == wanted
 }
 
-/// Returns whether the words hold these in this order, with only options and their values between them.
+/// Returns whether the words contain these in this order, with only options and their values between them.
 pub(super) fn continues_with<'a>(
     words: impl Iterator<Item = Option<&'a str>>,
     wanted: &[String],
@@ -335,8 +352,9 @@ pub(super) fn continues_with<'a>(
     RuleMatch::No
 }
 
-/// Returns whether a command does nothing that its words do not say: it changes no unknown file by a redirect and sets
-/// no variable that could make a program do something else. The files that are known are parts of their own.
+/// Returns true if a command does nothing that its words do not say: it redirects to no unknown file and sets no
+/// variable
+/// that could make a program do something else. Known files are separate parts.
 fn is_plain(command: &SimpleCommand) -> bool {
     command.redirects.iter().all(|redirect| !redirect.writes() || redirect.path.is_some())
         && command.assignments.iter().all(|name| {
@@ -344,12 +362,12 @@ fn is_plain(command: &SimpleCommand) -> bool {
         })
 }
 
-/// `IFS= read line`: it divides the line that is read, and nothing else.
+/// Returns true for the builtin `read`: `IFS= read line` only splits the line that is read.
 fn is_read_builtin(command: &SimpleCommand) -> bool {
     command.words.first().and_then(CommandWord::as_literal) == Some("read")
 }
 
-/// Returns whether a command has no effect outside the shell.
+/// Returns true if a command has no effect outside the shell.
 pub(super) fn is_harmless(command: &SimpleCommand) -> bool {
     let program = match command.words.first() {
         None => !command.assignments.is_empty() || !command.redirects.is_empty(),
@@ -362,8 +380,8 @@ pub(super) fn is_harmless(command: &SimpleCommand) -> bool {
         && !command.words.iter().any(hides_a_command)
 }
 
-/// Returns whether a command does not lead the line out of its folder, or to a folder of which it is known: then that
-/// is a part of its own.
+/// Returns true if a command does not leave the line's directory, or changes to a known one, which is then a separate
+/// part.
 fn stays(command: &SimpleCommand) -> bool {
     let Some((CommandWord::Literal(program), words)) = command.words.split_first() else {
         return true;
@@ -378,7 +396,7 @@ fn stays(command: &SimpleCommand) -> bool {
     program != "cd" || !command.touches.is_empty() || matches!(words, [word] if goes_down(word))
 }
 
-/// Returns whether a command only reads, and nothing that is done before it makes something else of it.
+/// Returns true if a command only reads, and no redirect or variable changes that.
 pub(super) fn only_reads(command: &SimpleCommand, containment: SandboxGuarantees) -> bool {
     let is_read = match command.extent {
         SideEffects::Reads => true,
@@ -388,7 +406,7 @@ pub(super) fn only_reads(command: &SimpleCommand, containment: SandboxGuarantees
     is_read && is_plain(command)
 }
 
-/// Returns whether a command may name a variable, which `printf -v` sets and `test -v` evaluates.
+/// Returns true if a command may name a variable, which `printf -v` sets and `test -v` evaluates.
 fn names_a_variable(command: &SimpleCommand) -> bool {
     let Some((CommandWord::Literal(program), words)) = command.words.split_first() else {
         return false;
@@ -400,19 +418,20 @@ fn names_a_variable(command: &SimpleCommand) -> bool {
     NAMING_COMMANDS.contains(&program.as_str()) && words.iter().any(may_name)
 }
 
-/// Returns the program's name without its folder.
+/// Returns the program's name without its directory.
 pub(super) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// Returns whether all words are known, and the first of them is one word also when they are joined.
+/// Returns true if all words are known, and the program's name has no blank, so that the joined text is unambiguous.
 fn is_known(command: &SimpleCommand) -> bool {
     let program = command.words.first().and_then(CommandWord::as_literal);
     program.is_some_and(|program| !program.contains(char::is_whitespace))
         && command.words.iter().all(|word| word.as_literal().is_some())
 }
 
-/// A quoted word in which `test -v` and `printf -v` would run a command: they evaluate the index of a variable.
+/// Returns true for a quoted word in which `test -v` and `printf -v` would run a command: they evaluate the index of
+/// a variable.
 fn hides_a_command(word: &CommandWord) -> bool {
     word.as_literal().is_some_and(|word| word.contains("$(") || word.contains('`'))
 }

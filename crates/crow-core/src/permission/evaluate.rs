@@ -1,4 +1,10 @@
-//! The one way from rules and mode to a decision.
+//! Evaluation: the one way from rules and mode to a decision.
+//!
+//! A call is split into parts, each held in a [`WeighedPart`]. Every rule that denies or asks is noted first, then
+//! every
+//! rule that allows; of several the one with the greatest rank stays. [`Evaluation::verdict`] then combines denial,
+//! mode,
+//! question, doubt and permissions in a fixed order. The order of the rules never matters.
 
 use std::cmp::max_by;
 
@@ -11,7 +17,7 @@ use super::{
 };
 use crate::workspace::Workspace;
 
-/// What decides besides the rules.
+/// The inputs of a decision besides the rules.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DecisionContext<'a> {
     pub(super) mode: PermissionMode,
@@ -20,38 +26,39 @@ pub(super) struct DecisionContext<'a> {
     pub(super) workspace: &'a Workspace,
 }
 
-/// A decision, and all that led to it.
+/// A decision, its reason and the rules behind it.
 #[derive(Debug)]
 pub(super) struct RuleVerdict<'r> {
     pub(super) decision: RuleDecision,
-    /// Why.
+    /// The reason.
     pub(super) reason: String,
-    /// The rules that made the decision. Without any it was the mode.
+    /// The rules that made the decision. Empty if the mode made it.
     pub(super) deciders: Vec<&'r PermissionRule>,
-    /// All rules that spoke of the call or a part of it, the strongest first.
+    /// All rules that matched the call or a part of it, the strongest first.
     pub(super) matched: Vec<&'r PermissionRule>,
 }
 
-/// A call while rules are held against it.
+/// A call with its parts, and what the rules decide about them.
 pub(super) struct Evaluation<'a, 'r> {
     setting: DecisionContext<'a>,
     facts: CallFacts<'a>,
     parts: Vec<WeighedPart<'a, 'r>>,
+    /// The strongest rule that denies, with the index of the part.
     denial: Option<(&'r PermissionRule, usize)>,
     matched: Vec<&'r PermissionRule>,
 }
 
-/// A part, and what rules say about it.
+/// A part, with the rules that matched it.
 struct WeighedPart<'a, 'r> {
     part: CallPart<'a>,
     /// The strongest rule that allows or asks.
     best: Option<&'r PermissionRule>,
-    /// A denial that may speak of it: then nothing allows it but the user.
+    /// A denial that may match it: then only the user can allow it.
     doubt: Option<&'r PermissionRule>,
 }
 
 impl<'a, 'r> Evaluation<'a, 'r> {
-    /// Holds rules against a call.
+    /// Evaluates the rules on a call.
     pub(super) fn new(
         setting: DecisionContext<'a>,
         rules: impl Iterator<Item = &'r PermissionRule> + Clone,
@@ -72,21 +79,22 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         evaluation
     }
 
-    /// Draws the decision: denials, then the mode that permits no change, then questions, then permissions, then the
-    /// mode.
+    /// Draws the decision: denials, then the mode that permits no change, then questions, then doubts, then
+    /// permissions, then
+    /// the mode.
     pub(super) fn verdict(&self) -> RuleVerdict<'r> {
         let (by_mode, mode_reason) = by_mode(&self.setting, &self.facts);
         let question = self.question();
-        let (decision, reason, deciders) = if let Some((rule, place)) = self.denial {
-            (RuleDecision::Deny, self.reason(rule, place), vec![rule])
+        let (decision, reason, deciders) = if let Some((rule, index)) = self.denial {
+            (RuleDecision::Deny, self.reason(rule, index), vec![rule])
         } else if by_mode == RuleDecision::Deny {
             let reason =
                 format!("the mode is {} and {} is not a read", self.setting.mode, self.facts.tool);
             (RuleDecision::Deny, reason, Vec::new())
-        } else if let Some((rule, place)) = question {
-            (RuleDecision::AskUser, self.reason(rule, place), vec![rule])
-        } else if let Some((rule, place)) = self.doubt() {
-            let reason = format!("it is not known whether {}", self.reason(rule, place));
+        } else if let Some((rule, index)) = question {
+            (RuleDecision::AskUser, self.reason(rule, index), vec![rule])
+        } else if let Some((rule, index)) = self.doubt() {
+            let reason = format!("it is not known whether {}", self.reason(rule, index));
             (RuleDecision::AskUser, reason, vec![rule])
         } else if let Some(deciders) = self.permission() {
             (RuleDecision::Allow, reason_to_allow(&deciders), deciders)
@@ -98,52 +106,51 @@ impl<'a, 'r> Evaluation<'a, 'r> {
 
     /// Returns the parts that a grant would have to allow.
     pub(super) fn open_parts(&self) -> Vec<&CallPart<'a>> {
-        let only_free = self.parts.iter().all(|weighed| weighed.part.is_free());
+        let only_free = self.parts.iter().all(|entry| entry.part.is_free());
         self.parts
             .iter()
-            .filter(|weighed| !weighed.is_allowed() && (only_free || !weighed.passes_along()))
-            .map(|weighed| &weighed.part)
+            .filter(|entry| !entry.is_allowed() && (only_free || !entry.passes_along()))
+            .map(|entry| &entry.part)
             .collect()
     }
 
-    /// Returns whether further rules that allow, and nothing else, would make the user's answer superfluous.
+    /// Returns true if further rules that allow, and nothing else, would make the question to the user unnecessary.
     pub(super) fn would_be_allowed_by(&self, further: &[PermissionRule]) -> bool {
-        self.parts.iter().all(|weighed| {
-            let covering = further.iter().filter(|rule| self.covers(weighed, rule));
-            if weighed.doubt.is_some() {
+        self.parts.iter().all(|entry| {
+            let covering = further.iter().filter(|rule| self.covers(entry, rule));
+            if entry.doubt.is_some() {
                 return false;
             }
             let best =
-                covering.chain(weighed.best).max_by(|one, other| one.rank().cmp(&other.rank()));
-            best.map_or(weighed.passes_along(), |rule| rule.decision == RuleDecision::Allow)
+                covering.chain(entry.best).max_by(|one, other| one.rank().cmp(&other.rank()));
+            best.map_or(entry.passes_along(), |rule| rule.decision == RuleDecision::Allow)
         })
     }
 
-    /// Notes what a rule that denies or asks says.
+    /// Records a rule that denies or asks.
     fn restrict(&mut self, rule: &'r PermissionRule) {
-        let whole = speaks_of_call(rule, &self.facts);
+        let call_match = match_of_call(rule, &self.facts);
         let mut matched = false;
-        for (place, weighed) in self.parts.iter_mut().enumerate() {
-            let found = whole.unwrap_or_else(|| {
-                weighed.part.is_touched_by(&rule.matcher, self.setting.workspace)
-            });
-            match (found, rule.decision) {
+        for (index, entry) in self.parts.iter_mut().enumerate() {
+            let part_match = call_match
+                .unwrap_or_else(|| entry.part.is_touched_by(&rule.matcher, self.setting.workspace));
+            match (part_match, rule.decision) {
                 (RuleMatch::No, _) => continue,
                 (RuleMatch::Maybe, RuleDecision::Deny) => {
-                    if weighed.doubt.is_none_or(|doubt| rule.rank() > doubt.rank()) {
-                        weighed.doubt = Some(rule);
+                    if entry.doubt.is_none_or(|doubt| rule.rank() > doubt.rank()) {
+                        entry.doubt = Some(rule);
                     }
                 }
                 (RuleMatch::Yes, RuleDecision::Deny) => {
                     if self.denial.is_none_or(|(denial, _)| rule.rank() > denial.rank()) {
-                        self.denial = Some((rule, place));
+                        self.denial = Some((rule, index));
                     }
                 }
                 (
                     RuleMatch::Maybe | RuleMatch::Yes,
                     RuleDecision::AskUser | RuleDecision::Allow,
                 ) => {
-                    weighed.weigh(rule);
+                    entry.weigh(rule);
                 }
             }
             matched = true;
@@ -153,13 +160,13 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         }
     }
 
-    /// Notes what a rule that allows says.
+    /// Records a rule that allows.
     fn permit(&mut self, rule: &'r PermissionRule) {
-        let whole = speaks_of_call(rule, &self.facts);
+        let call_match = match_of_call(rule, &self.facts);
         let mut matched = false;
-        for weighed in &mut self.parts {
-            if weighed.is_covered_by(rule, whole, &self.setting) {
-                weighed.weigh(rule);
+        for entry in &mut self.parts {
+            if entry.is_covered_by(rule, call_match, &self.setting) {
+                entry.weigh(rule);
                 matched = true;
             }
         }
@@ -168,35 +175,35 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         }
     }
 
-    fn covers(&self, weighed: &WeighedPart<'_, '_>, rule: &PermissionRule) -> bool {
-        let whole = speaks_of_call(rule, &self.facts);
-        weighed.is_covered_by(rule, whole, &self.setting)
+    fn covers(&self, entry: &WeighedPart<'_, '_>, rule: &PermissionRule) -> bool {
+        let call_match = match_of_call(rule, &self.facts);
+        entry.is_covered_by(rule, call_match, &self.setting)
     }
 
-    /// Returns the strongest rule that asks and was not overruled.
+    /// Returns the strongest rule that asks and is not overruled, with the index of its part.
     fn question(&self) -> Option<(&'r PermissionRule, usize)> {
-        let asking = self.parts.iter().enumerate().filter_map(|(place, weighed)| {
-            let rule = weighed.best?;
-            (rule.decision == RuleDecision::AskUser).then_some((rule, place))
+        let asking = self.parts.iter().enumerate().filter_map(|(index, entry)| {
+            let rule = entry.best?;
+            (rule.decision == RuleDecision::AskUser).then_some((rule, index))
         });
         asking.reduce(|first, next| if next.0.rank() > first.0.rank() { next } else { first })
     }
 
-    /// Returns the strongest denial of which it is not known whether it speaks of the call.
+    /// Returns the strongest denial that may match the call, with the index of its part.
     fn doubt(&self) -> Option<(&'r PermissionRule, usize)> {
         let parts = self.parts.iter().enumerate();
-        let doubts = parts.filter_map(|(place, weighed)| Some((weighed.doubt?, place)));
+        let doubts = parts.filter_map(|(index, entry)| Some((entry.doubt?, index)));
         doubts.reduce(|first, next| if next.0.rank() > first.0.rank() { next } else { first })
     }
 
     /// Returns the rules that together allow every part that needs it.
     fn permission(&self) -> Option<Vec<&'r PermissionRule>> {
         let mut deciders: Vec<&'r PermissionRule> = Vec::new();
-        for weighed in &self.parts {
-            match weighed.best {
+        for entry in &self.parts {
+            match entry.best {
                 Some(rule) if deciders.iter().any(|known| std::ptr::eq(*known, rule)) => {}
                 Some(rule) => deciders.push(rule),
-                None if weighed.passes_along() => {}
+                None if entry.passes_along() => {}
                 None => return None,
             }
         }
@@ -204,29 +211,27 @@ impl<'a, 'r> Evaluation<'a, 'r> {
     }
 
     /// Says why the mode decides as it does, with the first place that the call may not touch.
+    /// Returns the reason for the mode's decision, with a warning about the first part that reaches too far.
     fn reason_of_mode(&self, decision: RuleDecision, reason: &str) -> String {
-        let mut open = self.parts.iter().filter(|weighed| !weighed.is_allowed());
-        let told = open.find_map(|weighed| weighed.part.warning());
-        match (decision, told) {
-            (RuleDecision::AskUser, Some(told)) if reason == RUNS_A_COMMAND => told,
-            (RuleDecision::AskUser, Some(told)) => format!("{told}, and {reason}"),
+        let mut open = self.parts.iter().filter(|entry| !entry.is_allowed());
+        let warning = open.find_map(|entry| entry.part.warning());
+        match (decision, warning) {
+            (RuleDecision::AskUser, Some(warning)) if reason == RUNS_A_COMMAND => warning,
+            (RuleDecision::AskUser, Some(warning)) => format!("{warning}, and {reason}"),
             (RuleDecision::AskUser | RuleDecision::Allow | RuleDecision::Deny, _) => {
                 reason.to_owned()
             }
         }
     }
 
-    fn reason(&self, rule: &PermissionRule, place: usize) -> String {
+    fn reason(&self, rule: &PermissionRule, index: usize) -> String {
         let verb = match rule.decision {
             RuleDecision::Deny => "forbids",
             RuleDecision::AskUser => "asks about",
             RuleDecision::Allow => "allows",
         };
-        let name = self
-            .parts
-            .get(place)
-            .map(|weighed| weighed.part.name(self.facts.tool))
-            .unwrap_or_default();
+        let name =
+            self.parts.get(index).map(|entry| entry.part.name(self.facts.tool)).unwrap_or_default();
         let why = rule.description.as_ref().map_or_else(String::new, |why| format!(": {why}"));
         let file =
             rule.file.as_ref().map_or_else(String::new, |path| format!(" ({})", path.display()));
@@ -235,25 +240,27 @@ impl<'a, 'r> Evaluation<'a, 'r> {
 }
 
 impl<'r> WeighedPart<'_, 'r> {
-    /// Returns whether a rule that allows speaks of the part. `whole` is what it says about the call, if it does.
+    /// Returns true if a rule that allows covers the part. `call_match` is its match with the whole call, if it has
+    /// one.
     fn is_covered_by(
         &self,
         rule: &PermissionRule,
-        whole: Option<RuleMatch>,
+        call_match: Option<RuleMatch>,
         setting: &DecisionContext<'_>,
     ) -> bool {
-        match whole {
-            Some(speaks) => speaks == RuleMatch::Yes && self.part.is_open(),
+        match call_match {
+            Some(call_match) => call_match == RuleMatch::Yes && self.part.is_open(),
             None => self.part.is_covered_by(&rule.matcher, setting),
         }
     }
 
+    /// Keeps the rule if it is stronger than the best so far.
     fn weigh(&mut self, rule: &'r PermissionRule) {
         let stronger = |best| max_by(best, rule, |one, other| one.rank().cmp(&other.rank()));
         self.best = Some(self.best.map_or(rule, stronger));
     }
 
-    /// Returns whether it needs no rule of its own beside parts that are allowed.
+    /// Returns true if it needs no rule of its own when other parts are allowed.
     fn passes_along(&self) -> bool {
         self.best.is_none() && self.doubt.is_none() && self.part.is_free()
     }
@@ -271,8 +278,8 @@ fn reason_to_allow(deciders: &[&PermissionRule]) -> String {
     }
 }
 
-/// Returns whether a rule speaks of the whole call, or nothing if it speaks of parts.
-fn speaks_of_call(rule: &PermissionRule, facts: &CallFacts<'_>) -> Option<RuleMatch> {
+/// Returns whether a rule matches the whole call, or none if it matches single parts.
+fn match_of_call(rule: &PermissionRule, facts: &CallFacts<'_>) -> Option<RuleMatch> {
     match &rule.matcher {
         RuleMatcher::All => Some(RuleMatch::Yes),
         RuleMatcher::ToolName(name) => Some(names_tool(name, facts.tool).into()),

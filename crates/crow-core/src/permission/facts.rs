@@ -1,4 +1,4 @@
-//! What is decided about, and what can come of it.
+//! The input and the output of a decision.
 
 use serde_json::Value;
 
@@ -8,15 +8,14 @@ use crate::{
     tool_types::{CallPlan, ToolCategory},
 };
 
-/// What the policy knows of a call.
+/// The facts of a call that the policy decides about.
 #[derive(Debug, Clone, Copy)]
 pub struct CallFacts<'a> {
-    /// The call.
+    /// The id of the call.
     pub call_id: &'a CallId,
-    /// The session that it belongs to, by the id that users know: for an agent that another one started, that of the
-    /// first one of them.
+    /// The session of the call, by the id that users see: for a subagent, that of the root session.
     pub session_id: &'a SessionId,
-    /// That agent's name.
+    /// The name of the root session's agent.
     pub agent: &'a str,
     /// Its arguments.
     pub input: &'a Value,
@@ -24,18 +23,18 @@ pub struct CallFacts<'a> {
     pub tool: &'a str,
     /// The tool's category.
     pub category: ToolCategory,
-    /// Whether the tool wants permission by default.
+    /// True if the tool requires permission by default.
     pub requires_permission: bool,
-    /// What the call would do.
+    /// The plan: what the call would touch.
     pub plan: &'a CallPlan,
 }
 
-/// What the policy says to a call.
+/// The policy's decision about a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It may run.
     Allow(Permit),
-    /// The user is to be asked.
+    /// The user must be asked.
     Ask(Ask),
     /// It may not run.
     Deny(Denial),

@@ -1,4 +1,4 @@
-//! What a yes can mean beyond the one call.
+//! Grants: permissions for the rest of a session.
 
 use std::path::PathBuf;
 

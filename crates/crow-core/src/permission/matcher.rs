@@ -1,4 +1,4 @@
-//! What a rule speaks of.
+//! Matchers: which calls a rule matches.
 
 use std::{
     fmt,
@@ -54,7 +54,7 @@ pub enum RuleMatcher {
 }
 
 impl RuleMatcher {
-    /// Orders matchers by how narrow they are.
+    /// Returns a key that orders matchers by how narrow they are.
     pub(super) fn specificity(&self) -> (u8, usize) {
         match self {
             Self::All => (0, 0),
@@ -68,39 +68,39 @@ impl RuleMatcher {
     }
 }
 
-/// Returns whether a tool is the one that is named, or one of those that `name*` stands for.
+/// Returns true if `pattern` names the tool, or is `name*` and the tool's name begins so. Case is ignored.
 pub(super) fn names_tool(pattern: &str, tool: &str) -> bool {
     let Some(start) = pattern.strip_suffix('*') else { return pattern.eq_ignore_ascii_case(tool) };
     tool.as_bytes().get(..start.len()).is_some_and(|own| own.eq_ignore_ascii_case(start.as_bytes()))
 }
 
-/// A pattern of a rule. Its size and the text that it is held against are bounded, and with them the time.
+/// A pattern of a rule. Its size and the length of the text are limited, and thereby the time.
 ///
-/// `\w` stands for thousands of letters and takes half of the size; `(?-u:\w)`, the ASCII ones, takes next to none.
+/// `\w` matches thousands of letters and takes half of the size; `(?-u:\w)`, the ASCII ones, takes almost none.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RuleRegex(Regex);
 
-/// A pattern that no rule can have.
+/// Error for a pattern that cannot be used in a rule.
 #[derive(Debug, thiserror::Error)]
 #[error("the pattern `{pattern}` cannot be used")]
 pub struct RegexError {
     /// The pattern, shortened.
     pub pattern: String,
-    /// What is wrong with it.
+    /// The error of the regex crate.
     #[source]
     pub source: Box<regex::Error>,
 }
 
 impl RuleRegex {
-    /// The most memory that a compiled pattern may take.
+    /// Maximum memory of a compiled pattern, in bytes.
     const SIZE_LIMIT: usize = 1 << 16;
-    /// The most memory for what is remembered while it is looked for.
+    /// Maximum memory of the matcher's cache, in bytes.
     const CACHE_LIMIT: usize = 1 << 20;
-    /// The longest text that it is held against.
+    /// Maximum length of a text to search, in bytes.
     const LONGEST_TEXT: usize = 16 * 1024;
 
-    /// Compiles a pattern. A pattern that is broken, or that explodes, is an error.
+    /// Compiles a pattern. Fails if it is invalid or too big.
     pub fn new(pattern: &str) -> Result<Self, RegexError> {
         RegexBuilder::new(pattern)
             .size_limit(Self::SIZE_LIMIT)
@@ -116,7 +116,7 @@ impl RuleRegex {
         self.0.as_str()
     }
 
-    /// Looks for the pattern. In a text that is too long it may be.
+    /// Searches for the pattern. In a text that is too long the answer is [`RuleMatch::Maybe`].
     pub(super) fn find_in(&self, text: &str) -> RuleMatch {
         if text.len() > Self::LONGEST_TEXT {
             RuleMatch::Maybe
@@ -141,7 +141,7 @@ impl PartialEq for RuleRegex {
 impl TryFrom<String> for RuleRegex {
     type Error = String;
 
-    /// The text of the error is all that a JSON parser passes on, so it holds the cause too.
+    /// Includes the cause in the text, because a JSON parser passes on nothing else of the error.
     fn try_from(pattern: String) -> Result<Self, String> {
         Self::new(&pattern).map_err(|error| format!("{error}: {}", error.source))
     }
@@ -153,7 +153,7 @@ impl From<RuleRegex> for String {
     }
 }
 
-/// A function that says which calls a rule speaks of.
+/// A function that decides which calls a rule matches.
 #[derive(Clone)]
 pub struct CustomMatcher {
     name: String,
@@ -163,11 +163,13 @@ pub struct CustomMatcher {
 type CallPredicate = dyn Fn(&CallFacts<'_>) -> bool + Send + Sync;
 
 impl CustomMatcher {
-    /// Makes a matcher of a function. The name is for people: errors and explanations show it.
+    /// Makes a matcher of a function. The name is shown to people in errors and explanations.
     ///
-    /// The function is called while a decision is drawn, for calls of several agents at once. It must not call back into
-    /// the policy that it belongs to, which may be locked. Where it panics, a rule that allows does not, and one that
-    /// denies or asks lets the user be asked.
+    /// The function is called while a decision is drawn, for calls of several agents at once. It must not call the
+    /// policy that
+    /// it belongs to, which may be locked. If it panics, a rule that allows does not match, and one that denies or
+    /// asks makes
+    /// the policy ask the user.
     pub fn new(
         name: impl Into<String>,
         matches: impl Fn(&CallFacts<'_>) -> bool + Send + Sync + 'static,
@@ -198,7 +200,7 @@ impl PartialEq for CustomMatcher {
     }
 }
 
-/// Cuts a text that stands in a sentence.
+/// Shortens a text to 80 characters for use in a sentence.
 pub(super) fn shortened(text: &str) -> String {
     const LONGEST: usize = 80;
     match text.char_indices().nth(LONGEST) {

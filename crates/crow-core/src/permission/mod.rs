@@ -1,7 +1,7 @@
-//! Whether a call may run.
+//! Permission policy: decides whether a call may run.
 //!
 //! A [`PermissionPolicy`] decides from a call's plan, by [rules](PermissionRule) and a [mode](PermissionMode). Only its
-//! decision, or an answered question, makes the [`Permit`] without which no tool runs.
+//! decision, or the answer to a question, makes the [`Permit`] without which no tool runs.
 //!
 //! ```
 //! use crow_core::{

@@ -1,4 +1,4 @@
-//! What happens to a call of which no rule speaks.
+//! Permission modes: what happens to a call that no rule matches.
 
 use std::{fmt, str::FromStr};
 

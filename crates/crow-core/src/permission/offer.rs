@@ -1,4 +1,4 @@
-//! What an "always" could mean for a call that is asked about.
+//! Offers: what an "always" could mean for a call that is asked about.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,10 +14,10 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The most prefixes, or files, that one yes can stand for: nobody reads more.
+/// Maximum number of prefixes, or files, in one offer: users do not read more.
 const MOST_GRANTS: usize = 5;
 
-/// Returns the grants that would each allow all of these parts, the narrowest first.
+/// Returns the offers that would each allow all of these parts, the narrowest first.
 pub(super) fn offers(
     facts: &CallFacts<'_>,
     open: &[&CallPart<'_>],
@@ -35,6 +35,7 @@ pub(super) fn offers(
             CallPart::Call | CallPart::Subject { .. } => others += 1,
         }
     }
+    // Offers exist for commands, for paths, and for a command with its paths; never for a mix with other parts.
     match (commands.as_slice(), paths.as_slice(), others) {
         (commands, [], 0) if !commands.is_empty() => for_commands(commands).into_iter().collect(),
         ([], paths, 0) if !paths.is_empty() => for_paths(paths, setting),
@@ -49,7 +50,7 @@ pub(super) fn offers(
     }
 }
 
-/// What commands do, and the files that they are known to touch.
+/// Returns an offer for commands together with the files that they are known to touch.
 fn for_both(
     commands: &[&SimpleCommand],
     paths: &[TouchedPath<'_>],
@@ -65,6 +66,7 @@ fn for_both(
     (offer.grants.len() <= MOST_GRANTS).then_some(offer)
 }
 
+/// Returns an offer of one prefix per distinct command, if each has a prefix that is safe to allow.
 fn for_commands(commands: &[&SimpleCommand]) -> Option<GrantOffer> {
     let mut prefixes: Vec<Vec<String>> = Vec::new();
     for command in commands {
@@ -85,22 +87,24 @@ fn for_commands(commands: &[&SimpleCommand]) -> Option<GrantOffer> {
 
 type TouchedPath<'a> = (&'a Path, Access, AccessClass);
 
+/// Returns an offer for exactly these paths, and one for their directories if these are narrow enough.
 fn for_paths(paths: &[TouchedPath<'_>], setting: &DecisionContext<'_>) -> Vec<GrantOffer> {
     let workspace = setting.workspace;
     let files: Option<Vec<Grant>> = paths.iter().map(file).collect();
     let Some(files) = files else { return Vec::new() };
     let folders: Option<Vec<Grant>> = paths.iter().map(|path| folder(path, setting)).collect();
-    let worded = |grants: Vec<Grant>, verbs: [&str; 2]| {
+    let to_offer = |grants: Vec<Grant>, verbs: [&str; 2]| {
         let grants = distinct(grants);
         let label = label(&grants, verbs, workspace);
         (grants.len() <= MOST_GRANTS).then_some(GrantOffer { label, grants })
     };
-    let files = worded(files, ["reads of", "changes of"]);
+    let files = to_offer(files, ["reads of", "changes of"]);
     let folders =
-        folders.and_then(|folders| worded(folders, ["reads of files in", "changes of files in"]));
+        folders.and_then(|folders| to_offer(folders, ["reads of files in", "changes of files in"]));
     files.into_iter().chain(folders).collect()
 }
 
+/// Returns the grant for one path, if a path of this class may be granted.
 fn file((path, access, reach): &TouchedPath<'_>) -> Option<Grant> {
     match reach {
         AccessClass::ReadInside
@@ -121,6 +125,7 @@ fn file((path, access, reach): &TouchedPath<'_>) -> Option<Grant> {
     }
 }
 
+/// Returns the grant for a path's directory, if that is narrow enough.
 fn folder((path, access, reach): &TouchedPath<'_>, setting: &DecisionContext<'_>) -> Option<Grant> {
     let folder = path.parent()?;
     let fits = match reach {
@@ -143,8 +148,9 @@ fn folder((path, access, reach): &TouchedPath<'_>, setting: &DecisionContext<'_>
     fits.then(|| Grant::Path { access: *access, path: folder.to_path_buf() })
 }
 
-/// Returns whether a folder outside the workspace is narrow enough to be opened as a whole: neither a home nor
-/// anything above it, and no hidden folder, where keys are kept.
+/// Returns true if a directory outside the workspace is narrow enough to be granted as a whole: neither a home nor
+/// anything
+/// above it, and not in a directory with a leading dot, where keys are often stored.
 fn is_deep(folder: &Path) -> bool {
     let names: Vec<PathBuf> = folder
         .components()
@@ -155,16 +161,16 @@ fn is_deep(folder: &Path) -> bool {
 }
 
 fn distinct(grants: Vec<Grant>) -> Vec<Grant> {
-    let mut kept: Vec<Grant> = Vec::new();
+    let mut result: Vec<Grant> = Vec::new();
     for grant in grants {
-        if !kept.contains(&grant) {
-            kept.push(grant);
+        if !result.contains(&grant) {
+            result.push(grant);
         }
     }
-    kept
+    result
 }
 
-/// Words grants of paths. They are all reads or all changes, or their verbs are told one by one.
+/// Describes grants of paths: `reads` is the verb for reads, `changes` that for writes.
 fn label(grants: &[Grant], [reads, changes]: [&str; 2], workspace: &Workspace) -> String {
     let words: Vec<String> = grants
         .iter()

@@ -1,4 +1,4 @@
-//! A path that rules are held against, prepared once for all of them.
+//! A path to match rules against, prepared once for all rules.
 
 use std::{
     borrow::Cow,
@@ -10,28 +10,30 @@ use super::{
 };
 use crate::workspace::Workspace;
 
-/// A path that rules are held against.
+/// A path to match rules against.
 #[derive(Debug)]
 pub(super) struct PermissionPath<'a> {
     path: Cow<'a, Path>,
-    /// The same path, as seen from each root that it lies in.
+    /// The same path relative to each root that contains it.
     below_roots: Vec<PathBuf>,
+    /// The path for people, see [`Workspace::display`].
     shown: String,
+    /// True if only a rule that names the protected directory may allow changes.
     protected: bool,
 }
 
 impl<'a> PermissionPath<'a> {
     pub(super) fn new(path: &'a Path, setting: &DecisionContext<'_>) -> Self {
-        let place = Self::of(uniform(path), setting.workspace);
-        Self { protected: is_protected(place.path(), setting), ..place }
+        let base = Self::of(uniform(path), setting.workspace);
+        Self { protected: is_protected(base.path(), setting), ..base }
     }
 
-    /// Makes a place of a path that a shell line names. Whether it is protected is not looked at.
+    /// Makes one from a path that a shell line names. Protection is not checked.
     pub(super) fn named(path: &str, workspace: &Workspace) -> PermissionPath<'static> {
         PermissionPath::of(Cow::Owned(workspace.resolve(path)), workspace)
     }
 
-    /// Makes a place of a path of which only rules are to say something.
+    /// Makes one for matching only. Protection is not checked.
     pub(super) fn of_path(path: &'a Path, workspace: &Workspace) -> Self {
         Self::of(uniform(path), workspace)
     }
@@ -47,7 +49,7 @@ impl<'a> PermissionPath<'a> {
         }
     }
 
-    /// The same place, as one that a rule must name: protected folders are in it.
+    /// Marks it as protected, although its own name is not: protected directories are inside.
     pub(super) fn guarded(self) -> Self {
         Self { protected: true, ..self }
     }
@@ -56,7 +58,7 @@ impl<'a> PermissionPath<'a> {
         &self.path
     }
 
-    /// The path as people see it.
+    /// Returns the path for people.
     pub(super) fn shown(&self) -> &str {
         &self.shown
     }
@@ -65,7 +67,8 @@ impl<'a> PermissionPath<'a> {
         self.protected
     }
 
-    /// Returns whether it is a file or folder that a rule names, or lies below it. A relative one lies in every root.
+    /// Returns true if it is the file or directory that a rule names, or lies below it. A relative one applies in
+    /// every root.
     pub(super) fn lies_in(&self, named: &Path) -> bool {
         if named.is_absolute() {
             is_below(&self.path, named)
@@ -74,7 +77,7 @@ impl<'a> PermissionPath<'a> {
         }
     }
 
-    /// Returns whether a file or folder that a rule names lies below it.
+    /// Returns true if a file or directory that a rule names lies below it.
     pub(super) fn holds(&self, named: &Path) -> bool {
         if named.is_absolute() {
             is_below(named, &self.path)
@@ -90,13 +93,13 @@ impl<'a> PermissionPath<'a> {
     }
 }
 
-/// Writes a path without doubled and trailing separators, so that paths can be compared byte by byte.
+/// Normalizes a path to have no doubled and trailing separators, so that paths can be compared byte by byte.
 pub(super) fn uniform(path: &Path) -> Cow<'_, Path> {
     let uniform: PathBuf = path.components().collect();
     if uniform.as_os_str() == path.as_os_str() { Cow::Borrowed(path) } else { Cow::Owned(uniform) }
 }
 
-/// What `starts_with` says of uniform paths, without taking both apart: hundreds of rules ask this of each path.
+/// Equals `Path::starts_with` for uniform paths, without parsing both: hundreds of rules are matched against each path.
 fn is_below(path: &Path, folder: &Path) -> bool {
     let (path, folder) =
         (path.as_os_str().as_encoded_bytes(), folder.as_os_str().as_encoded_bytes());
@@ -114,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_say_what_components_say(path in "/?([ab]{1,2}/{1,2}){0,3}[ab]?", folder in "/?([ab]{1,2}/{1,2}){0,2}[ab]?") {
+        fn comparing_bytes_equals_comparing_components(path in "/?([ab]{1,2}/{1,2}){0,3}[ab]?", folder in "/?([ab]{1,2}/{1,2}){0,2}[ab]?") {
             let (path, folder) = (Path::new(&path), Path::new(&folder));
             if folder.components().next().is_some() {
                 prop_assert_eq!(is_below(&uniform(path), &uniform(folder)), path.starts_with(folder));

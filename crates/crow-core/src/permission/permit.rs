@@ -19,7 +19,7 @@ impl Permit {
         Self { call_id: call_id.clone(), input: hash(input) }
     }
 
-    /// Returns whether this permit was made for that call with that input.
+    /// Returns true if this permit was made for that call with that input.
     pub fn covers(&self, call_id: &CallId, input: &Value) -> bool {
         self.call_id == *call_id && self.input == hash(input)
     }
@@ -29,31 +29,31 @@ fn hash(input: &Value) -> u64 {
     crate::hash::fnv1a(&serde_json::to_vec(input).unwrap_or_default())
 }
 
-/// A question that stands between a call and its permit.
+/// A question to the user that must be answered before a call gets its permit.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Why it is asked.
+    /// The reason to ask.
     pub reason: String,
-    /// What an "always" could mean, the narrowest first.
+    /// The offers for an "always", the narrowest first.
     pub offers: Vec<GrantOffer>,
-    /// The mode in which it would pass, the one that permits less first. None if it is asked about in every mode.
+    /// The least permissive mode in which the call would pass. None if it is asked about in every mode.
     pub passes_in: Option<PermissionMode>,
-    /// Whether the model may be told before the answer why the call would fail.
+    /// Whether the model may learn before the answer why the call would fail.
     pub disclosure: Disclosure,
     pub(super) permit: Permit,
 }
 
-/// Whether the model may be told what a tool found while its call was prepared for a question.
+/// Whether the model may learn what a tool found while it prepared the question for its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disclosure {
-    /// It may read the files anyway.
+    /// At once: the model may read the files anyway.
     AtOnce,
-    /// Not even whether they exist, unless the user says yes.
+    /// After a yes: without one, it must not even learn whether the files exist.
     AfterYes,
 }
 
 impl Ask {
-    /// Turns the answer into a permit or a denial.
+    /// Converts the answer into a permit or a denial.
     pub fn answered(self, answer: PermissionAnswer) -> Result<Permit, Denial> {
         match answer {
             PermissionAnswer::AllowOnce | PermissionAnswer::AllowSession { .. } => Ok(self.permit),
@@ -87,7 +87,7 @@ pub struct Denial {
 }
 
 impl Denial {
-    /// Words the refusal for the model.
+    /// Formats the denial for the model.
     pub fn to_model_text(&self) -> String {
         match (self.source, self.reason.as_str()) {
             (DenialSource::User, "") => {

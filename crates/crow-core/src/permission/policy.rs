@@ -1,4 +1,4 @@
-//! Rules, mode and workspace, as they hold for a session.
+//! The permission policy of a session: rules, mode and places of the sandbox.
 
 use std::path::PathBuf;
 
@@ -17,36 +17,48 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The tool whose rules say what may be read.
-const READING: &str = "read_file";
+/// The tool whose rules define what may be read.
+const READ_TOOL: &str = "read_file";
 
-/// Decides about calls.
+/// Decides whether calls may run.
 ///
 /// 1. A managed rule that denies, then a rule of any other scope that denies, then a mode that permits no changes:
-///    the call may not run. Nothing below lifts that.
-/// 2. For each part of the call the strongest rule that allows or asks: by scope (user, session, agent, global,
+///    the call may not run. Nothing below overrides that.
+/// 2. For each part of the call, the strongest rule that allows or asks is chosen: by scope (user, session, agent,
+///   global,
 ///    managed), then the higher priority, then the narrower matcher; of two that are equal in all of that, the one
 ///    that asks. The order in which rules were added has no meaning.
 /// 3. If one of them asks, the user is asked. If they allow every part, the call may run. Commands that change nothing
-///    outside the shell (`cd`, `echo`) and reads in the workspace need no rule of their own beside a part that is allowed.
-/// 4. Else the [`PermissionMode`] decides. No mode lets a command pass that [no sandbox holds](Self::with_uncontained),
-///    and none lets a tool pass that leaves [the places of the sandbox](Self::with_places).
+///    outside the shell (`cd`, `echo`) and reads in the workspace need no rule of their own beside a part that is
+///    allowed.
+/// 4. Else the [`PermissionMode`] decides. No mode allows a command that [no sandbox contains](Self::with_uncontained),
+///    and none allows a tool to leave [the places of the sandbox](Self::with_places).
 ///
-/// A rule that allows a tool, a category or everything, and one with a pattern or a function, opens neither places
-/// outside the workspace nor protected folders such as `.git`, nor files whose names say that they hold keys: only a rule
-/// with a path does, and the protected folder, the hidden place or the file must be in that path. This holds for what a shell command is known to touch, too: the files that its words name and
-/// those that it is redirected to. Those of the workspace that it names are allowed with it; one that its output goes to
-/// needs a rule of its own, or a mode that lets edits pass. What it touches beside that is not known beforehand: allowing
-/// the shell tool as a whole, or a command by its first words, allows what the sandbox lets it do. A line of commands
-/// that are known to only read, and nothing outside the workspace, is a read like that of any tool.
+/// A rule that allows a tool, a category or everything, and one with a pattern or a function, allows neither places
+/// outside
+/// the workspace nor protected directories such as `.git`, nor files whose names suggest keys: only a rule with a
+/// path does,
+/// and that path must name the protected directory, the hidden place or the file. The same applies to what a shell
+/// command
+/// is known to touch: the files that its words name and those that it is redirected to. Files of the workspace that
+/// it names
+/// are allowed with the command; a file that its output goes to needs a rule of its own, or a mode that allows edits.
+/// Other
+/// effects of a command are not known beforehand: allowing the shell tool as a whole, or a command by its first words,
+/// allows what the sandbox lets it do. A line of commands that are known to only read, and only in the workspace,
+/// counts as
+/// a read like that of any tool.
 ///
-/// A shell line that is not understood is never allowed by a prefix or pattern, nor is a command whose program is only
+/// A shell line that could not be parsed is never allowed by a prefix or pattern. Nor is a command whose program is
+/// only
 /// known when the line runs, that changes files which are only known then, or that sets a variable which could make a
-/// program do something else. Nor is any command of a line that starts outside the workspace, nor one whose program or script is
-/// named by a relative path where the line starts in another folder than the working directory or may change it.
+/// program do something else. Nor is any command of a line that starts outside the workspace, nor one whose program or
+/// script is named by a relative path if the line starts in another directory than the working directory or may
+/// change it.
 ///
-/// Where a word that is only known when the line runs could be the one that a denial looks for, or a text is too long to
-/// be looked into, the user is asked in every mode, whatever allows it.
+/// If a word that is only known when the line runs could be the one of a denial, or a text is too long to be
+/// searched, the
+/// user is asked in every mode, even if other rules allow the call.
 #[derive(Debug, Clone, Default)]
 pub struct PermissionPolicy {
     mode: PermissionMode,
@@ -55,85 +67,89 @@ pub struct PermissionPolicy {
     rules: Vec<PolicyRule>,
 }
 
-/// What bounds the commands that are run.
+/// The guarantees of the sandbox about commands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct SandboxGuarantees {
-    /// Nothing holds them: no mode may let them pass.
+    /// Commands run without a sandbox: no mode may allow them.
     pub(super) is_missing: bool,
-    /// What only reads runs where nothing can be changed.
+    /// Commands that only read run where nothing can be changed.
     pub(super) holds_reads: bool,
-    /// All commands of an agent that may only read run where nothing can be changed.
+    /// All commands of a read-only agent run where nothing can be changed.
     pub(super) holds_all: bool,
 }
 
-/// A rule, and whom it is kept for.
+/// A rule, and the session it was granted in.
 #[derive(Debug, Clone)]
 struct PolicyRule {
     rule: PermissionRule,
-    /// The session in which it was granted. Without one its scope alone says for whom it holds.
+    /// The session in which it was granted. Without one the rule's scope alone applies.
     granted_in: Option<SessionId>,
 }
 
 impl PermissionPolicy {
-    /// Makes a policy of a mode alone.
+    /// Makes a policy of a mode without rules.
     pub fn new(mode: PermissionMode) -> Self {
         Self { mode, ..Self::default() }
     }
 
-    /// Says whether commands run without a sandbox. Then no mode lets them pass, also not the one in which everything
-    /// else does: only rules do, and answers of the user.
+    /// Sets whether commands run without a sandbox. If so, no mode allows them, not even the one that allows
+    /// everything else:
+    /// only rules and answers of the user do.
     #[must_use]
     pub fn with_uncontained(mut self, uncontained: bool) -> Self {
         self.set_uncontained(uncontained);
         self
     }
 
-    /// Says whether commands run without a sandbox, as [`Self::with_uncontained`] does.
+    /// Sets whether commands run without a sandbox, see [`Self::with_uncontained`].
     pub fn set_uncontained(&mut self, uncontained: bool) {
         self.containment.is_missing = uncontained;
     }
 
-    /// Says whether lines that [only read](crate::tool::CommandLine::only_reads) run in a sandbox in which they cannot
-    /// change anything, whatever they start. Then those pass as reads, too, in which settings of the project may name
-    /// programs: `git status`.
+    /// Sets whether lines that [only read](crate::tool::CommandLine::only_reads) run in a sandbox in which they
+    /// cannot change
+    /// anything, whatever they start. If so, lines for which settings of the project may name programs also count as
+    /// reads:
+    /// `git status`.
     #[must_use]
     pub fn with_read_sandbox(mut self, holds_reads: bool) -> Self {
         self.set_read_sandbox(holds_reads);
         self
     }
 
-    /// Says whether lines that only read run in a sandbox, as [`Self::with_read_sandbox`] does.
+    /// Sets whether lines that only read run in a sandbox, see [`Self::with_read_sandbox`].
     pub fn set_read_sandbox(&mut self, holds_reads: bool) {
         self.containment.holds_reads = holds_reads;
     }
 
-    /// Says whether all commands run in a sandbox in which they cannot change anything. Then the mode that only permits
-    /// reads lets them pass: for agents that may only read.
+    /// Sets whether all commands run in a sandbox in which they cannot change anything. If so, the mode that only
+    /// permits reads
+    /// allows them: for agents that may only read.
     pub fn set_read_only_sandbox(&mut self, holds_all: bool) {
         self.containment.holds_all = holds_all;
     }
 
-    /// Lets reads of a folder outside the workspace pass: the session's own output files.
+    /// Allows reads of a directory outside the workspace, such as the session's own output files.
     #[must_use]
     pub fn with_readable(mut self, folder: impl Into<PathBuf>) -> Self {
         self.add_readable(folder);
         self
     }
 
-    /// Lets reads of a folder outside the workspace pass.
+    /// Allows reads of a directory outside the workspace.
     pub fn add_readable(&mut self, folder: impl Into<PathBuf>) {
         let readable = vec![folder.into()];
         self.add_places(SandboxPlaces { readable, ..SandboxPlaces::default() });
     }
 
-    /// Adds the places of the sandbox, to which file tools keep in every mode.
+    /// Adds the places of the sandbox, which limit file tools in every mode.
     #[must_use]
     pub fn with_places(mut self, places: SandboxPlaces) -> Self {
         self.add_places(places);
         self
     }
 
-    /// Adds places of the sandbox, as [`Self::with_places`] does.
+    /// Adds places of the sandbox, see [`Self::with_places`].
     pub fn add_places(&mut self, places: SandboxPlaces) {
         self.places.add(places);
     }
@@ -143,15 +159,15 @@ impl PermissionPolicy {
         &self.places
     }
 
-    /// Adds the rules of a set. Ids need not differ from those of other sets.
+    /// Adds the rules of a set. Their ids may equal those of other sets.
     #[must_use]
     pub fn with_rules(mut self, rules: RuleSet) -> Self {
-        let held = |rule| PolicyRule { rule, granted_in: None };
-        self.rules.extend(rules.into_rules().into_iter().map(held));
+        let entry = |rule| PolicyRule { rule, granted_in: None };
+        self.rules.extend(rules.into_rules().into_iter().map(entry));
         self
     }
 
-    /// Adds a rule. Its id must be a new one in its scope.
+    /// Adds a rule. Fails if its id exists in its scope.
     pub fn add_rule(&mut self, rule: PermissionRule) -> Result<(), RuleError> {
         let rule = rule_set::sound(rule)?;
         if self.rules().any(|known| known.id == rule.id && known.scope == rule.scope) {
@@ -161,7 +177,7 @@ impl PermissionPolicy {
         Ok(())
     }
 
-    /// Adds rules: all of them, or none if one cannot be added.
+    /// Adds rules: all of them, or none if one fails.
     pub fn add_rules(
         &mut self,
         rules: impl IntoIterator<Item = PermissionRule>,
@@ -176,7 +192,7 @@ impl PermissionPolicy {
         Ok(())
     }
 
-    /// Adds a rule for one session, whatever scope it had.
+    /// Adds a rule for one session; replaces the rule's scope.
     pub fn add_session_rule(
         &mut self,
         session: &SessionId,
@@ -185,19 +201,20 @@ impl PermissionPolicy {
         self.add_rule(rule.with_scope(RuleScope::Session(session.clone())))
     }
 
-    /// Takes away what holds for one session alone: its rules, and what was granted in it.
+    /// Removes everything of one session: its rules and its grants.
     pub fn clear_session_rules(&mut self, session: &SessionId) {
-        self.rules.retain(|held| {
-            held.granted_in.as_ref() != Some(session)
-                && held.rule.scope != RuleScope::Session(session.clone())
+        self.rules.retain(|entry| {
+            entry.granted_in.as_ref() != Some(session)
+                && entry.rule.scope != RuleScope::Session(session.clone())
         });
     }
 
-    /// Notes what the user granted for the rest of a session: rules of the user's scope that hold in it alone.
+    /// Adds what the user granted for the rest of a session, as rules of the user's scope that apply to this session
+    /// only.
     pub fn grant(&mut self, session: &SessionId, grants: &[Grant]) {
         for rule in grants.iter().map(rule_of) {
-            let is_known = self.rules.iter().any(|held| {
-                held.granted_in.as_ref() == Some(session) && held.rule.matcher == rule.matcher
+            let is_known = self.rules.iter().any(|entry| {
+                entry.granted_in.as_ref() == Some(session) && entry.rule.matcher == rule.matcher
             });
             if !is_known {
                 self.rules.push(PolicyRule { rule, granted_in: Some(session.clone()) });
@@ -217,12 +234,12 @@ impl PermissionPolicy {
 
     /// Returns all rules. Their order has no meaning.
     pub fn rules(&self) -> impl Iterator<Item = &PermissionRule> {
-        self.rules.iter().map(|held| &held.rule)
+        self.rules.iter().map(|entry| &entry.rule)
     }
 
-    /// Returns what was granted for the rest of a session.
+    /// Returns the rules granted for the rest of a session.
     pub fn granted(&self) -> impl Iterator<Item = &PermissionRule> {
-        self.rules.iter().filter(|held| held.granted_in.is_some()).map(|held| &held.rule)
+        self.rules.iter().filter(|entry| entry.granted_in.is_some()).map(|entry| &entry.rule)
     }
 
     /// Decides about a call.
@@ -236,6 +253,7 @@ impl PermissionPolicy {
                 Decision::Deny(Denial { source: DenialSource::Policy, reason: verdict.reason })
             }
             RuleDecision::AskUser => {
+                // Offers that would not make the question unnecessary are dropped.
                 let setting = self.setting(workspace);
                 let mut offers = offer::offers(&facts, &evaluation.open_parts(), &setting);
                 offers.retain(|offer| {
@@ -253,12 +271,12 @@ impl PermissionPolicy {
         }
     }
 
-    /// Says how a call is decided upon, and why.
+    /// Explains the decision about a call.
     pub fn explain(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Explanation {
         Explanation::new(self.evaluate(facts, workspace).verdict(), self.mode)
     }
 
-    /// Returns the files that rules keep from being read by a call, whatever is decided upon the call itself.
+    /// Returns the files that rules withhold from being read by a call, whatever the decision about the call itself.
     pub fn withheld_reads(&self, facts: CallFacts<'_>) -> WithheldReads {
         let restricting = self
             .rules()
@@ -266,7 +284,7 @@ impl PermissionPolicy {
         WithheldReads::new(restricting.map(|rule| &rule.matcher))
     }
 
-    /// Holds the rules that are kept for the call's session against it.
+    /// Evaluates the rules that apply to the call's session.
     fn evaluate<'a>(
         &'a self,
         facts: CallFacts<'a>,
@@ -280,10 +298,10 @@ impl PermissionPolicy {
         setting: DecisionContext<'a>,
         facts: CallFacts<'a>,
     ) -> Evaluation<'a, 'a> {
-        let kept = self.rules.iter().filter(|held| {
-            held.granted_in.as_ref().is_none_or(|session| session == facts.session_id)
+        let applicable = self.rules.iter().filter(|entry| {
+            entry.granted_in.as_ref().is_none_or(|session| session == facts.session_id)
         });
-        Evaluation::new(setting, kept.map(|held| &held.rule), facts)
+        Evaluation::new(setting, applicable.map(|entry| &entry.rule), facts)
     }
 
     fn setting<'a>(&'a self, workspace: &'a Workspace) -> DecisionContext<'a> {
@@ -291,7 +309,7 @@ impl PermissionPolicy {
         DecisionContext { mode: *mode, containment: *containment, places, workspace }
     }
 
-    /// Returns the mode in which a call that is asked about would pass, the one that permits less first.
+    /// Returns the least permissive mode in which a call that is asked about would pass.
     fn least_mode(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Option<PermissionMode> {
         [PermissionMode::AcceptEdits, PermissionMode::FullAuto].into_iter().find(|mode| {
             let setting = DecisionContext { mode: *mode, ..self.setting(workspace) };
@@ -299,8 +317,9 @@ impl PermissionPolicy {
         })
     }
 
-    /// Returns whether the files that a call is about could be read without a question. What a tool finds there may then be
-    /// told to the model, also while the call itself is still to be asked about.
+    /// Returns whether the files that a call is about could be read without a question. If so, the model may learn at
+    /// once what
+    /// a tool finds there, even while the call itself awaits an answer.
     fn disclosure(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Disclosure {
         let Effects::Paths(touched) = &facts.plan.effects else { return Disclosure::AfterYes };
         let read = |effect: &PathEffect| PathEffect { access: Access::Read, ..effect.clone() };
@@ -308,18 +327,18 @@ impl PermissionPolicy {
             effects: Effects::Paths(touched.iter().map(read).collect()),
             ..facts.plan.clone()
         };
-        let reading =
-            CallFacts { plan: &plan, tool: READING, category: ToolCategory::Read, ..facts };
-        match self.evaluate(reading, workspace).verdict().decision {
+        let read_facts =
+            CallFacts { plan: &plan, tool: READ_TOOL, category: ToolCategory::Read, ..facts };
+        match self.evaluate(read_facts, workspace).verdict().decision {
             RuleDecision::Allow => Disclosure::AtOnce,
             RuleDecision::AskUser | RuleDecision::Deny => Disclosure::AfterYes,
         }
     }
 }
 
-/// The rule that a grant stands for.
+/// Returns the rule for a grant.
 fn rule_of(grant: &Grant) -> PermissionRule {
-    let (what, matcher) = match grant {
+    let (label, matcher) = match grant {
         Grant::Tool(tool) => (format!("tool {tool}"), RuleMatcher::ToolName(tool.clone())),
         Grant::Command(words) => {
             (format!("command {}", words.join(" ")), RuleMatcher::CommandPrefix(words.clone()))
@@ -333,6 +352,6 @@ fn rule_of(grant: &Grant) -> PermissionRule {
             (format!("{verb} {}", path.display()), matcher)
         }
     };
-    PermissionRule::new(format!("granted {what}"), matcher, RuleDecision::Allow)
+    PermissionRule::new(format!("granted {label}"), matcher, RuleDecision::Allow)
         .with_scope(RuleScope::User)
 }

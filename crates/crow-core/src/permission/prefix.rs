@@ -1,25 +1,25 @@
-//! The narrowest prefix under which a command can be allowed for longer.
+//! Prefixes for offers: the narrowest prefix under which a command can be allowed for longer.
 
 use super::command::base_name;
 use crate::tool_types::{CommandWord, SimpleCommand};
 
-/// How many words say what a program does.
+/// How many words of a command identify what it does.
 enum PrefixShape {
-    /// The program says it.
+    /// The program alone.
     Program,
-    /// The program and these subcommands. Others do too much to be allowed for longer.
+    /// The program and one of these subcommands. Others do too much to be allowed for longer.
     Only(&'static [&'static str]),
-    /// The program and any subcommand, except these. Their second half runs anything, or cannot be taken back.
+    /// The program and any subcommand except these, which run anything or cannot be undone.
     Except(&'static [&'static str]),
-    /// The program and all that it is told to do: each of its first words is a target.
+    /// The program and all its targets: each of its first words is one.
     Targets,
-    /// The program and the script that it runs.
+    /// The program and its script.
     Script,
-    /// It runs another program, reaches anything, or destroys: it is asked about every time.
+    /// None: it runs another program, reaches anything, or destroys, and is asked about every time.
     Never,
 }
 
-/// Subcommands that only choose what the next word means: `npm run build`.
+/// Subcommands that only select a group, so that the next word counts too: `npm run build`.
 const GROUPS: [(&str, &[&str]); 12] = [
     ("bun", &["run", "x"]),
     ("bundle", &["exec"]),
@@ -35,12 +35,12 @@ const GROUPS: [(&str, &[&str]); 12] = [
     ("pdm", &["run"]),
 ];
 
-/// Returns the narrowest prefix of a command that still fits what will be asked for next, if it is safe to allow it.
+/// Returns the narrowest prefix of a command that still fits likely later calls, if it is safe to allow it.
 pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
     let program = command.words.first()?.as_literal()?;
-    let word = |place: usize| command.words.get(place).and_then(CommandWord::as_literal);
+    let word = |index: usize| command.words.get(index).and_then(CommandWord::as_literal);
     let take = |count: usize| -> Option<Vec<String>> {
-        // Without these it would not cover the command.
+        // A prefix without the unlisted words would not cover the command.
         let count = command.unlisted.iter().map(|position| position + 1).fold(count, usize::max);
         let taken = command.words.get(..count)?;
         taken.iter().map(|word| word.as_literal().map(str::to_owned)).collect()
@@ -83,17 +83,17 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
     }
 }
 
-/// Returns whether each word of a program that is no option is one more thing to do.
+/// Returns true if each non-option word of a program is a further target.
 pub(super) fn takes_targets(program: &str) -> bool {
     matches!(shape(program), PrefixShape::Targets)
 }
 
-/// Returns whether a program runs the script that its first argument names.
+/// Returns true if a program runs the script that its first argument names.
 pub(super) fn is_script_runner(program: &str) -> bool {
     matches!(shape(program), PrefixShape::Script)
 }
 
-/// `--version` and the like, alone.
+/// Returns true if the only argument is `--version` or the like.
 fn asks_only(command: &SimpleCommand) -> bool {
     let [_, word] = command.words.as_slice() else { return false };
     word.as_literal().is_some_and(|word| ["--version", "-V", "--help", "-h"].contains(&word))

@@ -1,4 +1,10 @@
-//! Other ways to start a program than to name it first: a denial looks into these, too.
+//! Other ways to start a program than to name it first, which a denial must consider too.
+//!
+//! [`may_start`] examines a command's arguments and variables, [`may_be_fed`] its input, and [`may_be_copy`] copies
+//! of a
+//! program under another name. They err on the side of a match: the answer is mostly [`RuleMatch::Maybe`], which
+//! makes the
+//! policy ask the user.
 
 use super::{
     call_part::RuleMatch,
@@ -7,8 +13,9 @@ use super::{
 };
 use crate::tool_types::{CommandWord, SideEffects, SimpleCommand};
 
-/// Programs whose arguments may be a command, or hold code that starts one. What they start is not read, so that a
-/// denied command in their arguments counts as one that may be started.
+/// Programs whose arguments may be a command, or code that starts one. These arguments are not parsed, so a denied
+/// command
+/// in them counts as one that may be started. Sorted.
 const RUNNERS: [&str; 112] = [
     "asdf",
     "awk",
@@ -124,7 +131,7 @@ const RUNNERS: [&str; 112] = [
     "xvfb-run",
 ];
 
-/// Programs that take commands from their input, whatever else they are given.
+/// Programs that take commands from their input, whatever their arguments.
 const FED: [&str; 31] = [
     "bc",
     "dc",
@@ -159,23 +166,24 @@ const FED: [&str; 31] = [
     "xargs",
 ];
 
-/// Programs that take a program of their own from their input, if no file or code is given to them.
+/// Programs that take their program from their input, if no file or code is given as an argument.
 const FED_WITHOUT_SCRIPT: [&str; 28] = [
     "bash", "bun", "csh", "dash", "deno", "elixir", "fish", "guile", "julia", "ksh", "lua", "node",
     "nodejs", "ocaml", "perl", "php", "pwsh", "python", "python2", "python3", "R", "ruby", "sh",
     "tclsh", "tcsh", "ts-node", "wish", "zsh",
 ];
 
-/// Programs whose words are names of files or text. Any other one may start what its words say: `caffeinate git push`.
+/// Programs whose words are only file names or text. Any other may start what its words name: `caffeinate git push`.
+/// Sorted.
 const FILERS: [&str; 21] = [
     "cat", "chgrp", "chmod", "chown", "cp", "dd", "echo", "grep", "install", "ln", "ls", "mkdir",
     "mv", "printf", "rm", "rmdir", "tee", "test", "touch", "truncate", "unlink",
 ];
 
-/// Programs that give a file another name, or its content to another one.
+/// Programs that give a file another name, or copy its content to another file.
 const COPIERS: [&str; 9] = ["cat", "cp", "dd", "install", "link", "ln", "mv", "rsync", "tee"];
 
-/// Commands of git that have options with a program as their value.
+/// Commands of git that have options with a program as their value. Sorted.
 const GIT_STARTERS: [&str; 10] = [
     "archive",
     "clone",
@@ -209,10 +217,10 @@ const TEXT_OPTIONS: [&str; 16] = [
     "-t",
 ];
 
-/// How many letters of options may stand before a value in the same word.
+/// Maximum number of option letters before a value in the same word.
 const MOST_LETTERS: usize = 6;
 
-/// Beginnings of the names of variables in which programs look for other programs or for settings that name some.
+/// Prefixes of names of variables in which programs look for other programs or for settings that name some. Sorted.
 const COMMAND_VARIABLES: [&str; 30] = [
     "BASH_",
     "BROWSER",
@@ -246,7 +254,7 @@ const COMMAND_VARIABLES: [&str; 30] = [
     "VISUAL",
 ];
 
-/// The commands of git itself. Any other name may be an alias of one of them, or a program of its own.
+/// The commands of git itself. Any other name may be an alias, or a separate program. Sorted.
 const GIT_COMMANDS: [&str; 105] = [
     "add",
     "am",
@@ -355,7 +363,7 @@ const GIT_COMMANDS: [&str; 105] = [
     "worktree",
 ];
 
-/// Returns whether a command may start another one that begins with these words, although it does not itself.
+/// Returns whether a command may start another one with this prefix, although it does not begin with it itself.
 pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> RuleMatch {
     let Some((CommandWord::Literal(program), arguments)) = command.words.split_first() else {
         return RuleMatch::No;
@@ -372,7 +380,7 @@ pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> RuleMatch
     if is_joined {
         return RuleMatch::Yes;
     }
-    // What it is to start later comes from a file or its input.
+    // The command to start later comes from a file or from the input.
     let is_schedule = || !arguments.iter().any(|word| word.as_literal() == Some("-l"));
     if command.assignments.iter().any(|name| is_command_variable(name))
         || name == "crontab" && is_schedule()
@@ -381,7 +389,7 @@ pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> RuleMatch
     }
     let is_alias =
         name == "gh" && arguments.first().and_then(CommandWord::as_literal) == Some("alias");
-    // What `e` of sed runs may stand between any marks.
+    // What the command `e` of sed runs may be between any delimiters.
     let is_executing = name == "sed" && command.extent == SideEffects::Hidden;
     if (is_alias || is_executing) && arguments.iter().any(|word| names_within(word, prefix)) {
         return RuleMatch::Maybe;
@@ -393,6 +401,7 @@ pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> RuleMatch
     let is_runner = RUNNERS.binary_search(&name).is_ok()
         || name.starts_with("python")
         || name.starts_with("ld-");
+    // Search the arguments for the denied command, as closely as the program allows.
     let is_started = |word: &CommandWord| {
         if is_runner {
             mentions(word, arguments, prefix)
@@ -407,7 +416,7 @@ pub(super) fn may_start(command: &SimpleCommand, prefix: &[String]) -> RuleMatch
     if arguments.iter().any(is_started) { RuleMatch::Maybe } else { RuleMatch::No }
 }
 
-/// Whether a word is an option or the value of one, and not of one that takes text.
+/// Returns true if a word is an option or the value of one, unless that option takes text.
 fn takes_program(word: &CommandWord, arguments: &[CommandWord]) -> bool {
     let is_dashed = |text: &str| {
         let name = text.split('=').next().unwrap_or_default();
@@ -420,8 +429,9 @@ fn takes_program(word: &CommandWord, arguments: &[CommandWord]) -> bool {
     })
 }
 
-/// Whether a command of git takes a program from an option, and the denied one is it. What is searched for may have the
-/// same words.
+/// Returns true if a command of git takes a program from an option, and the denied one is it. The pattern of `git
+/// grep` may
+/// have the same words and is excluded.
 fn starts_by_option(word: &CommandWord, arguments: &[CommandWord], prefix: &[String]) -> bool {
     let is_named = |name: &str| arguments.iter().any(|word| word.as_literal() == Some(name));
     let is_option = word.as_literal().is_some_and(|text| text.starts_with('-'));
@@ -433,24 +443,25 @@ fn starts_by_option(word: &CommandWord, arguments: &[CommandWord], prefix: &[Str
                 && names_within(word, prefix))
 }
 
-/// Whether the words of a denied command stand in a text one behind the other, whatever marks are around them.
+/// Returns true if the words of a denied command follow each other in a text, whatever punctuation surrounds them.
 fn names_within(word: &CommandWord, prefix: &[String]) -> bool {
     let (CommandWord::Literal(text) | CommandWord::Computed(text)) = word;
-    let is_of_word = |char: char| char.is_alphanumeric() || matches!(char, '-' | '_' | '.' | '+');
+    let is_word_char = |char: char| char.is_alphanumeric() || matches!(char, '-' | '_' | '.' | '+');
     let plain: String =
-        text.chars().map(|char| if is_of_word(char) { char } else { ' ' }).collect();
-    let found: Vec<&str> = plain.split_whitespace().collect();
+        text.chars().map(|char| if is_word_char(char) { char } else { ' ' }).collect();
+    let words: Vec<&str> = plain.split_whitespace().collect();
     let is_run = |run: &[&str]| run.iter().zip(prefix).all(|(word, wanted)| word == wanted);
-    !prefix.is_empty() && found.windows(prefix.len()).any(is_run)
+    !prefix.is_empty() && words.windows(prefix.len()).any(is_run)
 }
 
-/// Returns whether a program may be told by its input to start a command whose words stand somewhere in the line: in a
-/// here-string, or in what another command prints.
+/// Returns true if the input may make a program start a command whose words are somewhere in the line: in a
+/// here-string, or
+/// in the output of another command.
 pub(super) fn may_be_fed(command: &SimpleCommand, line: &str, prefix: &[String]) -> bool {
     if !is_fed(command) {
         return false;
     }
-    // A backslash is a mark of the shell, or with the letter behind it a blank that `printf` writes.
+    // A backslash is quoting of the shell, or with the next letter a blank that `printf` writes.
     let unquoted = line.replace(['\'', '"'], "");
     let printed = ["\\n", "\\t", "\\r"]
         .iter()
@@ -460,7 +471,7 @@ pub(super) fn may_be_fed(command: &SimpleCommand, line: &str, prefix: &[String])
         .any(|text| names_within(&CommandWord::Literal(text), prefix))
 }
 
-/// Returns whether a program takes commands from its input.
+/// Returns true if a program takes commands from its input.
 pub(super) fn is_fed(command: &SimpleCommand) -> bool {
     let Some((CommandWord::Literal(program), arguments)) = command.words.split_first() else {
         return false;
@@ -484,8 +495,9 @@ pub(super) fn is_fed(command: &SimpleCommand) -> bool {
             && names_input()
 }
 
-/// Returns whether a command executes a file of its own folder, and another one of the line gave it a denied program to be:
-/// `cp /usr/bin/git g; ./g push`.
+/// Returns true if a command executes a file from a directory other than those of the system, and another command of
+/// the
+/// line may have copied a denied program to it: `cp /usr/bin/git g; ./g push`.
 pub(super) fn may_be_copy(
     command: &SimpleCommand,
     others: &[SimpleCommand],
@@ -498,7 +510,7 @@ pub(super) fn may_be_copy(
     };
     let is_own = program.contains('/')
         && !["/bin/", "/usr/bin/"].iter().any(|folder| program.starts_with(folder));
-    let gives = |other: &SimpleCommand| {
+    let copies_it = |other: &SimpleCommand| {
         let name = other.words.first().and_then(CommandWord::as_literal).map(base_name);
         let is_named = other.words.iter().skip(1).any(|word| match word {
             CommandWord::Literal(text) => base_name(text) == wanted,
@@ -512,15 +524,15 @@ pub(super) fn may_be_copy(
     };
     is_own
         && continues_with(words.iter().map(CommandWord::as_literal), rest) != RuleMatch::No
-        && others.iter().any(gives)
+        && others.iter().any(copies_it)
 }
 
-/// Whether programs look for other programs in a variable of that name.
+/// Returns true if programs look for other programs in a variable of that name.
 fn is_command_variable(name: &str) -> bool {
     COMMAND_VARIABLES.iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// Whether the command of git is none of its own. Options before it were judged when the line was read.
+/// Returns true if the command of git is none of its own. Options before it were judged when the line was parsed.
 fn may_be_alias(arguments: &[CommandWord]) -> bool {
     let mut words = arguments.iter().filter_map(CommandWord::as_literal);
     while let Some(word) = words.next() {
@@ -533,18 +545,19 @@ fn may_be_alias(arguments: &[CommandWord]) -> bool {
     false
 }
 
-/// Whether a denied command begins with an argument, or lies in its text. What is known only when the line runs may be
-/// one.
+/// Returns true if a denied command begins with an argument, or is part of its text. An argument that is only known
+/// when
+/// the line runs may be one.
 fn mentions(word: &CommandWord, arguments: &[CommandWord], prefix: &[String]) -> bool {
     let Some(text) = word.as_literal() else { return true };
     let is_text = |text: &str| {
         text.contains(|char: char| !char.is_alphanumeric() && !"-_./+".contains(char))
             && UnclearLine::new(text).mentions(prefix) == RuleMatch::Yes
     };
-    // `-Ishred`, `-cIshred`: the value stands behind its letter.
+    // `-Ishred`, `-cIshred`: the value follows its letter.
     let letters = text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
-    let behind = letters.unwrap_or_default().char_indices().skip(1).take(MOST_LETTERS);
-    let mut values = behind.filter_map(|(at, _)| letters?.get(at..));
+    let offsets = letters.unwrap_or_default().char_indices().skip(1).take(MOST_LETTERS);
+    let mut values = offsets.filter_map(|(offset, _)| letters?.get(offset..));
     let is_program =
         |value: &str| prefix.len() == 1 && prefix.first().is_some_and(|it| base_name(value) == it);
     is_text(text)
@@ -552,7 +565,7 @@ fn mentions(word: &CommandWord, arguments: &[CommandWord], prefix: &[String]) ->
         || begins_at(word, arguments, prefix)
 }
 
-/// Whether a denied command begins with an argument.
+/// Returns true if a denied command begins with an argument.
 fn begins_at(word: &CommandWord, arguments: &[CommandWord], prefix: &[String]) -> bool {
     let (Some(text), Some((program, rest))) = (word.as_literal(), prefix.split_first()) else {
         return false;

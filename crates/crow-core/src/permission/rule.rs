@@ -1,4 +1,4 @@
-//! A rule about calls.
+//! A permission rule.
 
 use std::{cmp::Reverse, path::PathBuf};
 
@@ -139,68 +139,69 @@ impl PermissionRule {
         Self::for_command(words, RuleDecision::Allow)
     }
 
-    /// Denies shell commands that begin with these words, whatever options stand between them.
+    /// Denies shell commands that begin with these words, whatever options are between them.
     pub fn deny_bash_prefix<W: Into<String>>(words: impl IntoIterator<Item = W>) -> Self {
         Self::for_command(words, RuleDecision::Deny)
     }
 
-    /// Asks about shell commands that begin with these words, whatever options stand between them.
+    /// Asks about shell commands that begin with these words, whatever options are between them.
     pub fn ask_for_bash_prefix<W: Into<String>>(words: impl IntoIterator<Item = W>) -> Self {
         Self::for_command(words, RuleDecision::AskUser)
     }
 
-    /// Allows that a file, or what lies below a folder, is touched in this way. Such a rule also opens places outside
-    /// the workspace, and protected folders that it names.
+    /// Allows access to a file, or to everything below a directory. Such a rule also allows places outside the
+    /// workspace, and
+    /// protected directories that it names.
     pub fn allow_path(access: Access, path: impl Into<PathBuf>) -> Self {
         Self::for_path(access, path.into(), RuleDecision::Allow)
     }
 
-    /// Denies that a file, or what lies below a folder, is touched in this way.
+    /// Denies access to a file, or to everything below a directory.
     pub fn deny_path(access: Access, path: impl Into<PathBuf>) -> Self {
         Self::for_path(access, path.into(), RuleDecision::Deny)
     }
 
-    /// Asks when a file, or what lies below a folder, is touched in this way.
+    /// Asks about access to a file, or to everything below a directory.
     pub fn ask_for_path(access: Access, path: impl Into<PathBuf>) -> Self {
         Self::for_path(access, path.into(), RuleDecision::AskUser)
     }
 
-    /// Gives it another name. The constructors word one from what the rule says.
+    /// Sets the id. The constructors derive one from the rule.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// Gives it another scope.
+    /// Sets the scope.
     #[must_use]
     pub fn with_scope(mut self, scope: RuleScope) -> Self {
         self.scope = scope;
         self
     }
 
-    /// Gives it another priority.
+    /// Sets the priority.
     #[must_use]
     pub fn with_priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Says why it is there.
+    /// Sets the reason for the rule.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// Says in which file it stands.
+    /// Sets the file that contains it.
     #[must_use]
     pub fn with_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.file = Some(file.into());
         self
     }
 
-    /// Returns whether it holds for the agent and session that want to make the call.
+    /// Returns true if the rule applies to the agent and session of the call.
     pub(super) fn holds_for(&self, facts: &CallFacts<'_>) -> bool {
         match &self.scope {
             RuleScope::Managed | RuleScope::Global | RuleScope::User => true,
@@ -209,7 +210,8 @@ impl PermissionRule {
         }
     }
 
-    /// Orders rules: the greatest one decides. The id is in it so that it is always the same one that is named.
+    /// Returns a key that orders rules: the greatest one decides. The id is part of it, so that the same rule is
+    /// always named.
     pub(super) fn rank(&self) -> impl Ord + use<'_> {
         let denial = match (self.decision, &self.scope) {
             (RuleDecision::Deny, RuleScope::Managed) => 2,

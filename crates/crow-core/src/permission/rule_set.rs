@@ -1,4 +1,4 @@
-//! Rules that came together, and their JSON.
+//! Sets of rules, and their JSON.
 
 use std::{
     collections::HashSet,
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{PermissionRule, RuleMatcher, RuleScope, permission_path::uniform};
 
-/// Rules that came together: of one file, of one agent. All of them are sound and no two have the same id.
+/// Rules from one source, such as a file or an agent. All of them are valid and no two have the same id.
 ///
 /// As JSON:
 ///
@@ -37,7 +37,7 @@ use super::{PermissionRule, RuleMatcher, RuleScope, permission_path::uniform};
 /// - `decision`: `allow`, `deny`, `ask_user`.
 /// - `description`, if there is one.
 ///
-/// An unknown key or name is an error, and one broken rule makes the whole document one: no rule is ever left out.
+/// An unknown key or name is an error, and one broken rule invalidates the whole document: no rule is ever left out.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuleSet(Vec<PermissionRule>);
 
@@ -52,31 +52,31 @@ struct RuleSetFile<Rules> {
     rules: Rules,
 }
 
-/// The place of an error that is about no single rule.
+/// The location of an error that is not about a single rule.
 const WHOLE: &str = "the document of rules";
 
-/// Only what says whether the rest can be read.
+/// The part of the document that decides whether the rest can be read.
 #[derive(Deserialize)]
 struct RuleSetVersion {
     version: u32,
 }
 
-/// Rules that cannot be used or saved.
+/// Error for rules that cannot be used or saved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// The JSON is not that of rules, or a rule cannot be written as JSON.
+    /// The JSON is not valid, or a rule cannot be written as JSON.
     #[error("{place} cannot be understood as JSON: {source}")]
     Json {
-        /// Which rule and key is meant, as far as that is known.
+        /// The rule and key, as far as known.
         place: String,
-        /// What is wrong, with line and column.
+        /// The JSON error, with line and column.
         source: serde_json::Error,
     },
     /// The document was written by a newer program.
     #[error("the rules have version {found}, and only version {known} is known", known = RuleSet::VERSION)]
     Version {
-        /// The version that it says.
+        /// The version in the document.
         found: u32,
     },
     /// Two rules have one id.
@@ -85,7 +85,7 @@ pub enum RuleError {
         /// The id.
         id: String,
     },
-    /// A rule would speak of nothing, or of something else than it says.
+    /// A rule would match nothing, or something else than it seems to.
     #[error("the rule `{id}` cannot be used: {problem}")]
     Unsound {
         /// The rule.
@@ -93,7 +93,7 @@ pub enum RuleError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// A rule holds a function.
+    /// A rule contains a function.
     #[error("the rule `{id}` cannot be saved: its matcher `{matcher}` is a function")]
     Custom {
         /// The rule.
@@ -107,7 +107,7 @@ impl RuleSet {
     /// The version of the JSON document.
     pub const VERSION: u32 = 1;
 
-    /// Makes a set of rules.
+    /// Makes a set of rules. Fails if a rule is unsound or two have the same id.
     pub fn new(rules: impl IntoIterator<Item = PermissionRule>) -> Result<Self, RuleError> {
         let rules = rules.into_iter().map(sound).collect::<Result<Vec<_>, _>>()?;
         let mut ids = HashSet::new();
@@ -119,7 +119,7 @@ impl RuleSet {
         Ok(Self(rules))
     }
 
-    /// Returns the rules in the order in which they were given. It has no meaning.
+    /// Returns the rules in the order in which they were given, which has no meaning.
     pub fn rules(&self) -> &[PermissionRule] {
         &self.0
     }
@@ -134,7 +134,7 @@ impl RuleSet {
         schema_for!(RuleSetFile<Vec<PermissionRule>>)
     }
 
-    /// Reads the JSON document.
+    /// Parses the JSON document.
     pub fn from_json(text: &str) -> Result<Self, RuleError> {
         let head: RuleSetVersion = serde_json::from_str(text)
             .map_err(|source| RuleError::Json { place: WHOLE.to_owned(), source })?;
@@ -150,7 +150,7 @@ impl RuleSet {
         Self::new(document.rules)
     }
 
-    /// Writes the JSON document.
+    /// Formats the JSON document. Fails if a rule contains a function.
     pub fn to_json(&self) -> Result<String, RuleError> {
         for rule in &self.0 {
             if let RuleMatcher::Custom(matcher) = &rule.matcher {
@@ -164,7 +164,7 @@ impl RuleSet {
     }
 }
 
-/// Refuses rules that would never match, or that match something else than it seems, and writes paths in one way.
+/// Checks a rule and normalizes its path. Fails if it would never match, or match something else than it seems to.
 pub(super) fn sound(mut rule: PermissionRule) -> Result<PermissionRule, RuleError> {
     if rule.id.is_empty() {
         return Err(RuleError::Unsound { id: String::new(), problem: "its id is empty" });
@@ -223,7 +223,7 @@ pub(super) fn sound(mut rule: PermissionRule) -> Result<PermissionRule, RuleErro
     Ok(rule)
 }
 
-/// The folder that `folder/**` stands for: all that is in it, which is what its path alone says.
+/// Returns the directory of `folder/**`, which means the same as its path alone.
 fn folder_of_pattern(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if path.ends_with("**") && !folder.as_os_str().is_empty() => folder,
@@ -231,7 +231,7 @@ fn folder_of_pattern(path: &Path) -> &Path {
     }
 }
 
-/// Whether a part of a path is nothing but stars, or has one at its beginning or end, as in patterns of other programs.
+/// Returns true if a component of a path begins or ends with a star, as in patterns of other programs.
 fn has_star(path: &Path) -> bool {
     path.components().any(|part| {
         let part = part.as_os_str().to_string_lossy();
@@ -244,7 +244,7 @@ fn is_clean(path: &Path) -> bool {
         && path.components().all(|part| !matches!(part, Component::CurDir | Component::ParentDir))
 }
 
-/// Says which rule an error is about: its place, and its id if it has one.
+/// Returns the location of an error: the path in the document, and the rule's id if it has one.
 fn place(text: &str, path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
 

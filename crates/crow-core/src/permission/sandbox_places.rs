@@ -1,47 +1,48 @@
-//! The places that the sandbox gives to commands, for tools that act outside of it.
+//! The places that the sandbox gives to commands, for tools that run outside of it.
 
 use std::path::{Path, PathBuf};
 
 use crate::workspace::Workspace;
 
-/// What sandboxed commands can read and change beside the workspace.
+/// Places beyond the workspace that sandboxed commands can read and change.
 ///
-/// File tools run outside of the sandbox, so nothing but the policy keeps them to the same places. The value is made from
-/// the configuration that the sandbox itself gets, also where commands run without one: what file tools may do does not
-/// depend on whether a sandbox is there.
+/// File tools run outside of the sandbox, so only the policy limits them to the same places. The value is made from the
+/// configuration of the sandbox itself, even if commands run without one: what file tools may do does not depend on
+/// whether
+/// there is a sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxPlaces {
-    /// Folders and files that can be changed.
+    /// Directories and files that can be changed.
     pub writable: Vec<PathBuf>,
-    /// Folders and files that file tools may read in every mode: the session's own output.
+    /// Directories and files that file tools may read in every mode: the session's own output.
     pub readable: Vec<PathBuf>,
-    /// Folders and files that commands can read although a folder around them is hidden.
+    /// Directories and files that commands can read although a parent directory is hidden.
     pub visible: Vec<PathBuf>,
-    /// Folders and files that cannot be read: keys, the agent's own files, what other programs keep for a while.
+    /// Directories and files that cannot be read: keys, the agent's own files, temporary files of other programs.
     pub hidden: Vec<PathBuf>,
-    /// Files that cannot be changed, beside those that are protected by their names: what a trusted configuration starts.
+    /// Files that cannot be changed, in addition to those protected by name: what a trusted configuration starts.
     pub protected: Vec<PathBuf>,
-    /// Protected paths, relative to a root of the workspace, that can be changed all the same.
+    /// Protected paths, relative to a root of the workspace, that can be changed nevertheless.
     pub unprotected: Vec<PathBuf>,
 }
 
-/// Where a path lies, seen from the sandbox.
+/// The region of a path, as the sandbox sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Region {
     /// In a root of the workspace.
     Workspace,
-    /// In a place beside it that can be changed.
+    /// In another place that can be changed.
     Writable,
     /// In a place that may be read in every mode.
     Readable,
     /// In a place that commands cannot see.
     Hidden,
-    /// Anywhere else: commands can read it.
+    /// Anywhere else, where commands can read.
     Elsewhere,
 }
 
 impl SandboxPlaces {
-    /// Adds what other places have and these do not.
+    /// Adds the places of `other` that are missing here.
     pub fn add(&mut self, other: Self) {
         for (own, further) in [
             (&mut self.writable, other.writable),
@@ -59,8 +60,9 @@ impl SandboxPlaces {
         }
     }
 
-    /// Adds to each absolute path the one that it leads to. Calls are decided upon by where their paths lead, so a hidden
-    /// `~/.ssh` must be known by its real name, too.
+    /// Adds the resolved form of each absolute path. Calls are decided by resolved paths, so a hidden `~/.ssh` must
+    /// also be
+    /// listed by its real path.
     #[must_use]
     pub fn resolved(mut self, resolve: impl Fn(&Path) -> PathBuf) -> Self {
         let real = |paths: &[PathBuf]| paths.iter().map(|path| resolve(path)).collect();
@@ -76,15 +78,16 @@ impl SandboxPlaces {
         self
     }
 
-    /// Returns whether commands cannot see what lies at an absolute path without `.` and `..`.
+    /// Returns true if commands cannot see an absolute path without `.` and `..`.
     pub fn hides(&self, path: &Path, workspace: &Workspace) -> bool {
         self.region(path, workspace) == Region::Hidden
     }
 
-    /// Returns where an absolute path without `.` and `..` lies.
+    /// Returns the region of an absolute path without `.` and `..`.
     ///
-    /// Places lie in each other: a session's output in the agent's hidden folder, a hidden folder in the workspace. The
-    /// innermost counts, as it does where the sandbox mounts one over the other; of two that are the same, the hidden one.
+    /// Places may contain each other: a session's output in the agent's hidden directory, a hidden directory in the
+    /// workspace.
+    /// The innermost counts, as the sandbox mounts them over each other; of two equal ones, the hidden one.
     pub(super) fn region(&self, path: &Path, workspace: &Workspace) -> Region {
         let workspace = innermost(workspace.roots(), path);
         let writable = innermost(&self.writable, path);
@@ -103,17 +106,17 @@ impl SandboxPlaces {
         }
     }
 
-    /// Returns whether the user took the protection from a path in the workspace.
+    /// Returns true if the user removed the protection of a path in the workspace.
     pub(super) fn is_unprotected(&self, path: &Path, workspace: &Workspace) -> bool {
         let below = workspace.roots().iter().filter_map(|root| path.strip_prefix(root).ok());
         below.into_iter().any(|below| self.unprotected.iter().any(|free| below.starts_with(free)))
     }
 }
 
-/// Returns how deep the innermost of these places is that a path lies in.
+/// Returns the depth of the innermost of these places that contains a path.
 fn innermost(places: &[PathBuf], path: &Path) -> Option<usize> {
-    let around = places.iter().filter(|place| path.starts_with(place));
-    around.map(|place| place.components().count()).max()
+    let containing = places.iter().filter(|place| path.starts_with(place));
+    containing.map(|place| place.components().count()).max()
 }
 
 #[cfg(test)]
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_known_by_its_real_name_too() {
+    fn a_hidden_place_also_matches_by_its_resolved_path() {
         let places =
             SandboxPlaces { hidden: vec!["/users/u/.ssh".into()], ..SandboxPlaces::default() };
         let real = |path: &Path| Path::new("/data").join(path.strip_prefix("/users").unwrap());

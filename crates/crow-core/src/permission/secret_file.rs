@@ -1,10 +1,10 @@
-//! Files whose names say that they hold keys, tokens or passwords.
+//! Recognition of files whose names suggest keys, tokens or passwords.
 
 use std::{ffi::OsStr, path::Path};
 
 use crate::workspace::Workspace;
 
-/// Whole names of such files.
+/// Full names.
 const NAMES: [&str; 26] = [
     ".env",
     ".env~",
@@ -33,10 +33,10 @@ const NAMES: [&str; 26] = [
     "secrets.toml",
     ".credentials.json",
 ];
-/// Beginnings of names.
+/// Prefixes of names.
 const PREFIXES: [&str; 8] =
     [".env.", ".env-", ".env_", "id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", "secring."];
-/// Ends of names.
+/// Suffixes of names.
 const SUFFIXES: [&str; 15] = [
     ".env",
     ".pem",
@@ -54,22 +54,24 @@ const SUFFIXES: [&str; 15] = [
     ".tfvars",
     ".tfvars.json",
 ];
-/// Beginnings of names of keys of services, if the names end in `.json`.
+/// Prefixes of names of service keys, if the names end in `.json`.
 const SERVICE_KEYS: [&str; 2] = ["service-account", "service_account"];
-/// Ends of names of files that only show what such a file looks like, or that hold the public half of a key.
+/// Suffixes of files that are only samples, or the public half of a key.
 const SAMPLE_SUFFIXES: [&str; 5] = [".example", ".sample", ".template", ".dist", ".pub"];
-/// Directories that hold such files.
+/// Directories that contain such files.
 const DIRECTORIES: [&str; 6] = [".ssh", ".aws", ".gnupg", ".kube", ".docker", ".crow-agent"];
 
 /// Returns whether a file is likely to hold secrets, judged by its path alone.
 ///
-/// This is the one rule for all tools: the shell reader asks about a command that reads such a file, and the file tools
-/// can ask the same question of the path that they resolved. It looks at no file: pass the resolved path, so that a link
-/// with a harmless name does not hide what it leads to. Letter case is ignored, as some file systems do.
+/// This is the single rule for all tools: the shell reader asks about a command that reads such a file, and file tools
+/// apply it to the path that they resolved. It does not access the file system: pass the resolved path, so that a
+/// link with
+/// a harmless name does not hide its target. Case is ignored, as some file systems do.
 ///
-/// Secret are `.env` and its variants (`.env.local`, `.envrc`, `prod.env`), files of keys and credentials by their usual
-/// names, state and variables of Terraform, `.git/config` (remote addresses may hold a token), and everything in directories such as `.ssh`. Samples
-/// (`.env.example`, `.env.dist`) and public keys are not.
+/// Secret are `.env` and its variants (`.env.local`, `.envrc`, `prod.env`), files of keys and credentials by their
+/// usual
+/// names, state and variables of Terraform, `.git/config` (remote addresses may contain a token), and everything in
+/// directories such as `.ssh`. Samples (`.env.example`, `.env.dist`) and public keys are not.
 ///
 /// ```
 /// use std::path::Path;
@@ -99,8 +101,9 @@ pub fn is_secret_file(path: &Path) -> bool {
         || SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// Returns what [`is_secret_file`] does of an absolute path, seen from the root of the workspace that it lies in: the root
-/// itself may lie in a folder with such a name.
+/// Applies [`is_secret_file`] to an absolute path relative to the root of the workspace that contains it: the root
+/// itself may
+/// lie in a directory with such a name.
 pub fn is_secret_file_in(path: &Path, workspace: &Workspace) -> bool {
     let below = workspace.roots().iter().find_map(|root| path.strip_prefix(root).ok());
     is_secret_file(below.unwrap_or(path))
@@ -111,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_in_a_folder_for_keys_is_none_itself() {
+    fn a_project_in_a_key_directory_is_not_secret_itself() {
         let workspace = Workspace::new("/u/.docker/project");
         for (path, wanted) in [
             ("/u/.docker/project/a.rs", false),
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn files_with_keys_are_known_by_their_names() {
+    fn files_with_keys_are_recognized_by_their_names() {
         for (path, wanted) in [
             ("/p/.env", true),
             ("/p/.ENV", true),

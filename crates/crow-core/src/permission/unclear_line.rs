@@ -1,5 +1,6 @@
-//! A shell line that is not understood. No narrow rule allows it, and any rule that denies or asks may speak of it: a
-//! denied command can be written in more ways than its words can be searched for. Where they are found, it surely does.
+//! A shell line that could not be parsed. No narrow rule allows it, and any rule that denies or asks may match it: a
+//! denied
+//! command can be written in more ways than a search for its words can find. If its words are found, the rule matches.
 
 use std::{cell::OnceCell, collections::HashMap};
 
@@ -9,7 +10,7 @@ use super::{
     command::{base_name, continues_with},
 };
 
-/// A shell line that is not understood.
+/// A shell line that could not be parsed.
 #[derive(Debug)]
 pub(super) struct UnclearLine<'a> {
     pub(super) text: &'a str,
@@ -17,23 +18,27 @@ pub(super) struct UnclearLine<'a> {
     words: OnceCell<WordIndex>,
 }
 
+/// The words of a line, with an index by name.
 #[derive(Debug)]
 struct WordIndex {
     all: Vec<String>,
+    /// Positions in `all`, by the word and by its base name.
     places: HashMap<String, Vec<usize>>,
 }
 
 impl<'a> UnclearLine<'a> {
-    /// The longest text that is looked into. Rules that deny or ask may speak of longer ones.
+    /// Maximum length of a text that is searched, in bytes. Rules that deny or ask may match longer ones.
     const LONGEST: usize = 64 * 1024;
 
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, bare: OnceCell::new(), words: OnceCell::new() }
     }
 
-    /// Returns that the words of a prefix stand in the line, or may be written in it in another way.
+    /// Returns [`RuleMatch::Yes`] if the words of a prefix are in the line, else `Maybe`: it may be written in
+    /// another way.
     pub(super) fn mentions(&self, prefix: &[String]) -> RuleMatch {
-        /// Bounds the work on a line that repeats the program: nobody gives this many options.
+        /// Maximum number of words after the program. Bounds the work on a line that repeats it; real lines have
+        /// fewer options.
         const LONGEST_LOOK: usize = 16;
 
         if self.is_too_long() {
@@ -49,7 +54,7 @@ impl<'a> UnclearLine<'a> {
         if found { RuleMatch::Yes } else { RuleMatch::Maybe }
     }
 
-    /// Returns that a pattern is found in the line or in what may be one of its commands, or may be found when it runs.
+    /// Returns `Yes` if a pattern is found in the line or in one of its possible commands, else `Maybe`.
     pub(super) fn is_found_by(&self, regex: &RuleRegex) -> RuleMatch {
         if self.is_too_long() {
             return RuleMatch::Maybe;
@@ -63,7 +68,7 @@ impl<'a> UnclearLine<'a> {
         self.text.len() > Self::LONGEST
     }
 
-    /// The line without the marks that the shell takes away: `r''m` runs `rm`.
+    /// Returns the line without the quoting that the shell removes: `r''m` runs `rm`.
     fn bare(&self) -> &str {
         self.bare.get_or_init(|| {
             let joined = self.text.replace("\\\n", "");

@@ -1,4 +1,4 @@
-//! Events: every text in them that somebody may see.
+//! Redaction of events: every text in them that may be shown.
 
 use serde_json::Value;
 
@@ -113,7 +113,7 @@ impl Redactor {
         }
     }
 
-    /// Redacts what a call came to.
+    /// Redacts the result of a call.
     pub fn redact_result(&self, result: &mut ToolResult) {
         if !self.is_active() {
             return;
@@ -126,7 +126,7 @@ impl Redactor {
         self.redact_value(&mut metadata.extra);
     }
 
-    /// Redacts words. Pictures stay.
+    /// Redacts text blocks. Pictures stay.
     pub fn redact_blocks(&self, blocks: &mut [Block]) {
         self.texts(blocks.iter_mut().filter_map(|block| match block {
             Block::Text { text } => Some(text),
@@ -134,7 +134,7 @@ impl Redactor {
         }));
     }
 
-    /// Redacts a question to the user.
+    /// Redacts a question about a call.
     pub fn redact_request(&self, request: &mut PermissionRequest) {
         if !self.is_active() {
             return;
@@ -224,11 +224,11 @@ impl Redactor {
         self.texts([&mut error.url, &mut error.message]);
     }
 
-    /// The provider's own item is dropped where a secret stands in it: it may be signed, and cannot be changed.
+    /// Redacts a block. Drops the provider's own item if it contains a secret: it may be signed and cannot be changed.
     fn block(&self, block: &mut ReplyBlock) {
-        let mut found =
+        let mut has_secret =
             block.native_item().is_some_and(|item| self.redact_value(&mut item.clone()));
-        found |= match &mut block.content {
+        has_secret |= match &mut block.content {
             ReplyContent::Text { text } | ReplyContent::Thinking { text } => {
                 self.redact_string(text)
             }
@@ -238,7 +238,7 @@ impl Redactor {
             },
             ReplyContent::Opaque => false,
         };
-        if found {
+        if has_secret {
             block.native = None;
         }
     }
@@ -267,7 +267,7 @@ impl Redactor {
         }
     }
 
-    /// An offer that names a secret is not made: what is shown would not be what is granted.
+    /// Returns true if an offer contains a secret. It is then removed: the shown grant would differ from the real one.
     fn is_in_offer(&self, offer: &GrantOffer) -> bool {
         serde_json::to_value(offer).is_ok_and(|mut value| self.redact_value(&mut value))
     }

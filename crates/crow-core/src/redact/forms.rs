@@ -2,21 +2,23 @@
 
 use std::fmt::Write as _;
 
-/// Shorter texts are no secrets, or they would garble what is shown.
+/// Minimum length of a secret, in bytes: redacting shorter texts would garble output.
 pub(super) const SHORTEST: usize = 8;
-/// The shortest line of a secret of several lines that is looked for alone.
+/// Minimum length of a line of a multi-line secret that is searched for on its own.
 const SHORTEST_LINE: usize = 20;
-/// Longer secrets are looked for as they are, as JSON quotes them, and line by line: every byte of every form costs time
-/// before the first request.
+/// Maximum length of a secret that is searched for in encoded forms. Longer ones are searched for as they are, quoted
+/// in
+/// JSON, and line by line: every byte of every form costs time before the first request.
 const LONGEST_ENCODED: usize = 1024;
-/// Where programs break lines of base64.
+/// Line lengths of base64 in common programs.
 const LINES: [usize; 2] = [76, 64];
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Returns a secret and the other ways to write it: quoted in JSON or in an address, as base64 alone or within more of it,
-/// as hexadecimal digits.
+/// Returns a secret and its other forms: quoted in JSON or in a URL, as base64 alone or within longer base64, as
+/// hexadecimal
+/// digits.
 pub(super) fn forms(secret: &str) -> Vec<String> {
     let secret = secret.trim();
     if secret.len() < SHORTEST {
@@ -24,16 +26,17 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
     }
     let mut forms = vec![secret.to_owned()];
     let lines = secret.lines().map(str::trim);
-    // Private keys have lines that all of them have.
-    let telling = lines.filter(|line| line.len() >= SHORTEST_LINE && !line.starts_with("-----"));
-    forms.extend(telling.map(str::to_owned));
+    // Lines such as `-----BEGIN KEY-----` are the same in all private keys.
+    let distinctive =
+        lines.filter(|line| line.len() >= SHORTEST_LINE && !line.starts_with("-----"));
+    forms.extend(distinctive.map(str::to_owned));
     forms.push(in_json(secret));
     if secret.len() <= LONGEST_ENCODED {
         forms.extend(in_address(secret));
         for alphabet in [STANDARD, URL_SAFE] {
             forms.extend((0..3).map(|before| within_base64(secret.as_bytes(), before, alphabet)));
-            for whole in [secret.to_owned(), format!("{secret}\n")] {
-                forms.extend(broken_base64(whole.as_bytes(), alphabet));
+            for text in [secret.to_owned(), format!("{secret}\n")] {
+                forms.extend(broken_base64(text.as_bytes(), alphabet));
             }
         }
         forms.extend(hexadecimal(secret.as_bytes()));
@@ -72,7 +75,7 @@ fn hexadecimal(bytes: &[u8]) -> [String; 2] {
     [upper, lower]
 }
 
-/// The characters that say nothing but the secret, when `before` bytes, counted by threes, stand before it.
+/// Returns the characters that depend on the secret alone, if `before` bytes modulo 3 precede it.
 fn within_base64(secret: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
     let mut bytes = vec![0; before];
     bytes.extend_from_slice(secret);
@@ -81,26 +84,26 @@ fn within_base64(secret: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
     encoded.get(first..end).unwrap_or_default().to_owned()
 }
 
-/// The lines of a secret that was encoded alone and is too long for one.
+/// Returns the lines of a secret that was encoded alone and does not fit into one line.
 fn broken_base64(secret: &[u8], alphabet: &[u8; 64]) -> Vec<String> {
     let end = 8 * secret.len() / 6;
     let encoded = base64(secret, alphabet);
     let encoded = encoded.get(..end).unwrap_or_default();
-    let broken = LINES.into_iter().filter(|length| encoded.len() > *length);
-    broken
+    let lengths = LINES.into_iter().filter(|length| encoded.len() > *length);
+    lengths
         .flat_map(|length| encoded.as_bytes().chunks(length))
         .map(|line| String::from_utf8_lossy(line).into_owned())
         .collect()
 }
 
-/// Encodes without padding.
+/// Encodes as base64 without padding.
 fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> String {
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
+        let byte = |position: usize| u32::from(chunk.get(position).copied().unwrap_or_default());
         let group = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for at in 0..=chunk.len() {
-            let index = usize::try_from(group >> (18 - 6 * at) & 63).unwrap_or_default();
+        for position in 0..=chunk.len() {
+            let index = usize::try_from(group >> (18 - 6 * position) & 63).unwrap_or_default();
             text.push(char::from(alphabet.get(index).copied().unwrap_or_default()));
         }
     }
@@ -112,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_what_everybody_writes() {
+    fn base64_matches_the_standard_encoding() {
         for (bytes, expected) in
             [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
         {
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_has_no_forms() {
+    fn a_short_secret_has_no_forms() {
         assert_eq!(forms(" secret \n"), Vec::<String>::new());
         assert_eq!(forms("12345678")[0], "12345678");
     }

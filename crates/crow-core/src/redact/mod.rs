@@ -1,7 +1,7 @@
-//! Keeping known secrets out of whatever is shown: results, events, the log, messages.
+//! Redaction: keeps known secrets out of results, events, the log and messages.
 //!
-//! What is written to files and sent by tools is not touched: redaction is about what is seen. A model sees
-//! [`Redactor::MARK`] in place of a secret and may write it back; a call that would do so is refused by the runtime.
+//! Data that tools write to files or send is not changed: redaction is about what is shown. A model sees
+//! [`Redactor::MARK`] instead of a secret and may write it back; the runtime refuses a call that contains it.
 
 mod event;
 mod forms;

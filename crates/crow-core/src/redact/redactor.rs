@@ -1,4 +1,8 @@
-//! Finding secrets and putting a mark in their place.
+//! Search for secrets and their replacement by a mark.
+//!
+//! A [`Redactor`] holds an immutable [`SecretSet`] that is replaced as a whole when a secret is learned. The set
+//! builds its
+//! [`SecretMatcher`] on first use: an Aho-Corasick automaton over all forms of all secrets.
 
 use std::{
     borrow::Cow,
@@ -13,96 +17,96 @@ use serde_json::Value;
 
 use super::{RedactedStream, forms::forms};
 
-/// Finds known secrets, in whatever form they are written, and puts [`MARK`](Self::MARK) in their place.
+/// Finds known secrets in all their forms and replaces them by [`MARK`](Self::MARK).
 ///
-/// The default knows none. Clones share what they know, and what any of them [learns](Self::learn).
+/// The default has no secrets. Clones share their secrets, including those that any of them [learns](Self::learn).
 #[derive(Clone, Default)]
 pub struct Redactor(Arc<RwLock<Arc<SecretSet>>>);
 
 #[derive(Default)]
 pub(super) struct SecretSet {
     secrets: Vec<String>,
-    /// Those that were learned, the oldest first.
+    /// Secrets added by [`Redactor::learn`], the oldest first.
     learned: Vec<String>,
-    /// Made when something is first looked at.
+    /// Built on first use.
     prepared: OnceLock<SecretMatcher>,
 }
 
 pub(super) struct SecretMatcher {
-    /// All forms, in order.
+    /// All forms, sorted.
     forms: Vec<String>,
-    /// The length of the longest one.
+    /// Length of the longest form, in bytes.
     longest: usize,
-    /// With which bytes they begin.
+    /// First bytes of the forms.
     first_bytes: BTreeSet<u8>,
-    /// None if there are more forms than it can hold: they are looked for one by one then.
+    /// None if there are more forms than it supports: they are searched for one by one then.
     searcher: Option<AhoCorasick>,
 }
 
 impl Redactor {
-    /// Stands in place of a secret.
+    /// The text that replaces a secret.
     pub const MARK: &str = "[redacted by crow]";
-    /// How many learned secrets are known at a time.
+    /// Maximum number of learned secrets.
     pub const MOST_LEARNED: usize = 1024;
 
-    /// Looks for these secrets. Those of fewer than eight bytes are not looked for: they would garble what is shown.
+    /// Makes a redactor for these secrets. Ignores those of fewer than eight bytes: they would garble output.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let secrets: BTreeSet<String> = long_enough(secrets).collect();
-        let known = SecretSet { secrets: secrets.into_iter().collect(), ..SecretSet::default() };
-        Self(Arc::new(RwLock::new(Arc::new(known))))
+        let set = SecretSet { secrets: secrets.into_iter().collect(), ..SecretSet::default() };
+        Self(Arc::new(RwLock::new(Arc::new(set))))
     }
 
-    /// Looks for these secrets as well from now on, in whatever any clone is given. Of those that were learned only the last
-    /// [`MOST_LEARNED`](Self::MOST_LEARNED) are known: keys that are renewed do not add up.
+    /// Adds secrets for this redactor and all its clones. Of the learned ones only the last
+    /// [`MOST_LEARNED`](Self::MOST_LEARNED) are retained: keys that are renewed do not accumulate.
     pub fn learn(&self, secrets: impl IntoIterator<Item = String>) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let mut learned = known.learned.clone();
+        let mut set = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut learned = set.learned.clone();
         for secret in long_enough(secrets) {
-            // What is said again is the newest again.
+            // A secret that is learned again becomes the newest.
             learned.retain(|one| *one != secret);
             learned.push(secret);
         }
         learned.drain(..learned.len().saturating_sub(Self::MOST_LEARNED));
-        if learned != known.learned {
-            let secrets = known.secrets.clone();
-            *known = Arc::new(SecretSet { secrets, learned, prepared: OnceLock::new() });
+        if learned != set.learned {
+            let secrets = set.secrets.clone();
+            *set = Arc::new(SecretSet { secrets, learned, prepared: OnceLock::new() });
         }
     }
 
-    /// Returns whether there is anything to look for.
+    /// Returns true if there are secrets to search for.
     pub fn is_active(&self) -> bool {
         self.known().is_some()
     }
 
-    /// Returns the text with the mark in place of each secret.
+    /// Returns the text with each secret replaced by the mark.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let Some(known) = self.known() else { return Cow::Borrowed(text) };
-        let prepared = known.prepared();
+        let Some(set) = self.known() else { return Cow::Borrowed(text) };
+        let prepared = set.prepared();
         let Some(first) = prepared.find(text, 0) else { return Cow::Borrowed(text) };
-        let mut shown = String::with_capacity(text.len());
+        let mut redacted = String::with_capacity(text.len());
         let (mut at, mut next) = (0, Some(first));
         while let Some(found) = next {
-            shown.push_str(text.get(at..found.start).unwrap_or_default());
-            shown.push_str(Self::MARK);
+            redacted.push_str(text.get(at..found.start).unwrap_or_default());
+            redacted.push_str(Self::MARK);
             at = found.end;
             next = prepared.find(text, at);
         }
-        shown.push_str(text.get(at..).unwrap_or_default());
-        Cow::Owned(shown)
+        redacted.push_str(text.get(at..).unwrap_or_default());
+        Cow::Owned(redacted)
     }
 
-    /// Redacts a text in its place. Returns whether there was a secret.
+    /// Redacts a text in place. Returns true if there was a secret.
     pub fn redact_string(&self, text: &mut String) -> bool {
         match self.redact(text) {
             Cow::Borrowed(_) => false,
-            Cow::Owned(shown) => {
-                *text = shown;
+            Cow::Owned(redacted) => {
+                *text = redacted;
                 true
             }
         }
     }
 
-    /// Redacts all texts in a value, the names of its fields among them. Returns whether there was a secret.
+    /// Redacts all texts in a value, including the names of fields. Returns true if there was a secret.
     pub fn redact_value(&self, value: &mut Value) -> bool {
         if !self.is_active() {
             return false;
@@ -127,7 +131,7 @@ impl Redactor {
         }
     }
 
-    /// Returns whether a value holds the mark, which then stands for something that its writer never saw.
+    /// Returns true if a value contains the mark, which replaces a text that the writer of the value never saw.
     pub fn holds_mark(value: &Value) -> bool {
         match value {
             Value::String(text) => text.contains(Self::MARK),
@@ -137,19 +141,19 @@ impl Redactor {
         }
     }
 
-    /// Begins a stream of text in which a secret may come in parts.
+    /// Starts a stream of text in which a secret may be split into parts.
     pub fn stream(&self) -> RedactedStream {
         RedactedStream::new(self.clone())
     }
 
-    /// Returns what is known at the moment, if there is anything.
+    /// Returns the current secrets, or none if there are none.
     pub(super) fn known(&self) -> Option<Arc<SecretSet>> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        (known.count() > 0).then(|| Arc::clone(&known))
+        let set = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        (set.count() > 0).then(|| Arc::clone(&set))
     }
 }
 
-/// Leaves out what is too short to be looked for.
+/// Trims secrets and leaves out those that are too short.
 fn long_enough(secrets: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
     let trimmed = secrets.into_iter().map(|secret| secret.trim().to_owned());
     trimmed.filter(|secret| secret.len() >= super::forms::SHORTEST)
@@ -171,7 +175,7 @@ impl SecretMatcher {
         let forms: Vec<String> = forms.into_iter().collect();
         let searcher = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            // The fastest to build: it is needed before the first request.
+            // The fastest kind to build: it is needed before the first request.
             .kind(Some(AhoCorasickKind::NoncontiguousNFA))
             .build(&forms);
         let longest = forms.iter().map(String::len).max().unwrap_or_default();
@@ -179,26 +183,26 @@ impl SecretMatcher {
         Self { forms, longest, first_bytes, searcher: searcher.ok() }
     }
 
-    /// Returns the first secret from `at` on, in its longest form.
+    /// Returns the range of the first secret from `at` on, in its longest form.
     pub(super) fn find(&self, text: &str, at: usize) -> Option<Range<usize>> {
         let rest = text.get(at..)?;
         let found = if let Some(searcher) = &self.searcher {
             searcher.find(rest)?.range()
         } else {
-            let each = self.forms.iter().filter_map(|form| {
+            let candidates = self.forms.iter().filter_map(|form| {
                 let start = rest.find(form.as_str())?;
                 Some(start..start + form.len())
             });
-            each.min_by_key(|found| (found.start, std::cmp::Reverse(found.end)))?
+            candidates.min_by_key(|found| (found.start, std::cmp::Reverse(found.end)))?
         };
         Some(at + found.start..at + found.end)
     }
 
-    /// Returns where the longest end of a text begins that may be the beginning of a secret.
+    /// Returns the start of the longest suffix of a text that may be the beginning of a secret, or the text's length.
     pub(super) fn open_end(&self, text: &str) -> usize {
         let begins = |end: &str| {
-            let place = self.forms.partition_point(|form| form.as_str() <= end);
-            self.forms.get(place).is_some_and(|form| form.starts_with(end))
+            let index = self.forms.partition_point(|form| form.as_str() <= end);
+            self.forms.get(index).is_some_and(|form| form.starts_with(end))
         };
         let first = text.ceil_char_boundary(text.len().saturating_sub(self.longest));
         let ends = text.bytes().enumerate().skip(first);
@@ -209,6 +213,6 @@ impl SecretMatcher {
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redactor({})", self.known().map_or(0, |known| known.count()))
+        write!(f, "Redactor({})", self.known().map_or(0, |set| set.count()))
     }
 }

@@ -1,26 +1,27 @@
-//! Text that comes in parts.
+//! Redaction of text that arrives in parts.
 
 use super::Redactor;
 
-/// Redacts text that comes in parts. What may be the beginning of a secret is held back until more comes.
+/// Redacts text that arrives in parts. Text that may be the beginning of a secret is retained until the next part.
 #[derive(Debug, Clone, Default)]
 pub struct RedactedStream {
     redactor: Redactor,
-    held: String,
+    pending: String,
 }
 
 impl RedactedStream {
     pub(super) fn new(redactor: Redactor) -> Self {
-        Self { redactor, held: String::new() }
+        Self { redactor, pending: String::new() }
     }
 
-    /// Takes the next part in and returns what can be shown by now.
+    /// Adds the next part and returns the text that can be shown so far.
     pub fn push(&mut self, part: String) -> String {
-        let Some(known) = self.redactor.known() else { return part };
-        let prepared = known.prepared();
-        let text = if self.held.is_empty() { part } else { std::mem::take(&mut self.held) + &part };
+        let Some(set) = self.redactor.known() else { return part };
+        let prepared = set.prepared();
+        let text =
+            if self.pending.is_empty() { part } else { std::mem::take(&mut self.pending) + &part };
         let mut open = prepared.open_end(&text);
-        // A secret that is whole ends what was open before it.
+        // A complete secret ends what was open before it.
         let mut at = 0;
         let mut shown = String::with_capacity(text.len());
         while let Some(found) = prepared.find(&text, at).filter(|found| found.start < open) {
@@ -30,13 +31,13 @@ impl RedactedStream {
             open = open.max(at);
         }
         shown.push_str(text.get(at..open).unwrap_or_default());
-        text.get(open..).unwrap_or_default().clone_into(&mut self.held);
+        text.get(open..).unwrap_or_default().clone_into(&mut self.pending);
         shown
     }
 
-    /// Ends the stream and returns what was held back.
+    /// Ends the stream and returns the retained text, redacted.
     pub fn finish(&mut self) -> String {
-        let held = std::mem::take(&mut self.held);
-        self.redactor.redact(&held).into_owned()
+        let pending = std::mem::take(&mut self.pending);
+        self.redactor.redact(&pending).into_owned()
     }
 }

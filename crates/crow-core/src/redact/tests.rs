@@ -23,7 +23,7 @@ fn a_secret_is_found_in_every_form() {
     for (secret, text, expected) in [
         (SECRET, format!("key={SECRET};"), format!("key={MARK};")),
         (SECRET, format!("{SECRET}{SECRET}"), format!("{MARK}{MARK}")),
-        // In JSON, and in an address.
+        // In JSON, and in a URL.
         (SECRET, json!({ "key": SECRET }).to_string(), format!("{{\"key\":\"{MARK}\"}}")),
         (SECRET, "?k=sk-ant%2Fvery%2Bsecret%3D%220123%22&x".to_owned(), format!("?k={MARK}&x")),
         (SECRET, "?k=sk-ant%2fvery%2bsecret%3d%220123%22&x".to_owned(), format!("?k={MARK}&x")),
@@ -53,7 +53,7 @@ fn a_secret_is_found_in_every_form() {
 }
 
 #[test]
-fn a_secret_that_is_learned_is_found_by_all_clones_and_in_the_middle_of_a_stream() {
+fn a_learned_secret_is_found_by_clones_and_open_streams() {
     for redactor in [Redactor::default(), redactor()] {
         let clone = redactor.clone();
         let mut stream = clone.stream();
@@ -68,14 +68,14 @@ fn a_secret_that_is_learned_is_found_by_all_clones_and_in_the_middle_of_a_stream
 }
 
 #[test]
-fn what_is_too_short_is_left_alone() {
+fn short_secrets_are_ignored() {
     let redactor = Redactor::new(["1234567".to_owned(), String::new()]);
     assert!(!redactor.is_active());
     assert_eq!(redactor.redact("1234567"), "1234567");
 }
 
 #[test]
-fn what_one_learns_all_clones_know() {
+fn learned_secrets_are_shared_with_all_clones() {
     let first = Redactor::default();
     let (clone, mut stream) = (first.clone(), first.stream());
     assert!(!clone.is_active());
@@ -87,20 +87,20 @@ fn what_one_learns_all_clones_know() {
 }
 
 #[test]
-fn only_the_last_ones_that_were_learned_are_known() {
+fn only_the_latest_learned_secrets_are_retained() {
     let redactor = redactor();
     let learned = |number: usize| format!("learned-{number:04}");
     redactor.learn((0..Redactor::MOST_LEARNED).map(learned));
-    // The first one is said again, so the second one is the oldest.
+    // The first one is learned again, so the second one is the oldest.
     redactor.learn([learned(0), learned(Redactor::MOST_LEARNED)]);
-    for (text, is_known) in [
+    for (text, is_retained) in [
         (learned(0), true),
         (learned(1), false),
         (learned(2), true),
         (learned(Redactor::MOST_LEARNED), true),
         (SECRET.to_owned(), true),
     ] {
-        assert_eq!(redactor.redact(&text) == MARK, is_known, "{text}");
+        assert_eq!(redactor.redact(&text) == MARK, is_retained, "{text}");
     }
 }
 
@@ -135,7 +135,7 @@ fn no_text_of_a_result_holds_a_secret() {
 }
 
 #[test]
-fn a_reply_with_a_secret_loses_the_providers_own_item_and_others_keep_theirs() {
+fn only_blocks_with_a_secret_lose_the_providers_item() {
     let block = |text: &str| {
         let content = ReplyContent::Text { text: text.to_owned() };
         ReplyBlock::with_native(content, json!({ "text": text }))
@@ -165,30 +165,30 @@ fn a_reply_with_a_secret_loses_the_providers_own_item_and_others_keep_theirs() {
     redactor().redact_event(&mut event);
     assert!(!serde_json::to_string(&event).unwrap().contains("very"));
     let AgentEvent::Reply { blocks, .. } = event else { panic!() };
-    let kept: Vec<_> = blocks.iter().map(|block| block.native_item().is_some()).collect();
-    assert_eq!(kept, [true, false, false, false]);
+    let has_native: Vec<_> = blocks.iter().map(|block| block.native_item().is_some()).collect();
+    assert_eq!(has_native, [true, false, false, false]);
 }
 
-/// Every event that there is, with a secret in every text that it has.
+/// Checks every kind of event, with a secret in each of its texts.
 #[test]
-fn no_event_keeps_a_secret_but_where_ids_names_and_paths_stand() {
+fn events_keep_secrets_only_in_ids_names_and_paths() {
     for event in crate::event::tests::samples() {
         let mut value = serde_json::to_value(&event).unwrap();
         spoil(&mut value);
         let mut event: AgentEvent = serde_json::from_value(value.clone())
             .unwrap_or_else(|error| panic!("{error}: {value}"));
         redactor().redact_event(&mut event);
-        let mut left = Vec::new();
-        secrets_in(&serde_json::to_value(&event).unwrap(), "", &mut left);
+        let mut leaks = Vec::new();
+        secrets_in(&serde_json::to_value(&event).unwrap(), "", &mut leaks);
         if !matches!(event, AgentEvent::StateChange { state: AgentState::Error(_) }) {
             // The name of a tool or an agent.
-            left.retain(|at| at != ".state.detail");
+            leaks.retain(|path| path != ".state.detail");
         }
-        assert_eq!(left, Vec::<String>::new(), "{event:?}");
+        assert_eq!(leaks, Vec::<String>::new(), "{event:?}");
     }
 }
 
-/// Fields that hold no free text.
+/// Fields that contain no free text.
 const EXACT: &[&str] = &[
     "type",
     "tool",
@@ -258,20 +258,20 @@ fn spoil(value: &mut Value) {
     }
 }
 
-fn secrets_in(value: &Value, at: &str, left: &mut Vec<String>) {
+fn secrets_in(value: &Value, path: &str, leaks: &mut Vec<String>) {
     if value.as_str().is_some_and(|text| text.contains(SECRET)) {
-        left.push(at.to_owned());
+        leaks.push(path.to_owned());
     }
     for (name, value) in value.as_object().into_iter().flatten() {
-        secrets_in(value, &format!("{at}.{name}"), left);
+        secrets_in(value, &format!("{path}.{name}"), leaks);
     }
     for value in value.as_array().into_iter().flatten() {
-        secrets_in(value, at, left);
+        secrets_in(value, path, leaks);
     }
 }
 
 proptest! {
-    /// However the text is cut: the stream shows what the whole would show.
+    /// However the text is split, the stream shows what the complete text would show.
     #[test]
     fn cuts_do_not_change_what_is_shown(
         pieces in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! What a tool knows and may use beside its arguments. The model never sees it.
+//! The context of a call: what a tool knows and may use besides its arguments. The model never sees it.
 
 use std::{
     ops::Deref,
@@ -24,61 +24,65 @@ use crate::{
     workspace::Workspace,
 };
 
-/// What all calls of one session share.
+/// The context that all calls of one session share.
 #[derive(Debug)]
 pub struct AgentContext {
     /// The session.
     pub session_id: SessionId,
-    /// The root session, whose id the user knows.
+    /// The root session, whose id the user sees.
     pub root_id: SessionId,
     /// The agent's name.
     pub agent_name: CurrentText,
-    /// What the agent is for, in a line; empty where nobody said so.
+    /// The purpose of the agent, in a line; empty if not described.
     pub description: CurrentText,
-    /// What started the session, for a child.
+    /// The call that started the session, for a child.
     pub parent: Option<ParentCall>,
-    /// The number of the turn under way, or of the last one; 0 before the first.
+    /// Number of the current turn, or of the last one; 0 before the first.
     pub current_turn: AtomicU32,
     /// The program's own values in the session's header.
     pub metadata: HeaderValues,
-    /// The model that the agent talks to.
+    /// The model that the agent uses.
     pub model: CurrentModel,
-    /// Where the agent works.
+    /// The directories that the agent works in.
     pub workspace: Workspace,
-    /// Where outputs go that are too long for the model, if they are kept at all. The folder may not exist yet.
+    /// Directory for outputs that are too long for the model, if they are saved. It may not exist yet.
     pub scratch: Option<PathBuf>,
-    /// The temporary folder of the session's processes, where they have one of their own. The path is the same inside and
-    /// outside of their sandbox.
+    /// The temporary directory of the session's processes, if they have their own. The path is the same inside and
+    /// outside of
+    /// their sandbox.
     pub temp: Option<PathBuf>,
-    /// What commands can read and change beside the workspace. A tool that looks at everything below a folder leaves out
-    /// what they hide: permission was given for the folder, and not for a hidden place in it.
+    /// The places of the sandbox. A tool that reads everything below a directory leaves out what they hide:
+    /// permission was
+    /// given for the directory, not for a hidden place in it.
     pub places: Arc<SandboxPlaces>,
-    /// Which file contents the session has seen.
+    /// The file contents that the session has seen.
     pub file_views: FileViews,
     /// The todo list.
     pub todo: Mutex<TodoList>,
     /// Starts processes.
     pub processes: Arc<dyn Processes>,
-    /// Runs commands that the user configured, and of which the model decides nothing: they are held as the run is, however
-    /// far this agent may go.
+    /// Runs commands that the user configured and the model does not influence: their sandbox is that of the run,
+    /// whatever
+    /// this agent may do.
     pub user_processes: Arc<dyn Processes>,
-    /// Runs jobs, where the runtime does.
+    /// Runs jobs, if the runtime supports it.
     pub jobs: Option<Arc<dyn Jobs>>,
-    /// Captures files, where the runtime does.
+    /// Captures files, if the runtime supports it.
     pub snapshots: Option<Arc<dyn Snapshots>>,
-    /// Starts child agents, where the runtime does.
+    /// Starts child agents, if the runtime supports it.
     pub children: Option<Arc<dyn Children>>,
-    /// Waits for results of calls that are run outside, where the runtime does.
+    /// Waits for results of calls that are run outside, if the runtime supports it.
     pub outside: Option<Arc<dyn OutsideCalls>>,
-    /// Asks the user, where the runtime does.
+    /// Asks the user, if the runtime supports it.
     pub questions: Option<Arc<dyn UserQuestions>>,
-    /// Whatever else the program gave to its tools.
+    /// Further values that the program gave to its tools.
     pub resources: ResourceMap,
 }
 
 impl AgentContext {
-    /// Makes the context of a session in which nothing but processes can be used: no jobs, snapshots, agents or questions,
-    /// and nothing seen yet. The runtime adds what it has; a test what it looks at.
+    /// Makes the context of a session with processes only: no jobs, snapshots, agents or questions, and no file
+    /// views. The
+    /// runtime adds what it supports; a test adds what it needs.
     pub fn new(
         session_id: SessionId,
         agent_name: impl Into<CurrentText>,
@@ -113,12 +117,12 @@ impl AgentContext {
     }
 }
 
-/// The program's own values in a session's header. The runtime keeps them up to date.
+/// The program's own values in a session's header. The runtime keeps them current.
 #[derive(Debug, Default)]
 pub struct HeaderValues(RwLock<Map<String, Value>>);
 
 impl HeaderValues {
-    /// Makes them.
+    /// Wraps the values.
     pub fn new(values: Map<String, Value>) -> Self {
         Self(RwLock::new(values))
     }
@@ -128,13 +132,13 @@ impl HeaderValues {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// Sets a value. What a tool sets is not kept: `AgentInternals::set_metadata` keeps it, too.
+    /// Sets a value in memory only: `AgentInternals::set_metadata` also saves it.
     pub fn set(&self, key: impl Into<String>, value: Value) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key.into(), value);
     }
 }
 
-/// A text about the agent that works in a session: its name, what it is for. Another one may go on with it between runs.
+/// A text about the agent that works in a session, such as its name or purpose. The agent may change between runs.
 #[derive(Debug)]
 pub struct CurrentText(RwLock<Arc<str>>);
 
@@ -149,7 +153,7 @@ impl CurrentText {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts another one in its place.
+    /// Replaces the text.
     pub fn set(&self, text: impl Into<Arc<str>>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = text.into();
     }
@@ -161,12 +165,12 @@ impl<T: Into<Arc<str>>> From<T> for CurrentText {
     }
 }
 
-/// The model that an agent talks to. It may change between turns.
+/// The model that an agent uses. It may change between turns.
 #[derive(Debug)]
 pub struct CurrentModel(RwLock<(ModelRef, Abilities)>);
 
 impl CurrentModel {
-    /// Names a model and what it can do.
+    /// Makes it from a model and its abilities.
     pub fn new(reference: ModelRef, abilities: Abilities) -> Self {
         Self(RwLock::new((reference, abilities)))
     }
@@ -176,36 +180,36 @@ impl CurrentModel {
         self.0.read().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
-    /// Returns what it can do.
+    /// Returns its abilities.
     pub fn abilities(&self) -> Abilities {
         self.0.read().unwrap_or_else(PoisonError::into_inner).1
     }
 
-    /// Sets another model.
+    /// Replaces the model.
     pub fn set(&self, reference: ModelRef, abilities: Abilities) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = (reference, abilities);
     }
 }
 
-/// What one call knows and may use.
+/// The context of one call.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
-    /// What all calls of the session share.
+    /// The context that all calls of the session share.
     pub agent: Arc<AgentContext>,
     /// The call.
     pub call_id: CallId,
-    /// Cancelled when the call is to stop.
+    /// Cancelled when the call must stop.
     pub cancellation: CancellationToken,
-    /// What the user was shown, if anything.
+    /// The preview that the user was shown, if any.
     pub preview: Option<Preview>,
-    /// What rules of the user keep from being read. A tool that looks at everything below a folder leaves it out.
+    /// Files that rules withhold from reading. A tool that reads everything below a directory leaves them out.
     pub withheld_reads: WithheldReads,
-    /// Takes what the call prints while it runs.
+    /// Receives output of the call while it runs.
     pub progress: Progress,
 }
 
 impl ToolContext {
-    /// Makes the context of a call of which nothing was shown and nothing is withheld.
+    /// Makes the context of a call without a preview and without withheld files.
     pub fn new(agent: Arc<AgentContext>, call_id: CallId) -> Self {
         Self {
             agent,
@@ -217,17 +221,17 @@ impl ToolContext {
         }
     }
 
-    /// Returns whether the call is to stop.
+    /// Returns true if the call must stop.
     pub fn should_abort(&self) -> bool {
         self.cancellation.is_cancelled()
     }
 
-    /// Waits until the call is to stop.
+    /// Waits until the call must stop.
     pub async fn cancelled(&self) {
         self.cancellation.cancelled().await;
     }
 
-    /// Captures the files of the workspace.
+    /// Captures the files of the workspace. Fails if the runtime has no snapshots.
     pub async fn snapshot(&self) -> Result<SnapshotId, SnapshotError> {
         match &self.agent.snapshots {
             Some(snapshots) => snapshots.track().await,
@@ -235,7 +239,7 @@ impl ToolContext {
         }
     }
 
-    /// Names the state that the files of the workspace are in, ignored ones left out.
+    /// Returns the id of the current state of the workspace's files, without ignored ones.
     pub async fn files(&self) -> Result<FilesId, SnapshotError> {
         match &self.agent.snapshots {
             Some(snapshots) => snapshots.files().await,
@@ -243,7 +247,7 @@ impl ToolContext {
         }
     }
 
-    /// Returns what changed since `snapshot`.
+    /// Returns the changes since `snapshot`.
     pub async fn diff_since(&self, snapshot: &SnapshotId) -> Result<Patch, SnapshotError> {
         match &self.agent.snapshots {
             Some(snapshots) => snapshots.patch(snapshot).await,

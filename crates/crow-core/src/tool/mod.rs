@@ -1,4 +1,4 @@
-//! Tools: what a model can do.
+//! Tools: what a model can call.
 //!
 //! A programmer writes a [`TypedTool`] (an input struct whose docs the model reads) or, for tools known only at run
 //! time, a [`Tool`]. [`ToolRegistry`] runs a tool only against a [`Permit`](crate::permission::Permit).

@@ -1,4 +1,4 @@
-//! A tool that is run outside.
+//! Tools that are run outside of the agent.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{CallPlan, Effects, Subject, Tool, ToolCategory, ToolContext, ToolError, ToolResult};
 use crate::model::ToolDefinition;
 
-/// A tool that is run outside: the call is decided upon and announced like any other, and its result comes through the
+/// A tool that is run outside: its calls are decided and announced like any other, and the result is passed through the
 /// agent's handle.
 #[derive(Debug, Clone)]
 pub struct OutsideTool {
@@ -15,7 +15,7 @@ pub struct OutsideTool {
 }
 
 impl OutsideTool {
-    /// Makes a tool of what the model is told of it.
+    /// Makes a tool from its definition for the model.
     pub fn new(definition: ToolDefinition, category: ToolCategory) -> Self {
         Self { definition, category }
     }
@@ -43,10 +43,10 @@ impl Tool for OutsideTool {
         true
     }
 
-    /// What happens outside is not known here.
+    /// The effects of an outside call are unknown.
     async fn plan(&self, _input: &Value, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         if let Some(outside) = &ctx.agent.outside {
-            // Whoever sees the call announced may be quicker than its start.
+            // A client may answer the announced call before it has started here.
             outside.expect(&ctx.call_id);
         }
         let title = self.definition.name.clone();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{CallPlan, Tool, ToolCategory, ToolContext, ToolResult};
 use crate::{model::ToolDefinition, permission::Permit};
 
-/// The tools that one agent was given, by name. Starts empty: whoever builds an agent chooses.
+/// The tools that one agent was given, by name. Starts empty: the builder of an agent chooses them.
 #[derive(Clone, Default)]
 pub struct ToolRegistry {
     tools: BTreeMap<String, Arc<dyn Tool>>,
@@ -24,7 +24,7 @@ impl ToolRegistry {
         self.register_shared(Arc::new(tool));
     }
 
-    /// Adds a tool that others use too.
+    /// Adds a shared tool.
     pub fn register_shared(&mut self, tool: Arc<dyn Tool>) {
         self.tools.insert(tool.name().to_owned(), tool);
     }
@@ -44,12 +44,12 @@ impl ToolRegistry {
         self.tools.keys().map(String::as_str)
     }
 
-    /// Returns the tools as the model is told of them, in order of name, so that they are the same in every request.
+    /// Returns the definitions for the model, in order of name, so that they are the same in every request.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
         self.tools.values().map(|tool| tool.definition()).collect()
     }
 
-    /// Returns a registry with those tools that `enabled` names, and the names that no tool has.
+    /// Returns a registry with the tools named in `enabled`, and the names without a tool.
     pub fn for_agent(&self, enabled: &[String]) -> (Self, Vec<String>) {
         let mut chosen = Self::new();
         let mut unknown = Vec::new();
@@ -62,15 +62,15 @@ impl ToolRegistry {
         (chosen, unknown)
     }
 
-    /// Keeps the tools that `keeps` says yes to.
+    /// Keeps the tools for which `keeps` returns true.
     pub fn retain(&mut self, keeps: impl Fn(&dyn Tool) -> bool) {
         self.tools.retain(|_, tool| keeps(tool.as_ref()));
     }
 
     /// Runs a permitted call.
     ///
-    /// A permit that was made for another call or another input answers with an error: it is a bug of the caller, and
-    /// nothing is run.
+    /// Returns a failure and runs nothing if the permit was made for another call or another input, which is a bug of
+    /// the caller.
     pub async fn execute(
         &self,
         permit: Permit,

@@ -1,4 +1,4 @@
-//! Tools that come and go while a session is open.
+//! Tools that appear and disappear while a session is open.
 
 use std::{fmt, sync::Arc};
 
@@ -8,12 +8,11 @@ use tokio_util::sync::CancellationToken;
 use super::Tool;
 use crate::event::NoticeLevel;
 
-/// What the names of tools from a source begin with. In a list of tools `mcp__*` and `mcp__server__*` stand for all whose
-/// names begin so.
+/// Prefix of names of tools from a source. In a list of tools, `mcp__*` and `mcp__server__*` match all names that begin
+/// so.
 pub const SOURCED_NAME: &str = "mcp__";
 
-/// Returns whether what stands in a list of tools means tools from a source: a name, or the beginning of names with a `*`
-/// after it.
+/// Returns true if an entry of a list of tools refers to tools from a source: a full name, or a prefix followed by `*`.
 pub fn is_sourced_pattern(text: &str) -> bool {
     let name = text.strip_suffix('*').unwrap_or(text);
     let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
@@ -22,7 +21,7 @@ pub fn is_sourced_pattern(text: &str) -> bool {
         && (text.ends_with('*') || name.len() > SOURCED_NAME.len())
 }
 
-/// Returns whether a pattern means a tool.
+/// Returns true if a pattern matches a tool's name.
 pub fn matches_sourced(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
@@ -30,35 +29,36 @@ pub fn matches_sourced(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Tools that come and go while a session is open. All agents of the session take those that they may have, before each
-/// model call.
+/// A source of tools that appear and disappear while a session is open. All agents of the session take those that
+/// they may
+/// use before each model call.
 #[async_trait]
 pub trait ToolSource: Send + Sync + fmt::Debug {
-    /// Waits until the tools are there for which one should wait. Returns at once where there is nothing to wait for, and
-    /// always in bounded time. Cancelling only ends the waiting.
+    /// Waits until the tools that are worth waiting for are available. Returns at once if there are none, and always in
+    /// bounded time. Cancelling only ends the wait.
     async fn ready(&self, cancel: &CancellationToken);
 
-    /// Returns the names of whatever [`ready`](Self::ready) waits for at the moment, for people.
+    /// Returns the names of what [`ready`](Self::ready) currently waits for, for people.
     fn waits_for(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns the tools as they are now.
+    /// Returns the current tools.
     fn tools(&self) -> SourcedTools;
 
-    /// Takes what the user should be told, once.
+    /// Takes the pending news for the user; each is returned once.
     fn take_news(&self) -> Vec<SourceNews>;
 
-    /// Ends what serves the tools. Calls fail from then on. Returns when it is over, in bounded time.
+    /// Stops the servers of the tools. Later calls fail. Returns when they have stopped, in bounded time.
     async fn close(&self);
 }
 
-/// Tools as they are at a moment.
+/// The tools of a source at one moment.
 #[derive(Clone, Default)]
 pub struct SourcedTools {
-    /// Another number means other tools.
+    /// Changes whenever the tools change.
     pub revision: u64,
-    /// The tools, each name once.
+    /// The tools; each name occurs once.
     pub tools: Arc<[Arc<dyn Tool>]>,
 }
 
@@ -72,12 +72,12 @@ impl fmt::Debug for SourcedTools {
     }
 }
 
-/// Something that the user should be told of a source of tools.
+/// A message for the user about a source of tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceNews {
-    /// How bad it is.
+    /// The severity.
     pub level: NoticeLevel,
-    /// What happened, for people.
+    /// The message.
     pub text: String,
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_names_a_tool_or_all_of_a_server_or_all() {
+    fn a_pattern_is_a_tool_a_server_or_all() {
         for (text, is_pattern) in [
             ("mcp__*", true),
             ("mcp__time__*", true),

@@ -1,4 +1,4 @@
-//! The tool trait in its erased form.
+//! The tool trait, independent of the argument type.
 
 use std::error::Error;
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::{CallPlan, Preview, ToolCategory, ToolContext, ToolResult};
 use crate::model::ToolDefinition;
 
-/// Why a call cannot be planned or previewed, by who must act.
+/// Error of planning or previewing a call, by who must act.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The model: it reads the text and tries otherwise.
+    /// The model: it gets the text and tries something else.
     #[error("{0}")]
     Model(String),
     /// Nobody: the call was cancelled.
@@ -24,7 +24,7 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// Makes the result that answers the call.
+    /// Makes the result with which the call is answered.
     pub fn to_result(&self) -> ToolResult {
         match self {
             Self::Model(message) => ToolResult::failure(message.clone()),
@@ -34,53 +34,55 @@ impl ToolError {
     }
 }
 
-/// Something that a model can call.
+/// A tool that a model can call.
 ///
-/// [`plan`](Self::plan) works from arguments and file metadata, [`preview`](Self::preview) reads,
-/// [`execute`](Self::execute) acts.
+/// [`plan`](Self::plan) uses arguments and file metadata only, [`preview`](Self::preview) may read files,
+/// [`execute`](Self::execute) has effects.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// Returns the name to call.
+    /// Returns the name that the model calls.
     fn name(&self) -> &str;
 
-    /// Returns what the model is told about the tool.
+    /// Returns the description for the model.
     fn description(&self) -> &str;
 
     /// Returns the JSON Schema of the arguments.
     fn parameters_schema(&self) -> Value;
 
-    /// Returns what kind of thing the tool does.
+    /// Returns the category of the tool.
     fn category(&self) -> ToolCategory;
 
-    /// Returns whether a call needs permission where no rule speaks of it.
+    /// Returns true if a call that no rule matches needs permission.
     fn requires_permission(&self) -> bool {
         true
     }
 
-    /// Returns whether a successful call ends the turn.
+    /// Returns true if a successful call ends the turn.
     fn ends_turn(&self) -> bool {
         false
     }
 
-    /// Returns whether calls are run outside: their results come through the agent's handle, also before the call waits.
+    /// Returns true if calls are run outside: the result is passed through the agent's handle, possibly before the
+    /// call waits.
     fn runs_outside(&self) -> bool {
         false
     }
 
-    /// Checks arguments against what the tool takes. The text goes to the model.
+    /// Checks the arguments. The error text goes to the model.
     fn check(&self, input: &Value) -> Result<(), String> {
         let _ = input;
         Ok(())
     }
 
-    /// Tells what a call would do. Without an own answer it does what tools of its category may: permission is asked for
-    /// accordingly.
+    /// Plans a call: returns what it would touch. By default that is what tools of its category may touch, and
+    /// permission is
+    /// asked for accordingly.
     async fn plan(&self, input: &Value, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let _ = (input, ctx);
         Ok(CallPlan::of_category(self.name(), self.category()))
     }
 
-    /// Works out what the user is shown before allowing the call.
+    /// Returns the preview that the user is shown before allowing the call, if any.
     async fn preview(
         &self,
         input: &Value,
@@ -91,10 +93,10 @@ pub trait Tool: Send + Sync {
         Ok(None)
     }
 
-    /// Does it. Called only with a permit, see [`ToolRegistry::execute`](super::ToolRegistry::execute).
+    /// Runs the call. Called only with a permit, see [`ToolRegistry::execute`](super::ToolRegistry::execute).
     async fn execute(&self, input: Value, plan: &CallPlan, ctx: &ToolContext) -> ToolResult;
 
-    /// Returns the tool as the model is told of it.
+    /// Returns the definition for the model.
     fn definition(&self) -> ToolDefinition {
         ToolDefinition {
             name: self.name().to_owned(),

@@ -9,46 +9,47 @@ use serde_json::Value;
 
 use super::{CallPlan, Preview, Tool, ToolCategory, ToolContext, ToolError, ToolResult};
 
-/// A tool whose arguments are a Rust type. The docs of the type's fields are what the model reads.
+/// A tool whose arguments are a Rust type. The model reads the docs of the type's fields.
 ///
-/// [`TypedToolAdapter`] makes a [`Tool`] of it: schema, parsing and the wording of errors happen there, once.
+/// [`TypedToolAdapter`] makes a [`Tool`] of it and provides schema, parsing and error texts.
 #[async_trait]
 pub trait TypedTool: Send + Sync + 'static {
     /// The arguments.
     type Input: DeserializeOwned + JsonSchema + Send + Sync;
 
-    /// The name to call.
+    /// The name that the model calls.
     const NAME: &'static str;
 
-    /// What kind of thing the tool does.
+    /// The category of the tool.
     const CATEGORY: ToolCategory;
 
-    /// Returns what the model is told about the tool.
+    /// Returns the description for the model.
     fn description(&self) -> &str;
 
-    /// Returns whether a call needs permission where no rule speaks of it.
+    /// Returns true if a call that no rule matches needs permission.
     fn requires_permission(&self) -> bool {
         true
     }
 
-    /// Returns whether a successful call ends the turn.
+    /// Returns true if a successful call ends the turn.
     fn ends_turn(&self) -> bool {
         false
     }
 
-    /// Returns whether the model is told of an argument. What it is not told of is taken all the same.
+    /// Returns true if the schema for the model includes an argument. Arguments that it omits are accepted
+    /// nevertheless.
     fn offers(&self, argument: &str) -> bool {
         let _ = argument;
         true
     }
 
-    /// Tells what a call would do. By default: nothing outside the session.
+    /// Plans a call: returns what it would touch. By default that is what tools of its category may touch.
     async fn plan(&self, input: &Self::Input, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let _ = (input, ctx);
         Ok(CallPlan::of_category(Self::NAME, Self::CATEGORY))
     }
 
-    /// Works out what the user is shown before allowing the call.
+    /// Returns the preview that the user is shown before allowing the call, if any.
     async fn preview(
         &self,
         input: &Self::Input,
@@ -59,7 +60,7 @@ pub trait TypedTool: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Does it.
+    /// Runs the call. Called only with a permit.
     async fn execute(&self, input: Self::Input, plan: &CallPlan, ctx: &ToolContext) -> ToolResult;
 }
 
@@ -70,7 +71,7 @@ pub struct TypedToolAdapter<T> {
 }
 
 impl<T: TypedTool> TypedToolAdapter<T> {
-    /// Wraps `tool` and works out its schema.
+    /// Wraps `tool` and generates its schema.
     pub fn new(tool: T) -> Self {
         let mut schema = schema_of::<T::Input>();
         if let Some(Value::Object(arguments)) = schema.get_mut("properties") {
@@ -147,7 +148,7 @@ impl<T: TypedTool> Tool for TypedToolAdapter<T> {
     }
 }
 
-/// The schema of a type, with everything in place of references and nothing that only costs tokens.
+/// Returns the schema of a type, with references inlined and without keywords that only cost tokens.
 fn schema_of<I: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -161,13 +162,14 @@ fn schema_of<I: JsonSchema>() -> Value {
     schema
 }
 
-/// Removes titles, number formats, a lowest number of nothing, and the null of optional fields (which are just left out).
+/// Removes titles, number formats, defaults, a minimum of 0, and the null of optional fields (which are simply
+/// omitted).
 fn trim_schema(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     for keyword in ["title", "format", "default"] {
         map.remove(keyword);
     }
-    // Nobody counts below nothing; whoever does is told so.
+    // A model rarely passes a negative number, and parsing reports it.
     if map.get("minimum").and_then(Value::as_f64) == Some(0.0) {
         map.remove("minimum");
     }
@@ -197,8 +199,9 @@ fn trim_schema(schema: &mut Value) {
     }
 }
 
-/// `oneOf` of single strings, the schema of an enum with documented variants, becomes `enum`, which is a third of the
-/// size and which every provider takes.
+/// Turns `oneOf` of string constants, the schema of an enum with documented variants, into `enum`, which is a third
+/// of the
+/// size and which every provider accepts.
 fn constants_to_enum(map: &mut serde_json::Map<String, Value>) {
     let Some(Value::Array(variants)) = map.get("oneOf") else { return };
     let constants: Vec<Value> = variants
@@ -212,7 +215,7 @@ fn constants_to_enum(map: &mut serde_json::Map<String, Value>) {
     }
 }
 
-/// `anyOf: [T, null]`, the schema of an optional structure, becomes T.
+/// Turns `anyOf: [T, null]`, the schema of an optional structure, into T.
 fn drop_null_variant(map: &mut serde_json::Map<String, Value>) {
     let Some(Value::Array(variants)) = map.get("anyOf") else { return };
     let mut rest =

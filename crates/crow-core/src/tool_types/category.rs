@@ -1,4 +1,4 @@
-//! The kinds of tools.
+//! Categories of tools.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A shell line, and what is understood of it.
+//! A parsed shell line.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Returns whether it may leave the folder that it starts in, at any time.
+    /// Returns true if a command of the line may change its directory.
     pub fn may_change_folder(&self) -> bool {
         const MOVERS: [&str; 8] =
             ["cd", "pushd", "popd", "source", ".", "eval", "command", "builtin"];
@@ -38,8 +38,9 @@ impl CommandLine {
         }
     }
 
-    /// Returns whether all that it does is to read, as far as nothing is started that settings of the project name:
-    /// whether such a line may run in a sandbox in which nothing can be changed.
+    /// Returns true if the line only reads, except for programs that settings of the project may make it start. Such
+    /// a line may
+    /// run in a sandbox in which nothing can be changed.
     pub fn only_reads(&self) -> bool {
         match &self.meaning {
             CommandMeaning::Unclear(_) => false,
@@ -91,7 +92,7 @@ pub struct SimpleCommand {
 }
 
 impl SimpleCommand {
-    /// Returns the words up to the first one that is only known when the line runs.
+    /// Returns the words before the first one that is only known when the line runs.
     pub fn literal_words(&self) -> impl Iterator<Item = &str> {
         self.words.iter().map_while(CommandWord::as_literal)
     }
@@ -161,7 +162,7 @@ pub enum CommandWord {
 }
 
 impl CommandWord {
-    /// Returns the word as the program gets it, if that is known.
+    /// Returns the word as the program gets it, if known.
     pub fn as_literal(&self) -> Option<&str> {
         match self {
             Self::Literal(word) => Some(word),
@@ -183,12 +184,12 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// Returns whether it changes a file.
+    /// Returns true if it changes a file.
     pub fn writes(&self) -> bool {
         self.access == Access::Write && !self.is_device()
     }
 
-    /// Returns whether it leads to a device that takes everything and gives nothing, or to what is open already.
+    /// Returns true if it is the null device or an already open stream.
     pub fn is_device(&self) -> bool {
         const DEVICES: [&str; 4] = ["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"];
 

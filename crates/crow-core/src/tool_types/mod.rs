@@ -1,4 +1,4 @@
-//! What a call would touch and what it came to: plain values that permissions, events and tools share.
+//! Plans and results of calls: plain values that permissions, events and tools share.
 
 mod category;
 mod command_line;

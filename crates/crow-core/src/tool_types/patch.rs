@@ -1,4 +1,4 @@
-//! Changes of files, as people and models read them.
+//! Diffs of files, for people and models.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,11 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use similar::{ChangeTag, TextDiff, udiff::UnifiedDiffHunk};
 
-/// How many lines of hunks are kept.
+/// Maximum number of lines of hunks.
 const MAX_LINES: usize = 200;
-/// How many bytes of hunks are kept: a few lines may be very long.
+/// Maximum number of bytes of hunks: a few lines may be very long.
 const MAX_BYTES: usize = 32 * 1024;
-/// After this time a diff no longer has to be the smallest one.
+/// Time after which a diff need no longer be the smallest one.
 const TIMEOUT: Duration = Duration::from_millis(300);
 
 /// A change of files.
@@ -61,12 +61,12 @@ pub struct FileDiff {
     pub contents: Option<FileContents>,
 }
 
-/// The content of a file, or the target of a link, before a change and after it. Nothing is empty.
+/// The content of a file, or the target of a link, before and after a change. Empty if it did not exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileContents {
-    /// Before.
+    /// The content before.
     pub before: Vec<u8>,
-    /// After.
+    /// The content after.
     pub after: Vec<u8>,
 }
 
@@ -91,7 +91,7 @@ impl FileChange {
 }
 
 impl FileDiff {
-    /// Makes the change of a file whose lines are not compared.
+    /// Makes the diff of a file whose lines are not compared.
     pub fn without_lines(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -110,7 +110,7 @@ impl FileDiff {
         Self::compare(path, (old, new), MAX_LINES, MAX_BYTES)
     }
 
-    /// Compares two texts line by line and keeps all hunks, so that the change can be applied.
+    /// Compares two texts line by line and returns all hunks, so that the change can be applied.
     pub fn of_whole_text(path: &Path, old: &str, new: &str) -> Self {
         Self::compare(path, (old, new), usize::MAX, usize::MAX)
     }
@@ -145,7 +145,7 @@ impl FileDiff {
     }
 }
 
-/// To git and patch a lone carriage return ends no line.
+/// Splits at line feeds only: for git and patch a lone carriage return ends no line.
 fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_diff_is_cut_at_200_lines_and_counted_whole() {
+    fn a_long_diff_is_cut_at_200_lines_and_counted_fully() {
         let new = "x\n".repeat(1000);
         let difference = diff("", &new);
         assert_eq!((difference.additions, difference.hunks.lines().count()), (1000, 200));

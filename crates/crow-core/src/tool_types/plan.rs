@@ -1,4 +1,4 @@
-//! What a call is going to do, told before it does it.
+//! Plans of calls: what a call would touch.
 
 use std::path::PathBuf;
 
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use super::{CommandLine, Patch, ToolCategory};
 use crate::file_views::ContentHash;
 
-/// What a call is going to do. Permission, ordering and snapshots go by it.
+/// The plan of a call. Permission, ordering and snapshots are based on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallPlan {
     /// One line for the user: `edit src/main.rs`, `cargo test`.
     pub title: String,
-    /// What it touches.
+    /// Paths or other state that it touches.
     pub effects: Effects,
-    /// What permission rules match on.
+    /// The subject that permission rules match.
     pub subject: Subject,
 }
 
 impl CallPlan {
-    /// Plans a call of which no more is known than what kind of thing its tool does: what writes, runs programs or is done
-    /// elsewhere may touch anything, all else nothing.
+    /// Plans a call of which only the tool's category is known: one that writes, runs programs or is external may touch
+    /// anything, others nothing.
     pub fn of_category(title: impl Into<String>, category: ToolCategory) -> Self {
         let effects = match category {
             ToolCategory::Write | ToolCategory::Execute | ToolCategory::External => {
@@ -41,17 +41,18 @@ impl CallPlan {
     }
 }
 
-/// What a call touches.
+/// The effects of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effects {
     /// Nothing outside the session.
     None,
-    /// These paths and no others.
+    /// On these paths and no others.
     Paths(Vec<PathEffect>),
-    /// Anything.
+    /// On anything.
     Unknown,
-    /// Anything, by commands that the user configured and of which the call decides nothing. The model needs no
-    /// permission for them.
+    /// On anything, by commands that the user configured and the call does not influence. The model needs no
+    /// permission for
+    /// them.
     UserCommands,
 }
 
@@ -62,7 +63,7 @@ pub struct PathEffect {
     pub path: PathBuf,
     /// How it is touched.
     pub access: Access,
-    /// Which file was there when the call was planned. A tool refuses the call if it finds another one.
+    /// The file at the path when the call was planned. A tool refuses the call if it finds another one.
     pub planned: PlannedFile,
 }
 
@@ -73,26 +74,26 @@ impl PathEffect {
     }
 }
 
-/// Which file was at a path when a call was planned.
+/// The file at a path when a call was planned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PlannedFile {
     /// Not recorded: the call may use whatever file is at the path.
     #[default]
     Any,
-    /// A file or folder, by the numbers that tell it from others.
+    /// A file or directory, identified by device and inode.
     Existing {
-        /// The device that it is on.
+        /// Its device number.
         device: u64,
-        /// Its number on the device.
+        /// Its inode number.
         inode: u64,
     },
-    /// None. The nearest folder above it that existed, by its path and numbers.
+    /// No file. Identifies the nearest existing directory above.
     Missing {
-        /// The path of the folder.
+        /// The path of the directory.
         folder: PathBuf,
-        /// The device that the folder is on.
+        /// The device number of the directory.
         device: u64,
-        /// The number of the folder on the device.
+        /// The inode number of the directory.
         inode: u64,
     },
 }
@@ -120,17 +121,18 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Returns whether it is a shell line that changes nothing.
+    /// Returns true if it is a shell line that changes nothing.
     pub fn only_reads(&self) -> bool {
         matches!(self, Self::Command(line) if line.only_reads())
     }
 }
 
-/// What the user is shown before allowing a call.
+/// The preview that the user is shown before allowing a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
     /// The change that would be made.
     pub patch: Patch,
-    /// The content that the change was worked out on. The call is refused if a file differs by then.
+    /// Hashes of the content that the change is based on; none if the file did not exist. The call is refused if one
+    /// differs.
     pub basis: Vec<(PathBuf, Option<ContentHash>)>,
 }

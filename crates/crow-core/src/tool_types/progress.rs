@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-/// Where a call reports what it prints while it runs. All of it is shown, up to a bound; the result says everything.
+/// Receives output of a call while it runs. All of it is shown, up to a limit; the result contains everything.
 #[derive(Clone, Default)]
 pub struct Progress(Option<Arc<dyn Fn(String) + Send + Sync>>);
 
 impl Progress {
-    /// Reports to `sink`, which must not wait.
+    /// Reports to `sink`, which must not block.
     pub fn new(sink: impl Fn(String) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(sink)))
     }

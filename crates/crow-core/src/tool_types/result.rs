@@ -1,4 +1,4 @@
-//! What a call came to.
+//! Results of calls.
 
 use std::path::PathBuf;
 
@@ -45,8 +45,9 @@ impl ToolResult {
         Self::with_status(ToolStatus::Success, output.into(), None)
     }
 
-    /// Makes a failed result. The model reads `message`; its first line is the error for people, with the next one where
-    /// the first ends with a colon and so says nothing by itself.
+    /// Makes a failed result. The model reads `message`; its first line is the error for people, joined with the next
+    /// one if it
+    /// ends with a colon and so is not meaningful alone.
     pub fn failure(message: impl Into<String>) -> Self {
         let message = message.into();
         let mut lines = message.lines().map(str::trim_end).filter(|line| !line.is_empty());
@@ -58,7 +59,7 @@ impl ToolResult {
         Self::with_status(ToolStatus::Error, message, Some(error))
     }
 
-    /// Makes the result of a call that was stopped.
+    /// Makes the result of a cancelled call.
     pub fn cancelled() -> Self {
         let note =
             "The call was cancelled before it finished. What it did until then was not undone.";
@@ -69,7 +70,7 @@ impl ToolResult {
         Self { status, output, error, images: Vec::new(), metadata: ToolMetadata::default() }
     }
 
-    /// Returns whether the model should take the call as failed.
+    /// Returns true unless the call succeeded.
     pub fn is_error(&self) -> bool {
         self.status != ToolStatus::Success
     }
@@ -133,7 +134,7 @@ pub struct ChangeCounts {
 }
 
 impl ChangeCounts {
-    /// Returns how many paths changed.
+    /// Returns the number of paths that changed.
     pub fn paths(&self) -> u64 {
         self.created + self.deleted + self.modified
     }

@@ -1,4 +1,4 @@
-//! What a run may use, shared by all agents that work for it.
+//! The budget of a run, shared by all agents that work for it.
 
 use std::{
     num::NonZeroU32,
@@ -9,7 +9,7 @@ use std::{
 use super::{LimitKind, RunLimits, RunUsage};
 use crate::usage::TokenUsage;
 
-/// Bounds of a budget; what has none is not bounded.
+/// Limits of a budget; one that is none is unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct BudgetLimits {
     /// Tokens, input and output together.
@@ -22,27 +22,31 @@ pub struct BudgetLimits {
     pub steps: Option<u64>,
 }
 
-/// What a run may use. Cheap to clone: clones are one account.
+/// The budget of a run. Cheap to clone: clones share one account.
 ///
-/// Invariant: what is drawn from a part is drawn from all that it is a part of, so that parts together never get more than
-/// there is, however many there are. What is under way when a bound is reached still counts: a bound may be passed by one
-/// model call of each agent.
+/// Invariant: usage that is drawn from a part is also drawn from every budget above it, so that the parts together
+/// never
+/// exceed the whole, however many there are. A call that is running when a limit is reached still counts, so each
+/// agent may
+/// exceed a limit by one model call.
 #[derive(Debug, Clone)]
 pub struct Budget(Arc<BudgetAccount>);
 
 #[derive(Debug)]
 struct BudgetAccount {
     limits: BudgetLimits,
+    /// Start of the time limit, on the session's clock.
     since: Duration,
     drawn: Mutex<BudgetUsage>,
+    /// The budget that this one is a part of.
     above: Option<Budget>,
 }
 
-/// What was drawn so far.
+/// The usage drawn so far.
 #[derive(Debug, Clone, Copy)]
 struct BudgetUsage {
     usage: TokenUsage,
-    /// None once something was drawn whose price nobody knows.
+    /// None once usage of an unknown price was drawn.
     money: Option<f64>,
     steps: u64,
 }
@@ -55,7 +59,7 @@ impl From<RunLimits> for BudgetLimits {
 }
 
 impl BudgetLimits {
-    /// Divides what there is.
+    /// Divides every limit by `parts`.
     #[must_use]
     pub fn divided(self, parts: NonZeroU32) -> Self {
         let number = u64::from(parts.get());
@@ -67,7 +71,7 @@ impl BudgetLimits {
         }
     }
 
-    /// Returns the lower of both, bound by bound.
+    /// Returns the lower of both, limit by limit.
     fn and(self, other: Self) -> Self {
         fn lower<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
             match (one, other) {
@@ -91,18 +95,18 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Makes a budget. Its time begins at `now`.
+    /// Makes a budget. Its time starts at `now`.
     pub fn new(limits: BudgetLimits, now: Duration) -> Self {
         Self::below(None, limits, now)
     }
 
-    /// Makes a budget within this one: what is drawn from it is drawn from this one, too.
+    /// Makes a budget within this one: usage drawn from it is drawn from this one, too.
     #[must_use]
     pub fn within(&self, limits: BudgetLimits, now: Duration) -> Self {
         Self::below(Some(self.clone()), limits, now)
     }
 
-    /// Makes a budget of one of so many equal parts of what is left here. Nothing is set aside for it: what others draw
+    /// Makes a budget with one of `parts` equal parts of what remains here. Nothing is reserved: usage that others draw
     /// meanwhile is gone.
     #[must_use]
     pub fn share(&self, parts: NonZeroU32, now: Duration) -> Self {
@@ -114,12 +118,12 @@ impl Budget {
         Self(Arc::new(BudgetAccount { limits, since: now, drawn: Mutex::new(drawn), above }))
     }
 
-    /// Draws what a model call used. Its price is in US dollars, where it is known.
+    /// Draws the usage of one model call. Its price is in US dollars, if known.
     pub fn draw(&self, usage: TokenUsage, price: Option<f64>) {
         self.draw_for(usage, price, 1);
     }
 
-    /// Draws what a failed attempt at a model call used. It is no step.
+    /// Draws the usage of a failed attempt at a model call, which does not count as a step.
     pub fn draw_attempt(&self, usage: TokenUsage, price: Option<f64>) {
         self.draw_for(usage, price, 0);
     }
@@ -133,29 +137,29 @@ impl Budget {
         }
     }
 
-    /// Returns the first bound that is reached, of this budget or of one that it is within.
+    /// Returns the first limit that is reached, of this budget or of one above it.
     pub fn reached(&self, now: Duration) -> Option<LimitKind> {
         self.accounts().find_map(|account| account.reached(now))
     }
 
-    /// Returns what is left, here and in all that it is within.
+    /// Returns what remains: the lowest of this budget and all above it.
     pub fn remaining(&self, now: Duration) -> BudgetLimits {
-        let left = self.accounts().map(|account| account.remaining(now));
-        left.reduce(BudgetLimits::and).unwrap_or_default()
+        let remainders = self.accounts().map(|account| account.remaining(now));
+        remainders.reduce(BudgetLimits::and).unwrap_or_default()
     }
 
-    /// Returns whether money is bounded: then the price of a model must be known.
+    /// Returns true if money is limited here or above, so that the price of a model must be known.
     pub fn bounds_money(&self) -> bool {
         self.accounts().any(|account| account.limits.money.is_some())
     }
 
-    /// Returns what was drawn so far. Rounds are for others to count.
+    /// Returns the usage so far. Rounds are not counted here and are 0.
     pub fn spent(&self, now: Duration) -> RunUsage {
         let BudgetUsage { usage, money, .. } = *self.0.drawn();
         RunUsage { rounds: 0, usage, money, time: now.saturating_sub(self.0.since) }
     }
 
-    /// This account and those above it.
+    /// Iterates over this account and those above it.
     fn accounts(&self) -> impl Iterator<Item = &BudgetAccount> {
         std::iter::successors(Some(self.0.as_ref()), |account| {
             account.above.as_ref().map(|above| above.0.as_ref())
@@ -174,7 +178,7 @@ impl BudgetAccount {
         if limits.tokens.is_some_and(|most| usage.total() >= most) {
             return Some(LimitKind::Tokens);
         }
-        // A price that nobody knows may be any.
+        // An unknown price may be any price, so it counts as reached.
         if limits.money.is_some_and(|most| money.is_none_or(|money| money >= most)) {
             return Some(LimitKind::Money);
         }
@@ -240,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_a_part_of_what_is_left_and_draws_from_the_whole() {
+    fn a_share_gets_its_part_of_the_remainder_and_draws_from_the_whole() {
         let whole = Budget::new(limits(), Duration::ZERO);
         whole.draw(tokens(20), Some(0.5));
         let part = whole.share(two(), 2 * SECOND);
-        let left = part.remaining(2 * SECOND);
+        let remainder = part.remaining(2 * SECOND);
         assert_eq!(
-            left,
+            remainder,
             BudgetLimits {
                 tokens: Some(40),
                 money: Some(0.25),
@@ -261,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_draw_from_the_whole_is_gone_for_the_part() {
+    fn usage_drawn_from_the_whole_is_gone_for_a_share() {
         let whole = Budget::new(limits(), Duration::ZERO);
         let part = whole.share(two(), Duration::ZERO);
         whole.draw(tokens(100), Some(0.0));
@@ -270,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_that_nobody_knows_reaches_a_bound_of_money_and_no_other() {
+    fn an_unknown_price_reaches_the_money_limit_only() {
         let bounded = Budget::new(limits(), Duration::ZERO);
         let free = Budget::default();
         for budget in [&bounded, &free] {
@@ -291,12 +295,12 @@ mod tests {
             let whole = Budget::new(BudgetLimits { tokens: Some(most), ..BudgetLimits::default() }, Duration::ZERO);
             let mut all = vec![whole.clone()];
             let mut largest = 0;
-            for (place, parts, used) in steps {
-                let budget = all[place % all.len()].clone();
+            for (index, parts, used) in steps {
+                let budget = all[index % all.len()].clone();
                 if all.len() < 8 {
                     all.push(budget.share(NonZeroU32::new(parts).unwrap(), Duration::ZERO));
                 }
-                // Who may still draw does: at most the last draw goes beyond.
+                // Only budgets without a reached limit draw, so at most the last draw exceeds the limit.
                 if budget.reached(Duration::ZERO).is_none() {
                     budget.draw(tokens(used), None);
                     largest = largest.max(used);

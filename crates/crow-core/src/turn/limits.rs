@@ -1,4 +1,4 @@
-//! Bounds of a turn and of a run.
+//! Limits of a turn and of a run.
 
 use std::{fmt, time::Duration};
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::usage::TokenUsage;
 
-/// Bounds of one turn.
+/// Limits of one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnLimits {
     /// Model calls, not counting the last one that only reports.
     pub max_steps: u32,
-    /// How often the same call may give the same result in a row before the turn is ended.
+    /// Number of identical calls with identical results in a row that ends the turn.
     pub doom_loop_threshold: u32,
 }
 
@@ -22,16 +22,16 @@ impl Default for TurnLimits {
     }
 }
 
-/// Outer bounds of a run. The lowest one that is reached ends it.
+/// Outer limits of a run. The first one that is reached ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RunLimits {
-    /// Rounds.
+    /// Number of rounds.
     pub max_rounds: u32,
     /// Tokens, input and output together.
     pub max_tokens: Option<u64>,
     /// US dollars.
     pub max_money: Option<f64>,
-    /// Time.
+    /// Wall-clock time.
     pub max_time: Option<Duration>,
 }
 
@@ -41,16 +41,16 @@ impl Default for RunLimits {
     }
 }
 
-/// What a run used so far.
+/// Usage of a run so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RunUsage {
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u32,
     /// Tokens.
     pub usage: TokenUsage,
-    /// US dollars, where the price is known.
+    /// Cost in US dollars, if the price is known.
     pub money: Option<f64>,
-    /// Time.
+    /// Time since the run started.
     pub time: Duration,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for LimitKind {
 }
 
 impl RunLimits {
-    /// Returns the first bound that `spent` reaches.
+    /// Returns the first limit that `spent` reaches.
     pub fn reached(&self, spent: &RunUsage) -> Option<LimitKind> {
         if spent.rounds >= self.max_rounds {
             return Some(LimitKind::Rounds);

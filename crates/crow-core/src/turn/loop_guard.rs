@@ -1,4 +1,10 @@
-//! The loop guard: notices when a model goes round in circles.
+//! The loop guard: detects when a model repeats itself.
+//!
+//! It looks for four patterns: the same call in a row (same result, or failed each time), a cycle of two or three
+//! calls,
+//! the same text in a row, and refused attempts to end the turn without a change of files in between. Each first
+//! gives a
+//! warning for the model and then the stop of the turn. Calls and texts are compared by hash.
 
 use std::collections::VecDeque;
 
@@ -7,16 +13,16 @@ use serde_json::Value;
 
 use crate::hash::fnv1a;
 
-/// How many calls are remembered.
+/// Number of calls remembered.
 const WINDOW: usize = 64;
-/// The longest cycle of calls that is looked for.
+/// Longest cycle of calls that is looked for.
 const LONGEST_CYCLE: usize = 3;
-/// How many times a cycle may go round before the turn is ended.
+/// Number of rounds of a cycle that ends the turn.
 const CYCLES: usize = 3;
-/// How often the same text may come in a row before the model is told.
+/// Number of times the same text may come in a row before the model is warned.
 const SAME_TEXT: u32 = 3;
 
-/// What a call and its result were, for comparing.
+/// Hashes of a call and its result, for comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallSignature {
     call: u64,
@@ -60,25 +66,27 @@ fn write_canonical(value: &Value, bytes: &mut Vec<u8>) {
     bytes.push(1);
 }
 
-/// What the guard says.
+/// The decision of the guard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardVerdict {
-    /// Go on.
+    /// Continue.
     Fine,
-    /// Go on, but tell the model.
+    /// Continue, but tell the model this text.
     Warn(String),
-    /// End the turn.
+    /// End the turn for this reason.
     Stop(String),
 }
 
-/// Notices when a model goes round in circles. Forgets everything when somebody speaks to the model.
+/// Detects when a model repeats itself. Is reset when a user or reviewer speaks to the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopGuard {
     threshold: u32,
     calls: VecDeque<CallSignature>,
+    /// Hash of the last text.
     text: u64,
+    /// Number of times it came in a row.
     texts: u32,
-    /// How often the end was refused since a file changed.
+    /// Number of refused attempts to end the turn since a file changed.
     refused_ends: u32,
 }
 
@@ -94,17 +102,18 @@ impl LoopGuard {
         }
     }
 
-    /// Forgets everything.
+    /// Forgets all calls, texts and refused ends.
     pub fn reset(&mut self) {
         *self = Self::new(self.threshold);
     }
 
-    /// Takes in an answered call.
+    /// Records an answered call.
     pub fn on_call(&mut self, signature: CallSignature) -> GuardVerdict {
         self.calls.push_back(signature);
         if self.calls.len() > WINDOW {
             self.calls.pop_front();
         }
+        // Number of identical calls at the end of the window: with the same result, and failed each time.
         let same = self
             .run_length(|other| other.call == signature.call && other.result == signature.result);
         let failed = self
@@ -116,6 +125,7 @@ impl LoopGuard {
                 same.max(failed)
             ));
         }
+        // A cycle needs at least two different calls, so it is not looked for within a run of identical ones.
         if same < 2
             && let Some(verdict) = self.cycle()
         {
@@ -132,12 +142,12 @@ impl LoopGuard {
         GuardVerdict::Fine
     }
 
-    /// Takes in that files changed: an end that was refused may be due now.
+    /// Records that files changed, so that a refused end of the turn may now be accepted.
     pub fn on_change(&mut self) {
         self.refused_ends = 0;
     }
 
-    /// Takes in that `tool` was to end the turn and was refused, whatever was said with it.
+    /// Records that `tool` was to end the turn and was refused, whatever its arguments.
     pub fn on_refused_end(&mut self, tool: &str) -> GuardVerdict {
         self.refused_ends = self.refused_ends.saturating_add(1);
         let times = self.refused_ends;
@@ -154,7 +164,7 @@ impl LoopGuard {
         GuardVerdict::Fine
     }
 
-    /// Takes in the text of a reply that goes on with calls.
+    /// Records the text of a reply that continues with calls.
     pub fn on_text(&mut self, text: &str) -> GuardVerdict {
         if text.trim().is_empty() {
             return GuardVerdict::Fine;
@@ -181,7 +191,7 @@ impl LoopGuard {
             .unwrap_or(u32::MAX)
     }
 
-    /// Looks for a cycle of two or three calls at the end.
+    /// Looks for a cycle of two or three calls at the end of the window.
     fn cycle(&self) -> Option<GuardVerdict> {
         for period in 2..=LONGEST_CYCLE {
             let back: Vec<_> = self.calls.iter().rev().collect();
@@ -213,7 +223,7 @@ mod tests {
     fn feed(threshold: u32, calls: &str) -> Vec<&'static str> {
         let mut guard = LoopGuard::new(threshold);
         let verdicts = calls.chars().map(|call| {
-            // An upper-case letter is a failing call, a digit the same call `x` with a new result.
+            // An upper-case letter is a failing call; a digit is the call `x` with a new result.
             let (name, output) = if call.is_ascii_digit() { ('x', call) } else { (call, 'r') };
             let arguments = serde_json::json!({ "name": name.to_string() });
             match guard.on_call(CallSignature::new(
@@ -231,13 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_call_with_the_same_result_is_warned_of_then_stopped() {
+    fn the_same_call_with_the_same_result_gives_a_warning_then_a_stop() {
         assert_eq!(feed(5, "aaaaa"), ["-", "-", "warn", "-", "stop"]);
         assert_eq!(feed(3, "aaa"), ["-", "warn", "stop"]);
     }
 
     #[test]
-    fn a_call_whose_result_changes_is_polling() {
+    fn a_call_whose_result_changes_is_accepted_as_polling() {
         assert!(feed(5, "123456789").iter().all(|verdict| *verdict == "-"));
     }
 

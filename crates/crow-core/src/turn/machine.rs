@@ -1,4 +1,13 @@
-//! The machine.
+//! The turn machine.
+//!
+//! A turn alternates between a model call ([`TurnPhase::Model`]) and the calls of its reply ([`TurnPhase::Tools`])
+//! until it
+//! is [`TurnPhase::Done`]; at the step limit the model gets one more call without tools to report. Reasons to end a
+//! turn
+//! that come with calls are kept in `end_after_calls`, because every call must be answered first. Counters of bad
+//! replies
+//! (invalid calls, cut replies, an empty reply) and the [`LoopGuard`] bound the turn in addition to the step limit. The
+//! whole state is serializable, so that a turn can be resumed between any two steps.
 
 use std::fmt;
 
@@ -13,9 +22,9 @@ use crate::{
     tool_types::ToolStatus,
 };
 
-/// Replies in a row with nothing but invalid calls after which the turn is ended.
+/// Number of replies in a row with only invalid calls that ends the turn.
 const INVALID_REPLIES: u32 = 3;
-/// Replies cut at the output limit in a row after which the turn is ended.
+/// Number of replies in a row cut at the output limit that ends the turn.
 const CUT_REPLIES: u32 = 3;
 
 /// Why a turn ended.
@@ -84,14 +93,14 @@ impl fmt::Display for TurnEnd {
     }
 }
 
-/// What the driver does next.
+/// The next action of the driver.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NextStep {
     /// Call the model.
     CallModel {
-        /// Whether it may call tools.
+        /// Whether the model may call tools.
         tool_choice: ToolChoice<'static>,
-        /// What it is told before, as a message that stays in the history.
+        /// A message to send before, which stays in the history.
         reminder: Option<String>,
     },
     /// Answer these calls, in this order.
@@ -100,43 +109,43 @@ pub enum NextStep {
     Done(TurnEnd),
 }
 
-/// A call that the model asked for.
+/// A call that the model requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestedCall {
     /// The call.
     pub call: ToolCall,
-    /// Why it is not run but only answered.
+    /// Reason why it is answered without being run; none if it is to be run.
     pub refusal: Option<String>,
 }
 
 impl RequestedCall {
-    /// Asks for a call to be run.
+    /// Makes a request to run a call.
     pub fn run(call: ToolCall) -> Self {
         Self { call, refusal: None }
     }
 }
 
-/// What the machine needs to know of a reply.
+/// The facts of a reply that the machine needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplyFacts {
     /// The calls in order.
     pub calls: Vec<ToolCall>,
     /// The text.
     pub text: String,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub stop: StopReason,
 }
 
-/// Whether a call could be understood.
+/// Whether a call was well-formed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validity {
-    /// It was run or refused by policy.
+    /// It was run, or refused by policy.
     Valid,
-    /// Unknown tool, or arguments that do not fit.
+    /// It names an unknown tool, or has arguments that do not fit.
     Invalid,
 }
 
-/// What the machine needs to know of an answered call.
+/// The facts of an answered call that the machine needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallOutcome {
     /// The tool.
@@ -145,22 +154,22 @@ pub struct CallOutcome {
     pub arguments: Value,
     /// The text for the model.
     pub output: String,
-    /// How it ended.
+    /// The status of the result.
     pub status: ToolStatus,
-    /// Whether the call could be understood.
+    /// Whether the call was well-formed.
     pub validity: Validity,
-    /// What it came to beside its answer.
+    /// The effect on the turn.
     pub effect: CallEffect,
 }
 
-/// What a call came to beside its answer.
+/// The effect of a call on the turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallEffect {
-    /// Nothing.
+    /// None.
     None,
-    /// It changed files, or may have.
+    /// It changed files, or may have changed some.
     FilesChanged,
-    /// It ends the turn.
+    /// It ends the turn in this way.
     EndsTurn(TurnEnd),
     /// It was to end the turn, and failed.
     EndRefused,
@@ -168,30 +177,38 @@ pub enum CallEffect {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum TurnPhase {
+    /// The step limit is reached: the model reports without tools.
     Model,
+    /// The calls of the last reply wait for their results.
     Report,
     Tools(Vec<RequestedCall>),
     Done(TurnEnd),
 }
 
-/// Decides what comes next in a turn.
+/// Decides the next step of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnMachine {
     limits: TurnLimits,
     phase: TurnPhase,
+    /// Number of model calls.
     steps: u32,
+    /// True once the step limit was reached and a report was requested.
     reporting: bool,
     guard: LoopGuard,
+    /// Texts for the model, sent with the next model call.
     reminders: Vec<String>,
-    /// How the turn ends once the open calls are answered.
+    /// The end of the turn once the open calls are answered.
     end_after_calls: Option<TurnEnd>,
+    /// Number of replies in a row with only invalid calls.
     invalid_replies: u32,
+    /// Number of replies in a row that were cut.
     cut_replies: u32,
+    /// True if a reply was empty since the last call.
     was_empty: bool,
 }
 
 impl TurnMachine {
-    /// Starts a turn. The history must end with something that the model can answer.
+    /// Starts a turn. The history must end with a message that the model can answer.
     pub fn new(limits: TurnLimits) -> Self {
         let mut machine = Self {
             limits,
@@ -209,12 +226,12 @@ impl TurnMachine {
         machine
     }
 
-    /// Returns how many times the model was called.
+    /// Returns the number of model calls so far.
     pub fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// Returns what comes next. Asking twice gives the same answer, but for reminders, which are given once.
+    /// Returns the next step. Repeated calls return the same step, except for reminders, which are returned once.
     pub fn next_step(&mut self) -> NextStep {
         match &self.phase {
             TurnPhase::Model => NextStep::CallModel {
@@ -230,7 +247,7 @@ impl TurnMachine {
         }
     }
 
-    /// The model answered. A reply that comes when the turn is over changes nothing.
+    /// Records a reply of the model. A reply after the end of the turn changes nothing.
     pub fn on_reply(&mut self, reply: ReplyFacts) {
         if self.is_done() {
             return;
@@ -252,6 +269,7 @@ impl TurnMachine {
         let cut = reply.stop == StopReason::MaxTokens;
         let refused = reply.stop == StopReason::Refusal;
         let reporting = self.reporting;
+        // Calls after the limit, of a refused reply, or cut in the middle are answered but not run.
         let refusal = |index: usize| {
             if reporting {
                 Some("The step limit is reached: no further calls are run.".to_owned())
@@ -263,12 +281,13 @@ impl TurnMachine {
                 None
             }
         };
-        // A cut reply with a whole call in it is progress.
+        // A cut reply with a complete call before the cut one counts as progress.
         self.cut_replies = if cut && last == 0 { self.cut_replies + 1 } else { 0 };
         let calls = reply.calls.into_iter().enumerate();
         self.phase = TurnPhase::Tools(
             calls.map(|(index, call)| RequestedCall { call, refusal: refusal(index) }).collect(),
         );
+        // An end is decided now but happens after the calls are answered.
         let verdict = self.guard.on_text(&reply.text);
         if refused {
             self.end_after_calls = Some(TurnEnd::Refusal);
@@ -284,9 +303,11 @@ impl TurnMachine {
     }
 
     fn on_text_only(&mut self, reply: &ReplyFacts) {
-        let said_nothing = reply.text.trim().is_empty();
+        let is_empty = reply.text.trim().is_empty();
+        // 1) The provider paused: continue without a reminder.
         if reply.stop == StopReason::Pause {
             self.call_model_next();
+        // 2) The text was cut at the output limit.
         } else if reply.stop == StopReason::MaxTokens {
             self.cut_replies += 1;
             if self.cut_replies >= CUT_REPLIES {
@@ -295,7 +316,8 @@ impl TurnMachine {
                 self.reminders.push("Your reply was cut at the output limit. Go on from where it ends, in smaller parts.".to_owned());
                 self.call_model_next();
             }
-        } else if said_nothing && !self.was_empty {
+        // 3) The first empty reply is questioned, the second one ends the turn.
+        } else if is_empty && !self.was_empty {
             self.was_empty = true;
             self.reminders.push(
                 "Your reply was empty. Go on with the task, or say how it stands.".to_owned(),
@@ -306,7 +328,7 @@ impl TurnMachine {
         }
     }
 
-    /// All calls of the reply are answered. A turn that is over, because it was cancelled meanwhile, stays so.
+    /// Records that all calls of the reply are answered. A turn that was cancelled meanwhile stays cancelled.
     pub fn on_tools_done(&mut self, outcomes: &[CallOutcome]) {
         if self.is_done() {
             return;
@@ -314,14 +336,17 @@ impl TurnMachine {
         self.was_empty = false;
         let none_valid = outcomes.iter().all(|outcome| outcome.validity == Validity::Invalid);
         self.invalid_replies = if none_valid { self.invalid_replies + 1 } else { 0 };
-        let ended = outcomes.iter().find_map(|outcome| match &outcome.effect {
+        // An end by a tool wins over the step limit, that over an end decided with the reply, and that over the loop
+        // guard.
+        let by_tool = outcomes.iter().find_map(|outcome| match &outcome.effect {
             CallEffect::EndsTurn(end) => Some(end.clone()),
             CallEffect::None | CallEffect::FilesChanged | CallEffect::EndRefused => None,
         });
-        let stopped = outcomes.iter().filter_map(|outcome| self.judge(outcome)).last();
-        let stopped = stopped.map(|reason| TurnEnd::DoomLoop { reason });
-        let reported = self.reporting.then_some(TurnEnd::MaxSteps { steps: self.limits.max_steps });
-        let end = ended.or(reported).or(self.end_after_calls.take()).or(stopped);
+        // Every outcome must be judged, so that the guard counts all of them.
+        let by_guard = outcomes.iter().filter_map(|outcome| self.judge(outcome)).last();
+        let by_guard = by_guard.map(|reason| TurnEnd::DoomLoop { reason });
+        let by_limit = self.reporting.then_some(TurnEnd::MaxSteps { steps: self.limits.max_steps });
+        let end = by_tool.or(by_limit).or(self.end_after_calls.take()).or(by_guard);
         if let Some(end) = end {
             self.phase = TurnPhase::Done(end);
         } else if self.cut_replies >= CUT_REPLIES {
@@ -333,7 +358,7 @@ impl TurnMachine {
         }
     }
 
-    /// Counts one outcome; returns why the turn must end, if it must.
+    /// Passes one outcome to the guard; returns the reason why the turn must end, if it must.
     fn judge(&mut self, outcome: &CallOutcome) -> Option<String> {
         let failed = outcome.status != ToolStatus::Success;
         let signature =
@@ -356,7 +381,7 @@ impl TurnMachine {
         }
     }
 
-    /// Somebody spoke to the model in the middle of the turn. A turn that the model had just ended goes on.
+    /// Records input during the turn. Resets the guard; a turn that the model had just ended continues.
     pub fn on_steering(&mut self) {
         self.guard.reset();
         self.invalid_replies = 0;
@@ -373,43 +398,44 @@ impl TurnMachine {
         }
     }
 
-    /// The turn was cancelled. The driver answers the open calls.
+    /// Records that the turn was cancelled. The driver answers the open calls.
     pub fn on_cancelled(&mut self) {
         self.end(TurnEnd::Cancelled);
     }
 
-    /// A bound of the run was reached.
+    /// Records that a limit of the run was reached.
     pub fn on_budget(&mut self, limit: LimitKind) {
         self.end(TurnEnd::Budget { limit });
     }
 
-    /// The turn cannot go on.
+    /// Records an error that ends the turn.
     pub fn on_error(&mut self, error: impl Into<String>) {
         self.end(TurnEnd::Error { error: error.into() });
     }
 
-    /// A turn that is over stays as it ended.
+    /// Ends the turn, unless it is already over.
     fn end(&mut self, end: TurnEnd) {
         if !self.is_done() {
             self.phase = TurnPhase::Done(end);
         }
     }
 
+    /// Prepares the next model call: a report if the step limit is reached, with a warning when nine tenths are used.
     fn call_model_next(&mut self) {
-        let most = self.limits.max_steps;
-        if self.steps >= most {
+        let max_steps = self.limits.max_steps;
+        if self.steps >= max_steps {
             self.reporting = true;
             self.reminders.clear();
             self.reminders.push(format!(
-                "The limit of {most} steps is reached and you can call no more tools. Report in a few sentences what is done, what is not, and what comes next."
+                "The limit of {max_steps} steps is reached and you can call no more tools. Report in a few sentences what is done, what is not, and what comes next."
             ));
             self.phase = TurnPhase::Report;
             return;
         }
-        let left = most - self.steps;
-        if most >= 10 && self.steps == most - most.div_ceil(10) {
+        let remaining = max_steps - self.steps;
+        if max_steps >= 10 && self.steps == max_steps - max_steps.div_ceil(10) {
             self.reminders.push(format!(
-                "{} of {most} steps are used. Finish with the {left} that are left.",
+                "{} of {max_steps} steps are used. Finish with the {remaining} that are left.",
                 self.steps
             ));
         }

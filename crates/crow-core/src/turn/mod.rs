@@ -1,7 +1,8 @@
-//! The turn machine: what comes next in a turn, decided without I/O.
+//! The turn machine: decides the next step of a turn, without I/O.
 //!
-//! A driver asks [`TurnMachine::next_step`], does it, and tells the machine the facts with the `on_` methods. The
-//! machine can be saved between any two of these and goes on from there.
+//! A driver calls [`TurnMachine::next_step`], performs it, and reports the facts with the `on_` methods. The machine
+//! can be
+//! saved between any two calls and resumed from there.
 
 mod budget;
 mod limits;

@@ -9,7 +9,7 @@ use crate::{
     tool_types::ToolStatus,
 };
 
-/// A machine and what is left to do, with facts as short as a table needs them.
+/// Wraps a machine with short methods for the facts of a table.
 struct Turn {
     machine: TurnMachine,
 }
@@ -27,11 +27,11 @@ impl Turn {
         self
     }
 
-    fn says(self, text: &str) -> Self {
+    fn reply_text(self, text: &str) -> Self {
         self.reply(text, &[], StopReason::EndTurn)
     }
 
-    /// The model calls tools; each answers with what it was never answered with before.
+    /// Lets the model call tools, each with an output that it never had before.
     fn calls(self, names: &[&str]) -> Self {
         let steps = self.machine.steps();
         let outputs = names.iter().map(|name| outcome(name, &format!("{name} at {steps}")));
@@ -45,7 +45,7 @@ impl Turn {
         self
     }
 
-    fn steered(mut self) -> Self {
+    fn with_steering(mut self) -> Self {
         self.machine.on_steering();
         self
     }
@@ -55,7 +55,7 @@ impl Turn {
         end
     }
 
-    fn asks(&mut self) -> (ToolChoice<'static>, Option<String>) {
+    fn model_call(&mut self) -> (ToolChoice<'static>, Option<String>) {
         let step = self.machine.next_step();
         let NextStep::CallModel { tool_choice, reminder } = step else {
             panic!("the turn does not call the model but {step:?}")
@@ -104,7 +104,7 @@ fn completes(summary: &str) -> CallOutcome {
     CallOutcome { effect: CallEffect::EndsTurn(end), ..outcome("task_complete", "ok") }
 }
 
-/// A refusal of the end, each time for other words.
+/// An outcome that refuses the end, each time with another text.
 fn refused(number: usize) -> CallOutcome {
     CallOutcome {
         arguments: json!({ "summary": number }),
@@ -115,13 +115,13 @@ fn refused(number: usize) -> CallOutcome {
 }
 
 #[test]
-fn an_end_that_is_refused_again_while_no_file_changes_is_a_loop() {
+fn repeated_refused_ends_without_a_change_of_files_are_a_loop() {
     let mut turn = Turn::new(100);
     for number in 1..=5 {
         turn = turn.calls(&["read"]);
         turn = turn.reply("", &["task_complete"], StopReason::ToolUse).answered(&[refused(number)]);
         if number == 3 {
-            let (_, reminder) = turn.asks();
+            let (_, reminder) = turn.model_call();
             assert!(reminder.is_some_and(|text| text.contains("refused 3 times")));
         }
     }
@@ -137,7 +137,7 @@ fn an_end_that_is_refused_again_while_no_file_changes_is_a_loop() {
         turn = turn.reply("", &["write"], StopReason::ToolUse).answered(&[changed]);
         turn = turn.reply("", &["task_complete"], StopReason::ToolUse).answered(&[refused(number)]);
     }
-    assert_eq!(turn.says("I give up").end(), TurnEnd::Text);
+    assert_eq!(turn.reply_text("I give up").end(), TurnEnd::Text);
 }
 
 // Ends
@@ -162,8 +162,8 @@ fn a_turn_ends_in_each_of_the_documented_ways() {
     failed.machine.on_error("no disk");
     let cut = |turn: Turn| turn.reply("half", &[], StopReason::MaxTokens);
     for (turn, end) in [
-        (Turn::new(100).says("hello"), TurnEnd::Text),
-        (Turn::new(100).calls(&["a"]).says("hello"), TurnEnd::Text),
+        (Turn::new(100).reply_text("hello"), TurnEnd::Text),
+        (Turn::new(100).calls(&["a"]).reply_text("hello"), TurnEnd::Text),
         (
             Turn::new(100)
                 .reply("", &["task_complete"], StopReason::ToolUse)
@@ -176,7 +176,10 @@ fn a_turn_ends_in_each_of_the_documented_ways() {
                 .answered(&[submits]),
             TurnEnd::SubmitForReview { summary: summary() },
         ),
-        (Turn::new(2).calls(&["a"]).calls(&["b"]).says("report"), TurnEnd::MaxSteps { steps: 2 }),
+        (
+            Turn::new(2).calls(&["a"]).calls(&["b"]).reply_text("report"),
+            TurnEnd::MaxSteps { steps: 2 },
+        ),
         (again, TurnEnd::DoomLoop { reason: "the same call was made 5 times in a row".to_owned() }),
         (
             Turn::new(100)
@@ -199,7 +202,7 @@ fn a_turn_ends_in_each_of_the_documented_ways() {
 }
 
 #[test]
-fn every_end_has_its_own_words_and_survives_json() {
+fn every_end_has_its_own_text_and_survives_json() {
     let ends = [
         TurnEnd::Text,
         TurnEnd::TaskComplete { summary: "s".into() },
@@ -213,8 +216,8 @@ fn every_end_has_its_own_words_and_survives_json() {
         TurnEnd::Cancelled,
         TurnEnd::Error { error: "e".into() },
     ];
-    let words: std::collections::BTreeSet<_> = ends.iter().map(ToString::to_string).collect();
-    assert_eq!(words.len(), ends.len());
+    let texts: std::collections::BTreeSet<_> = ends.iter().map(ToString::to_string).collect();
+    assert_eq!(texts.len(), ends.len());
     for end in ends {
         let json = serde_json::to_string(&end).unwrap();
         assert_eq!(serde_json::from_str::<TurnEnd>(&json).unwrap(), end, "{json}");
@@ -243,7 +246,7 @@ fn the_model_is_reminded_once_when_nine_tenths_of_the_steps_are_used() {
         let mut turn = Turn::new(most);
         for step in 1..most {
             turn = turn.calls(&["a"]);
-            let (_, reminder) = turn.asks();
+            let (_, reminder) = turn.model_call();
             let expected = (step == at).then(|| {
                 format!(
                     "{step} of {most} steps are used. Finish with the {} that are left.",
@@ -257,15 +260,15 @@ fn the_model_is_reminded_once_when_nine_tenths_of_the_steps_are_used() {
     for _ in 0..4 {
         few = few.calls(&["a"]);
     }
-    assert_eq!(few.asks(), (ToolChoice::Auto, None));
+    assert_eq!(few.model_call(), (ToolChoice::Auto, None));
 }
 
 #[test]
 fn at_the_limit_the_model_may_only_report() {
-    let (tool_choice, reminder) = Turn::new(2).calls(&["a"]).calls(&["b"]).asks();
+    let (tool_choice, reminder) = Turn::new(2).calls(&["a"]).calls(&["b"]).model_call();
     assert_eq!(tool_choice, ToolChoice::None);
     assert!(reminder.unwrap().starts_with("The limit of 2 steps is reached"));
-    let (tool_choice, _) = Turn::new(0).asks();
+    let (tool_choice, _) = Turn::new(0).model_call();
     assert_eq!(tool_choice, ToolChoice::None);
 }
 
@@ -317,37 +320,40 @@ fn calls_that_are_cut_again_and_again_end_the_turn() {
     };
     let turn = cut(cut(cut(Turn::new(100), &["a"], "1"), &["a"], "2"), &["a"], "3");
     assert_eq!(turn.end(), TurnEnd::OutputLimit);
-    // A whole call before the cut one is progress.
+    // A complete call before the cut one is progress.
     let mut turn = cut(cut(cut(Turn::new(100), &["a"], "1"), &["b", "a"], "2"), &["a"], "3");
-    assert_eq!(turn.asks().0, ToolChoice::Auto);
+    assert_eq!(turn.model_call().0, ToolChoice::Auto);
 }
 
 #[test]
-fn a_cut_text_is_told_and_the_count_starts_again_after_calls() {
+fn a_cut_text_gives_a_reminder_and_calls_reset_the_count() {
     let cut = |turn: Turn| turn.reply("half", &[], StopReason::MaxTokens);
-    let (_, reminder) = cut(Turn::new(100)).asks();
+    let (_, reminder) = cut(Turn::new(100)).model_call();
     assert!(reminder.unwrap().starts_with("Your reply was cut"));
     let mut turn = cut(cut(cut(cut(Turn::new(100))).calls(&["a"])));
-    assert_eq!(turn.asks().0, ToolChoice::Auto);
+    assert_eq!(turn.model_call().0, ToolChoice::Auto);
 }
 
 #[test]
-fn the_first_empty_reply_is_asked_about_and_the_second_ends_the_turn() {
-    let (_, reminder) = Turn::new(100).says("  \n").asks();
+fn the_first_empty_reply_gives_a_reminder_and_the_second_ends_the_turn() {
+    let (_, reminder) = Turn::new(100).reply_text("  \n").model_call();
     assert!(reminder.unwrap().starts_with("Your reply was empty."));
-    assert_eq!(Turn::new(100).says("").says("").end(), TurnEnd::Text);
-    assert_eq!(Turn::new(100).says("").calls(&["a"]).says("").asks().0, ToolChoice::Auto);
+    assert_eq!(Turn::new(100).reply_text("").reply_text("").end(), TurnEnd::Text);
+    assert_eq!(
+        Turn::new(100).reply_text("").calls(&["a"]).reply_text("").model_call().0,
+        ToolChoice::Auto
+    );
 }
 
 #[test]
-fn a_pause_goes_on_without_a_word() {
+fn a_pause_continues_without_a_reminder() {
     let mut turn = Turn::new(100).reply("so far", &[], StopReason::Pause);
-    assert_eq!(turn.asks(), (ToolChoice::Auto, None));
+    assert_eq!(turn.model_call(), (ToolChoice::Auto, None));
 }
 
 #[test]
 fn reminders_are_given_once() {
-    let mut turn = Turn::new(100).says("");
+    let mut turn = Turn::new(100).reply_text("");
     assert!(matches!(turn.machine.next_step(), NextStep::CallModel { reminder: Some(_), .. }));
     assert!(matches!(turn.machine.next_step(), NextStep::CallModel { reminder: None, .. }));
 }
@@ -356,28 +362,28 @@ fn reminders_are_given_once() {
 
 #[test]
 fn steering_lets_a_turn_that_the_model_ended_go_on() {
-    assert_eq!(Turn::new(100).says("hello").steered().asks().0, ToolChoice::Auto);
+    assert_eq!(Turn::new(100).reply_text("hello").with_steering().model_call().0, ToolChoice::Auto);
     let completed = Turn::new(100)
         .reply("", &["task_complete"], StopReason::ToolUse)
         .answered(&[completes("done")]);
-    assert_eq!(completed.steered().asks().0, ToolChoice::Auto);
+    assert_eq!(completed.with_steering().model_call().0, ToolChoice::Auto);
 }
 
 #[test]
 fn steering_at_the_limit_gets_a_report_only() {
-    assert_eq!(Turn::new(1).says("hello").steered().asks().0, ToolChoice::None);
+    assert_eq!(Turn::new(1).reply_text("hello").with_steering().model_call().0, ToolChoice::None);
 }
 
 #[test]
-fn steering_makes_the_guard_and_the_invalid_calls_forget() {
+fn steering_resets_the_guard_and_the_count_of_invalid_calls() {
     let mut turn = Turn::new(100);
     for round in 0..8 {
         turn = turn.reply("", &["a"], StopReason::ToolUse).answered(&[outcome("a", "same")]);
         turn = turn.reply("", &["x"], StopReason::ToolUse).answered(&[invalid(&round.to_string())]);
         turn = turn.reply("", &["x"], StopReason::ToolUse).answered(&[invalid("same")]);
-        turn = turn.steered();
+        turn = turn.with_steering();
     }
-    assert_eq!(turn.asks().0, ToolChoice::Auto);
+    assert_eq!(turn.model_call().0, ToolChoice::Auto);
 }
 
 // Calls
@@ -388,11 +394,11 @@ fn invalid_calls_count_only_in_a_row() {
         turn.reply("", &["x"], StopReason::ToolUse).answered(&[invalid(output)])
     };
     let mut turn = bad(bad(bad(bad(Turn::new(100), "1"), "2").calls(&["a"]), "3"), "4");
-    assert_eq!(turn.asks().0, ToolChoice::Auto);
+    assert_eq!(turn.model_call().0, ToolChoice::Auto);
 }
 
 #[test]
-fn a_tool_that_ends_the_turn_ends_it_whatever_its_siblings_came_to() {
+fn a_tool_that_ends_the_turn_ends_it_whatever_other_calls_return() {
     let turn = Turn::new(1)
         .reply("", &["x", "task_complete", "a"], StopReason::ToolUse)
         .answered(&[invalid("1"), completes("done"), outcome("a", "r")]);
@@ -407,7 +413,7 @@ fn the_same_text_with_other_calls_ends_the_turn_when_they_are_answered() {
         assert_eq!(turn.refusals(), [false]);
         turn = turn.answered(&[outcome("a", &step.to_string())]);
         if step == 3 {
-            let (_, reminder) = turn.asks();
+            let (_, reminder) = turn.model_call();
             assert!(reminder.unwrap().starts_with("You said the same thing three times."));
         }
     }
@@ -421,11 +427,11 @@ fn steering_between_the_repeated_text_and_its_results_lets_the_turn_go_on() {
     for step in 1..=5 {
         turn = turn.reply("Let me look.", &["a"], StopReason::ToolUse);
         if step == 5 {
-            turn = turn.steered();
+            turn = turn.with_steering();
         }
         turn = turn.answered(&[outcome("a", &step.to_string())]);
     }
-    assert_eq!(turn.asks().0, ToolChoice::Auto);
+    assert_eq!(turn.model_call().0, ToolChoice::Auto);
 }
 
 #[test]
@@ -437,7 +443,7 @@ fn the_guard_remembers_a_bounded_number_of_calls() {
     assert!(serde_json::to_string(&guard).unwrap().len() < 8000);
 }
 
-// Any reply
+// Property tests over arbitrary replies
 
 #[derive(Debug, Clone)]
 struct FakeCall {
@@ -453,7 +459,7 @@ struct FakeReply {
     text: &'static str,
     calls: Vec<FakeCall>,
     stop: StopReason,
-    /// Somebody speaks after the reply, and after the results.
+    /// Whether a user steers after the reply, and after the results.
     steering: (bool, bool),
 }
 

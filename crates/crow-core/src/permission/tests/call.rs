@@ -1,4 +1,4 @@
-//! Calls to be decided upon.
+//! Calls to decide about.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,8 @@ impl Call {
         }
     }
 
-    /// Commands divided by ` ; `, words by blanks. `$X` is known only at run time, `>f` a redirect, `A=` an assignment.
+    /// Commands are separated by ` ; `, words by blanks. `$X` is known only at run time, `>f` is a redirect, `A=` an
+    /// assignment.
     pub(super) fn bash(line: &str) -> Self {
         let commands = line.split(" ; ").map(command).collect();
         Self::shell(line, CommandMeaning::Commands(commands))
@@ -98,7 +99,7 @@ impl Call {
         policy.explain(self.facts(), &Workspace::new("/p"))
     }
 
-    /// The decision in a word. What is explained is what is decided, and the permit is for this call.
+    /// Returns the decision without its data. Checks that the explanation agrees, and that the permit is for this call.
     pub(super) fn outcome(&self, policy: &PermissionPolicy) -> RuleDecision {
         let decision = match self.decide(policy) {
             Decision::Allow(permit) => {
@@ -154,7 +155,7 @@ pub(super) fn paths(paths: &[(&str, Access)]) -> Effects {
     Effects::Paths(paths.iter().map(effect).collect())
 }
 
-/// A policy of the mode that asks, with `/scratch` readable.
+/// A policy in the mode `ask`, with `/scratch` readable.
 pub(super) fn policy(rules: impl IntoIterator<Item = PermissionRule>) -> PermissionPolicy {
     policy_in(PermissionMode::Ask, rules)
 }

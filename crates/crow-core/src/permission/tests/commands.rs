@@ -13,7 +13,7 @@ fn regex(pattern: &str, decision: RuleDecision) -> PermissionRule {
 }
 
 #[test]
-fn a_prefix_allows_only_what_it_says() {
+fn a_prefix_allows_only_commands_that_begin_with_it() {
     let policy = policy([
         PermissionRule::allow_bash_prefix(["git", "log"]),
         PermissionRule::allow_bash_prefix(["cargo", "test"]),
@@ -46,7 +46,7 @@ fn a_prefix_allows_only_what_it_says() {
 }
 
 #[test]
-fn commands_without_effect_pass_beside_one_that_is_allowed() {
+fn commands_without_effect_need_no_rule_beside_an_allowed_one() {
     let policy = policy([PermissionRule::allow_bash_prefix(["ls"])]);
     for (line, wanted) in [
         ("cd sub/x ; ls", Allow),

@@ -1,4 +1,4 @@
-//! What is known of a command beside its words.
+//! Decisions by the known effects of a command.
 
 use std::path::PathBuf;
 
@@ -16,8 +16,8 @@ fn touch(access: Access, path: &str, depth: TouchDepth) -> PathTouch {
     PathTouch { access, path: PathBuf::from(path), depth }
 }
 
-/// A command of which that is known.
-fn known(words: &str, extent: SideEffects, touches: &[PathTouch]) -> Call {
+/// A call of one command with these known effects.
+fn call_with(words: &str, extent: SideEffects, touches: &[PathTouch]) -> Call {
     let words = words.split(' ').map(|word| CommandWord::Literal(word.to_owned())).collect();
     let command =
         SimpleCommand { words, extent, touches: touches.to_vec(), ..SimpleCommand::default() };
@@ -37,37 +37,38 @@ fn a_command_that_only_reads_in_the_workspace_is_a_read_in_every_mode() {
     for mode in PermissionMode::ALL {
         for uncontained in [false, true] {
             let policy = policy_in(mode, []).with_uncontained(uncontained);
-            let call = known("cat a", SideEffects::Reads, &[reads("/p/a"), reads("/scratch/x")]);
+            let call =
+                call_with("cat a", SideEffects::Reads, &[reads("/p/a"), reads("/scratch/x")]);
             assert_eq!(call.outcome(&policy), Allow, "{mode}");
         }
     }
     let denied = policy([PermissionRule::deny_path(Access::Read, "/p/a")]);
-    assert_eq!(known("cat a", SideEffects::Reads, &[reads("/p/a")]).outcome(&denied), Deny);
+    assert_eq!(call_with("cat a", SideEffects::Reads, &[reads("/p/a")]).outcome(&denied), Deny);
     let asked = policy([PermissionRule::ask_for_bash_prefix(["cat"])]);
-    assert_eq!(known("cat a", SideEffects::Reads, &[reads("/p/a")]).outcome(&asked), AskUser);
+    assert_eq!(call_with("cat a", SideEffects::Reads, &[reads("/p/a")]).outcome(&asked), AskUser);
 }
 
 #[test]
-fn what_is_known_to_be_more_than_a_read_in_the_workspace_is_asked_about() {
+fn a_command_that_reaches_further_than_a_read_is_asked_about() {
     for (call, reason) in [
         (
-            known("cat /etc/hosts", SideEffects::Reads, &[reads("/etc/hosts")]),
+            call_with("cat /etc/hosts", SideEffects::Reads, &[reads("/etc/hosts")]),
             "it reads `/etc/hosts`, outside the workspace",
         ),
         (
-            known("touch x", SideEffects::Anything, &[writes("/q/x")]),
+            call_with("touch x", SideEffects::Anything, &[writes("/q/x")]),
             "it changes `/q/x`, outside the workspace",
         ),
         (
-            known("touch x", SideEffects::Anything, &[writes("/p/.git/hooks/x")]),
+            call_with("touch x", SideEffects::Anything, &[writes("/p/.git/hooks/x")]),
             "it changes `.git/hooks/x`, which starts programs or instructs agents",
         ),
         (
-            known("touch x", SideEffects::Hidden, &[]),
+            call_with("touch x", SideEffects::Hidden, &[]),
             "what `touch x` does is known only when it runs",
         ),
-        (known("touch x", SideEffects::Anything, &[writes("/p/x")]), "it runs a command"),
-        (known("git status", SideEffects::HeldReads, &[]), "it runs a command"),
+        (call_with("touch x", SideEffects::Anything, &[writes("/p/x")]), "it runs a command"),
+        (call_with("git status", SideEffects::HeldReads, &[]), "it runs a command"),
     ] {
         for mode in [PermissionMode::Ask, PermissionMode::AcceptEdits] {
             assert_eq!(call.outcome(&policy_in(mode, [])), AskUser, "{reason}");
@@ -81,13 +82,13 @@ fn what_is_known_to_be_more_than_a_read_in_the_workspace_is_asked_about() {
 }
 
 #[test]
-fn what_settings_of_the_project_may_start_is_a_read_only_where_a_sandbox_holds_it() {
-    let call = known("git status", SideEffects::HeldReads, &[reads("/p")]);
+fn a_command_that_obeys_project_settings_is_a_read_only_in_a_sandbox() {
+    let call = call_with("git status", SideEffects::HeldReads, &[reads("/p")]);
     assert_eq!(call.outcome(&policy([])), AskUser);
-    let held = policy([]).with_read_sandbox(true);
-    assert_eq!(call.outcome(&held), Allow);
-    let outside = known("git status", SideEffects::HeldReads, &[reads("/q")]);
-    assert_eq!(outside.outcome(&held), AskUser);
+    let contained = policy([]).with_read_sandbox(true);
+    assert_eq!(call.outcome(&contained), Allow);
+    let outside = call_with("git status", SideEffects::HeldReads, &[reads("/q")]);
+    assert_eq!(outside.outcome(&contained), AskUser);
     let Subject::Command(line) = &call.plan.subject else { panic!("a command") };
     assert!(line.only_reads());
 }
@@ -98,13 +99,13 @@ fn a_rule_for_a_command_opens_no_guarded_place_that_it_names() {
         [PermissionRule::allow_bash_prefix(["touch"]), PermissionRule::allow_bash_prefix(["rm"])]
     };
     for (call, wanted) in [
-        (known("touch a", SideEffects::Anything, &[writes("/p/a")]), Allow),
-        (known("touch a", SideEffects::Anything, &[writes("/q/a")]), AskUser),
-        (known("touch a", SideEffects::Anything, &[writes("/p/.GIT/config")]), AskUser),
-        (known("touch a", SideEffects::Anything, &[reads("/etc/hosts")]), AskUser),
-        (known("touch a", SideEffects::Hidden, &[]), AskUser),
+        (call_with("touch a", SideEffects::Anything, &[writes("/p/a")]), Allow),
+        (call_with("touch a", SideEffects::Anything, &[writes("/q/a")]), AskUser),
+        (call_with("touch a", SideEffects::Anything, &[writes("/p/.GIT/config")]), AskUser),
+        (call_with("touch a", SideEffects::Anything, &[reads("/etc/hosts")]), AskUser),
+        (call_with("touch a", SideEffects::Hidden, &[]), AskUser),
         (
-            known(
+            call_with(
                 "rm -r .",
                 SideEffects::Anything,
                 &[touch(Access::Write, "/p", TouchDepth::Below)],
@@ -112,7 +113,7 @@ fn a_rule_for_a_command_opens_no_guarded_place_that_it_names() {
             AskUser,
         ),
         (
-            known(
+            call_with(
                 "rm -r s",
                 SideEffects::Anything,
                 &[touch(Access::Write, "/p/s", TouchDepth::Below)],
@@ -121,13 +122,16 @@ fn a_rule_for_a_command_opens_no_guarded_place_that_it_names() {
         ),
     ] {
         assert_eq!(call.outcome(&policy(rules())), wanted, "{:?}", call.plan.subject);
-        let whole = policy([PermissionRule::allow_tool("bash")]);
+        let all_commands = policy([PermissionRule::allow_tool("bash")]);
         let is_open = wanted == Allow || call.explain(&policy([])).reason.contains("only when");
-        assert_eq!(call.outcome(&whole) == Allow, is_open, "{:?}", call.plan.subject);
+        assert_eq!(call.outcome(&all_commands) == Allow, is_open, "{:?}", call.plan.subject);
     }
     let opened = [PermissionRule::allow_path(Access::Write, "/q")];
     let policy = policy(rules().into_iter().chain(opened));
-    assert_eq!(known("touch a", SideEffects::Anything, &[writes("/q/a")]).outcome(&policy), Allow);
+    assert_eq!(
+        call_with("touch a", SideEffects::Anything, &[writes("/q/a")]).outcome(&policy),
+        Allow
+    );
 }
 
 #[test]
@@ -164,7 +168,7 @@ fn a_folder_that_is_touched_as_a_whole_may_hold_what_is_denied() {
         (below(Access::Write, "/p/keys"), Allow),
         (reads("/p/keys"), Allow),
     ] {
-        let call = known("grep x", SideEffects::Reads, std::slice::from_ref(&touched));
+        let call = call_with("grep x", SideEffects::Reads, std::slice::from_ref(&touched));
         assert_eq!(call.outcome(&policy), wanted, "{touched:?}");
     }
 }

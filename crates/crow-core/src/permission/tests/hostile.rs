@@ -1,4 +1,4 @@
-//! Input that was made to hurt. The time limit of the test run bounds each of them.
+//! Hostile input. The time limit of the test run bounds each test.
 
 use super::call::{Call, policy, policy_in};
 use crate::{
@@ -13,11 +13,11 @@ const MEGABYTE: usize = 1 << 20;
 
 fn rules() -> Vec<PermissionRule> {
     let mut rules = Vec::new();
-    for at in 0..4 {
-        let regex = RuleRegex::new(&format!("^(x+x+)+y{at}$")).unwrap();
-        rules.push(PermissionRule::deny_bash_prefix([format!("x{at}"), "y".to_owned()]));
+    for index in 0..4 {
+        let regex = RuleRegex::new(&format!("^(x+x+)+y{index}$")).unwrap();
+        rules.push(PermissionRule::deny_bash_prefix([format!("x{index}"), "y".to_owned()]));
         rules.push(PermissionRule::new(
-            format!("r{at}"),
+            format!("r{index}"),
             RuleMatcher::Regex(regex),
             RuleDecision::Deny,
         ));
@@ -68,7 +68,7 @@ fn a_reason_stays_short_whatever_the_command() {
 }
 
 #[test]
-fn a_pattern_is_not_held_against_a_text_that_is_too_long() {
+fn a_pattern_is_not_matched_against_a_text_that_is_too_long() {
     let rule = |pattern: &str, decision| {
         let regex = RuleRegex::new(pattern).unwrap();
         PermissionRule::new("pattern", RuleMatcher::Regex(regex), decision)
@@ -96,7 +96,7 @@ fn a_pattern_is_not_held_against_a_text_that_is_too_long() {
 }
 
 #[test]
-fn a_function_of_a_rule_that_panics_lets_the_user_be_asked() {
+fn a_panic_in_a_custom_matcher_asks_the_user() {
     let broken = || {
         let matcher = CustomMatcher::new("broken", |_| panic!("a bug of the embedder"));
         RuleMatcher::Custom(matcher)

@@ -12,19 +12,19 @@ use crate::{
     tool_types::{Access, ToolCategory},
 };
 
-/// The error with its cause, as a person sees it.
+/// Returns the error with its cause, as a person sees it.
 fn error_of(json: &str) -> String {
     let error = RuleSet::from_json(json).expect_err("broken rules");
     error.source().map_or(error.to_string(), |source| format!("{error}: {source}"))
 }
 
-/// A document of one rule, with a part replaced.
+/// Returns a document of one rule, with a part replaced.
 fn document(from: &str, to: &str) -> String {
-    let whole = r#"{"version": 1, "rules": [
+    let template = r#"{"version": 1, "rules": [
   {"id": "r", "scope": "user", "matcher": {"tool_name": "bash"}, "decision": "deny"}
 ]}"#;
-    assert!(whole.contains(from), "{from}");
-    whole.replacen(from, to, 1)
+    assert!(template.contains(from), "{from}");
+    template.replacen(from, to, 1)
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_function_is_never_saved_and_never_left_out() {
 
 proptest! {
     #[test]
-    fn what_is_saved_is_read_again(rules in prop::collection::vec(any_rule(), 0..8)) {
+    fn a_saved_rule_set_is_read_back(rules in prop::collection::vec(any_rule(), 0..8)) {
         let numbered = rules.into_iter().enumerate().map(|(at, rule)| rule.with_id(format!("r{at}")));
         let set = RuleSet::new(numbered).unwrap();
         prop_assert_eq!(RuleSet::from_json(&set.to_json().unwrap()).unwrap(), set);

@@ -1,4 +1,4 @@
-//! What holds for all rules and calls.
+//! Properties of all rules and calls.
 
 use proptest::{prelude::*, sample::select};
 
@@ -124,13 +124,13 @@ proptest! {
     ) {
         let denial = PermissionRule::new("managed", matcher, RuleDecision::Deny).with_scope(RuleScope::Managed);
         let alone = policy_in(modes.0, [denial.clone()]);
-        let (speaks, said) = (matches!(call.explain(&alone).cause, DecisionCause::Rules(_)), call.outcome(&alone));
+        let (matches_call, outcome_alone) = (matches!(call.explain(&alone).cause, DecisionCause::Rules(_)), call.outcome(&alone));
         let mut policy = with(modes.1, rules, denial);
         policy.grant(&SessionId::new("s"), &grants);
-        if speaks {
-            // Where it is not known whether it speaks of the call, it asks.
-            prop_assert!(call.outcome(&policy) <= said);
-            prop_assert!(said < RuleDecision::Allow);
+        if matches_call {
+            // If it is unsure whether the denial matches the call, the policy asks.
+            prop_assert!(call.outcome(&policy) <= outcome_alone);
+            prop_assert!(outcome_alone < RuleDecision::Allow);
         }
     }
 

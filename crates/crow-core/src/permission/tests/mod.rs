@@ -1,4 +1,4 @@
-//! What the policy decides.
+//! Decisions of the policy.
 
 mod call;
 mod commands;

@@ -102,8 +102,8 @@ fn no_mode_lets_a_command_pass_that_no_sandbox_holds() {
         for call in [Call::bash("cargo test"), Call::unclear("f() { ls; }")] {
             assert_eq!(call.outcome(&policy), wanted, "{mode}");
             let reason = call.explain(&policy).reason;
-            let is_told = reason.ends_with("no sandbox holds the command");
-            assert_eq!(is_told, wanted == RuleDecision::AskUser, "{mode}: {reason}");
+            let names_sandbox = reason.ends_with("no sandbox holds the command");
+            assert_eq!(names_sandbox, wanted == RuleDecision::AskUser, "{mode}: {reason}");
         }
     }
     let policy = policy_in(PermissionMode::FullAuto, []).with_uncontained(true);
@@ -124,7 +124,7 @@ fn a_permit_covers_no_other_call_and_no_other_input() {
 }
 
 #[test]
-fn what_runs_programs_or_uses_the_network_is_no_read_whatever_paths_it_names() {
+fn calls_that_run_programs_or_use_the_network_are_never_reads() {
     for category in [ToolCategory::Execute, ToolCategory::Network] {
         for effects in [paths(&[]), paths(&[("/p/secret", Access::Read)])] {
             let call = Call::new("upload", category, effects);
@@ -162,7 +162,7 @@ fn files_that_start_programs_or_instruct_agents_are_asked_about_at_any_depth() {
 }
 
 #[test]
-fn a_path_that_is_relative_or_goes_up_again_lies_outside() {
+fn a_relative_path_or_one_with_dots_counts_as_outside() {
     for path in ["/p/../etc/shadow", "/p/src/../../etc/ssh/id", "/p/./a", "a", "/scratch/../etc/a"]
     {
         let policy = policy_in(PermissionMode::AcceptEdits, []);

@@ -9,7 +9,7 @@ fn labels(call: &Call, rules: impl IntoIterator<Item = PermissionRule>) -> Vec<S
 }
 
 #[test]
-fn commands_are_offered_by_the_words_that_say_what_they_do() {
+fn commands_are_offered_by_their_identifying_words() {
     for (line, wanted) in [
         ("ls -l", "`ls`"),
         ("git log -n1", "`git log`"),
@@ -38,7 +38,7 @@ fn commands_are_offered_by_the_words_that_say_what_they_do() {
 }
 
 #[test]
-fn what_can_run_or_destroy_anything_is_asked_about_every_time() {
+fn dangerous_commands_get_no_offer() {
     for line in [
         "python -c x",
         "python3",
@@ -101,7 +101,7 @@ fn only_commands_that_are_not_allowed_yet_are_offered() {
 }
 
 #[test]
-fn what_would_not_help_is_not_offered() {
+fn offers_that_would_not_allow_the_call_are_left_out() {
     let ask = |scope| PermissionRule::ask_for_tool("bash").with_scope(scope).with_priority(1);
     assert_eq!(labels(&Call::bash("ls"), [ask(RuleScope::User)]), [""; 0]);
     let offered = labels(&Call::bash("ls"), [ask(RuleScope::Global)]);
@@ -159,7 +159,7 @@ fn several_files_are_offered_together() {
         labels(&call, []),
         ["changes of `a/x` and changes of `a/y`", "changes of files in `a`"]
     );
-    let many: Vec<String> = (0..9).map(|at| format!("/p/a/{at}")).collect();
+    let many: Vec<String> = (0..9).map(|index| format!("/p/a/{index}")).collect();
     let many: Vec<_> = many.iter().map(|path| (path.as_str(), Access::Write)).collect();
     let call = Call::new("edit_file", ToolCategory::Write, paths(&many));
     assert_eq!(labels(&call, []), ["changes of files in `a`"]);

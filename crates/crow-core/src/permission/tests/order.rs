@@ -40,7 +40,7 @@ fn the_scope_decides_between_allowing_and_asking() {
 }
 
 #[test]
-fn a_permission_is_overruled_where_a_denial_may_speak_of_the_call() {
+fn a_denial_that_may_match_overrules_a_permission() {
     let policy = policy_in(
         PermissionMode::FullAuto,
         [
@@ -124,7 +124,7 @@ fn inside_a_scope_priority_comes_before_narrowness_and_asking_before_allowing() 
 }
 
 #[test]
-fn what_was_granted_holds_in_its_session_until_it_is_cleared() {
+fn a_grant_applies_in_its_session_until_it_is_cleared() {
     let (s, t) = (SessionId::new("s"), SessionId::new("t"));
     let mut policy = policy([PermissionRule::ask_for_tool("bash").with_scope(session("s"))]);
     policy.grant(&s, &[Grant::Command(vec!["ls".into()]), Grant::Tool("fetch".into())]);

@@ -121,7 +121,7 @@ fn one_denied_path_denies_the_call() {
 }
 
 #[test]
-fn a_pattern_sees_the_path_as_it_is_and_as_it_is_shown() {
+fn a_pattern_matches_the_absolute_and_the_displayed_path() {
     let allowing = |pattern: &str| {
         let regex = RuleRegex::new(pattern).expect("a sound pattern");
         policy([PermissionRule::new("r", RuleMatcher::Regex(regex), Allow)])

@@ -1,4 +1,4 @@
-//! Modes and places: what file tools may do where.
+//! Modes and places: where file tools may read and write.
 
 use super::call::{Call, paths, policy_in};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 use Access::{Read, Write};
 
-/// A policy as the program has it, for the workspace `/p` of the user whose home is `/users/u`.
+/// A policy like that of the program, for the workspace `/p` of the user whose home is `/users/u`.
 fn in_mode(mode: PermissionMode, rules: Vec<PermissionRule>) -> PermissionPolicy {
     policy_in(mode, rules).with_places(SandboxPlaces {
         writable: vec!["/users/u/.cache/build".into(), "/data/crow/sandbox/s/tmp".into()],
@@ -165,7 +165,7 @@ fn searches_and_own_tools_keep_to_the_same_places() {
 }
 
 #[test]
-fn what_file_tools_may_do_does_not_depend_on_the_sandbox() {
+fn decisions_about_file_tools_do_not_depend_on_the_sandbox() {
     for (call, wanted) in [
         (Call::write("/p/a"), RuleDecision::Allow),
         (Call::read("/usr/include/a.h"), RuleDecision::Allow),
@@ -203,7 +203,7 @@ fn a_rule_opens_a_hidden_place_or_a_file_with_keys_only_if_it_names_it() {
 }
 
 #[test]
-fn what_is_offered_for_a_hidden_place_is_that_path_alone() {
+fn only_the_exact_path_of_a_hidden_place_is_offered() {
     for path in ["/users/u/.ssh/deep/down/id_rsa", "/p/sub/.env", "/p/notes/a/b"] {
         let offers = Call::read(path).offers(&in_mode(PermissionMode::Ask, vec![]));
         let labels: Vec<_> = offers.iter().map(|offer| offer.label.as_str()).collect();
@@ -246,7 +246,7 @@ fn a_question_says_in_which_mode_its_call_would_pass() {
 }
 
 #[test]
-fn what_a_call_would_find_is_told_before_the_answer_only_where_it_may_be_read() {
+fn disclosure_before_the_answer_needs_permission_to_read() {
     for (path, mode, disclosure) in [
         ("/p/a", PermissionMode::Ask, Disclosure::AtOnce),
         ("/p/.vscode/tasks.json", PermissionMode::AcceptEdits, Disclosure::AtOnce),
