@@ -88,8 +88,7 @@ id_type! {
     JobId
 }
 id_type! {
-    /// Names a task that a child agent of one agent works on in the background: `task-1`, `task-2`. Short, because models
-    /// write it.
+    /// Names a background task of a child agent, unique per agent: `task-1`, `task-2`. Short, because models write it.
     TaskId
 }
 id_type! {

@@ -1,12 +1,10 @@
 //! Files of a project that start programs or instruct agents: their names and how they are treated.
 //!
 //! Listed are names that editors, shells, version control, agents and build services look for by themselves when a
-//! person
-//! opens a directory, enters it, commits or pushes. Source code and build files (`Makefile`, `package.json`,
-//! `build.rs`) are
-//! not listed: they run only when the project is built, and changing them is the agent's work. Also not listed are
-//! `rust-toolchain.toml`, `flake.nix`, `devenv.nix`, `devbox.json` and `.bundle/config`, and files that builds write
-//! themselves (`.pnp.cjs`): SECURITY.md names them as not protected.
+//! person opens a directory, enters it, commits or pushes. Source code and build files (`Makefile`, `package.json`,
+//! `build.rs`) are not listed: they run only when the project is built, and changing them is the agent's work. Also
+//! not listed are `rust-toolchain.toml`, `flake.nix`, `devenv.nix`, `devbox.json` and `.bundle/config`, and files
+//! that builds write themselves (`.pnp.cjs`): SECURITY.md names them as not protected.
 
 use std::path::{Component, Path};
 
@@ -16,9 +14,8 @@ use crow_text::is_unseen;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProtectedKind {
     /// It only tells agents what to do. File tools ask before they change it, even where edits are allowed. Commands
-    /// may
-    /// change it: checkouts, merges and formatters do so routinely, a partial checkout is worse, and nothing starts
-    /// by itself.
+    /// may change it: checkouts, merges and formatters do so routinely, a partial checkout is worse, and nothing
+    /// starts by itself.
     InstructsAgents,
     /// An editor, a shell, git, an agent or a build service starts programs that it names. File tools ask before they
     /// change it, even where edits are allowed, and the sandbox denies commands write access.
@@ -26,8 +23,7 @@ pub enum ProtectedKind {
 }
 
 /// Paths relative to a root of a workspace that start programs, in addition to `.git`. The sandbox denies commands
-/// write
-/// access to them; file tools ask about them at the root and below it.
+/// write access to them; file tools ask about them at the root and below it.
 pub const PROTECTED: &[&str] = &[
     // Agents: servers of tools, hooks, permissions.
     ".crow-agent",
@@ -309,8 +305,7 @@ const GIT: &str = ".git";
 ///
 /// Names match at any depth, because most of those programs look into the directory that is opened, or into each
 /// directory. Names are compared like on file systems that ignore case and invisible characters. If several kinds
-/// match,
-/// the stronger one ([`ProtectedKind::StartsPrograms`]) is returned.
+/// match, the stronger one ([`ProtectedKind::StartsPrograms`]) is returned.
 pub fn protected_kind(relative: &Path) -> Option<ProtectedKind> {
     let names: Vec<String> = relative
         .components()

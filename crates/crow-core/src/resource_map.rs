@@ -26,7 +26,7 @@ impl ResourceMap {
         values.get(&TypeId::of::<T>()).cloned().and_then(|value| value.downcast().ok())
     }
 
-    /// Returns whether there is a value of that type.
+    /// Returns true if there is a value of that type.
     pub fn contains<T: Send + Sync + 'static>(&self) -> bool {
         self.get::<T>().is_some()
     }

@@ -68,8 +68,7 @@ impl OpenedWith {
     }
 
     /// Describes what differs in `after`, which the session continues with: one `name: before -> after` text per
-    /// setting.
-    /// The model is not compared: it is recorded with the requests to it.
+    /// setting. The model is not compared: it is recorded with the requests to it.
     pub fn switches(&self, after: &Self) -> Vec<String> {
         let reviewers = |with: &Self| with.reviewers.as_ref().map(|names| words(names));
         let mode = |with: &Self| with.mode.map(|mode| mode.to_string());

@@ -47,6 +47,7 @@ impl<'a> Coercion<'_, 'a> {
         for part in schema::parts(map) {
             self.fit(value, part, &path.within());
         }
+        // Variants before the type of the value itself: they decide which type is meant.
         self.fit_variant(value, schema::variants(map), path);
         if self.scope == CoercionScope::Everything {
             self.fit_kind(value, map, path);

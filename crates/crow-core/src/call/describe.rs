@@ -22,8 +22,7 @@ const ALIKE: f64 = 0.8;
 /// Returns a line for each field of `value` that does not fit `schema`; an empty list means that it fits.
 ///
 /// Supports types, `enum`, `const`, required and forbidden fields, alternatives and local references; unsupported
-/// keywords
-/// are ignored. A tool without an input type can use it for its `check`.
+/// keywords are ignored. A tool without an input type can use it for its `check`.
 pub fn schema_misfits(schema: &Value, value: &Value) -> Vec<String> {
     let schema = Schema::new(schema);
     misfits(&schema, schema.root(), value, &ArgumentPath::default())

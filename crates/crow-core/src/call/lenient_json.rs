@@ -1,10 +1,8 @@
 //! A JSON parser that accepts common mistakes of models.
 //!
 //! Accepts everything that strict JSON allows and, beyond it, only what has one meaning. A text that could mean two
-//! things
-//! (an unescaped quote, a missing comma) is an error. [`LenientJsonReader`] is a recursive-descent parser over
-//! `rest`; each
-//! deviation that it accepts is noted once in `mends`, for the model.
+//! things (an unescaped quote, a missing comma) is an error. [`LenientJsonReader`] is a recursive-descent parser over
+//! `rest`; each deviation that it accepts is noted once in `mends`, for the model.
 
 use std::fmt;
 
@@ -281,8 +279,7 @@ impl<'a> LenientJsonReader<'a> {
             't' => '\t',
             'u' => self.unicode()?,
             // A regular expression or a path whose backslashes were not doubled. Only in double quotes: in a
-            // single-quoted
-            // string (Python) such an escape may mean something else, so it is an error.
+            // single-quoted string (Python) such an escape may mean something else, so it is an error.
             _ if quote == '"' => {
                 self.note(JsonRepair::Escape);
                 content.push('\\');

@@ -1,8 +1,7 @@
 //! Resolution of a model's call into one that can be run.
 //!
 //! Models misspell names, send numbers as text and forget brackets. Input with only one possible meaning is repaired,
-//! and
-//! the model is told; everything else is answered with an error message. A repair never adds content.
+//! and the model is told; everything else is answered with an error message. A repair never adds content.
 
 mod argument_path;
 mod coerce;

@@ -701,22 +701,21 @@ proptest! {
     }
 }
 
-/// Returns true if `cut` is `original` with its end missing.
-fn is_part(cut: &Value, original: &Value) -> bool {
-    match (cut, original) {
-        (Value::Object(cut), Value::Object(original)) => cut
-            .iter()
-            .all(|(key, value)| original.get(key).is_some_and(|full| is_part(value, full))),
-        (Value::Array(cut), Value::Array(original)) => {
-            cut.len() <= original.len()
-                && cut.iter().zip(original).all(|(cut, full)| is_part(cut, full))
+/// Returns true if `cut` is `source` with its end missing.
+fn is_part(cut: &Value, source: &Value) -> bool {
+    match (cut, source) {
+        (Value::Object(cut), Value::Object(source)) => {
+            cut.iter().all(|(key, value)| source.get(key).is_some_and(|of| is_part(value, of)))
         }
-        (Value::String(cut), Value::String(original)) => original.starts_with(cut.as_str()),
+        (Value::Array(cut), Value::Array(source)) => {
+            cut.len() <= source.len() && cut.iter().zip(source).all(|(cut, of)| is_part(cut, of))
+        }
+        (Value::String(cut), Value::String(source)) => source.starts_with(cut.as_str()),
         // A number may be cut between its digits.
-        (Value::Number(cut), Value::Number(original)) => {
-            let (cut, original) = (cut.to_string(), original.to_string());
-            original.starts_with(cut.trim_end_matches(".0"))
+        (Value::Number(cut), Value::Number(source)) => {
+            let (cut, source) = (cut.to_string(), source.to_string());
+            source.starts_with(cut.trim_end_matches(".0"))
         }
-        (cut, original) => cut == original,
+        (cut, source) => cut == source,
     }
 }

@@ -24,7 +24,7 @@ pub struct PermissionRequest {
     pub call_id: CallId,
     /// The tool.
     pub tool: String,
-    /// What the call would do, in one line.
+    /// The effect of the call, in one line.
     pub title: String,
     /// The subject: a path, a command line.
     pub subject: Subject,

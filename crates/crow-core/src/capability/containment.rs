@@ -48,13 +48,13 @@ pub struct PutAside {
     pub path: PathBuf,
     /// The path that it was moved to; none if it could not be moved and is still there.
     pub kept: Option<PathBuf>,
-    /// What became of the original.
+    /// The state of the original.
     pub original: Original,
     /// The lines of the commands that ran when it was detected: one of them did it, or the user meanwhile.
     pub during: Vec<String>,
 }
 
-/// What became of the original at a path where a process created or changed something protected.
+/// The state of the original at a path where a process created or changed something protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Original {
     /// There was none.

@@ -35,8 +35,7 @@ pub struct PipedProcess {
     /// Its standard output.
     pub output: Box<dyn AsyncRead + Send + Unpin>,
     /// Runs it to its end, and ends its group when the token is cancelled. It also reads standard error, so it must
-    /// be polled
-    /// all the time. Dropping it kills the process and its group.
+    /// be polled all the time. Dropping it kills the process and its group.
     pub end: Pin<Box<dyn Future<Output = Result<ProcessEnd, ProcessError>> + Send>>,
 }
 
@@ -78,8 +77,7 @@ impl OutputTail {
 /// Starts processes with piped streams, each in its own process group, and leaves none behind.
 ///
 /// They are programs that the user configured, and run as long as they are used. The sandbox of commands does not
-/// apply to
-/// them: they need their own files and the network.
+/// apply to them: they need their own files and the network.
 #[async_trait]
 pub trait PipedProcesses: Send + Sync + fmt::Debug {
     /// Starts a process that ends when `cancellation` is cancelled.

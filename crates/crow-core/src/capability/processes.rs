@@ -35,8 +35,7 @@ pub struct OutputLimits {
     /// Number of bytes from the end that are retained in memory.
     pub tail: usize,
     /// File for the whole stream once it does not fit into memory. An existing file is never overwritten: a number is
-    /// added
-    /// to the name.
+    /// added to the name.
     pub spill: Option<PathBuf>,
     /// Maximum number of bytes written to that file.
     pub spill_cap: u64,
@@ -89,7 +88,7 @@ impl CapturedOutput {
 /// The outcome of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessOutcome {
-    /// How it ended.
+    /// The way in which it ended.
     pub end: ProcessEnd,
     /// Its output.
     pub output: CapturedOutput,

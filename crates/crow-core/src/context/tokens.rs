@@ -33,8 +33,7 @@ const PLAUSIBLE_FACTOR: u64 = 4;
 /// Estimates the tokens of a session's requests and calibrates itself by the provider's reports.
 ///
 /// The tokens of a reported request are known; only messages after it are estimated. Each message is examined once,
-/// so an
-/// estimate costs only as much as the new messages.
+/// so an estimate costs only as much as the new messages.
 #[derive(Debug, Clone)]
 pub struct TokenEstimator {
     /// The model's tokens per estimated token, in units of [`UNIT_FACTOR`].

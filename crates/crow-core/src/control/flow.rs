@@ -9,7 +9,7 @@ pub const CRITERIA_PROMPT: &str = "Write the acceptance criteria of this task: a
 /// Message of level 1, as the original specification has it.
 const LEVEL_1: &str = "Continue with the task. Call task_complete when done.";
 
-/// What happens after a turn of the primary.
+/// The rule for what happens after a turn of the primary.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ControlFlow {
@@ -29,8 +29,7 @@ pub enum ControlFlow {
         max_rounds: Option<u32>,
     },
     /// A model writes the message for the primary after each turn, from the task and from what was done, until the
-    /// primary
-    /// declares the task done.
+    /// primary declares the task done.
     Generated {
         /// The prompt for that model.
         generator_prompt: String,

@@ -1,10 +1,8 @@
 //! The control-flow machine.
 //!
 //! A round is a turn of the primary, then what the flow asks for: nothing, a generated message, or a review. The
-//! state is a
-//! [`ControlPhase`] plus what the limits need: the number of rounds, and a fingerprint of the last one to detect
-//! rounds that
-//! repeat without changing files. Facts that arrive in another phase are ignored.
+//! state is a [`ControlPhase`] plus what the limits need: the number of rounds, and a fingerprint of the last one to
+//! detect rounds that repeat without changing files. Facts that arrive in another phase are ignored.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +31,7 @@ pub enum NextAction {
         /// The prompt.
         prompt: String,
     },
-    /// The coagents look at the primary's turn.
+    /// The coagents review the primary's turn.
     Review,
     /// The run is over.
     Finish(RunFinish),
@@ -62,7 +60,7 @@ pub enum RunFinish {
 /// The facts of a turn that the machine needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnFacts {
-    /// How it ended.
+    /// The end of the turn.
     pub end: TurnEnd,
     /// The last text.
     pub text: String,

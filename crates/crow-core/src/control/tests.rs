@@ -117,9 +117,9 @@ fn advice_goes_to_the_primary_which_says_when_it_is_done() {
     // An approval has no effect: a coagent does not own the end here.
     let reviews = [review(Verdict::Approved, "test the empty list")];
     machine.on_review(Ok(&reviews), false, RunUsage::default());
-    let message_of =
+    let message =
         message_of(&machine.next_action()).map(|(source, text)| (source, text.to_owned()));
-    assert_eq!(message_of, Some((InputSource::Reviewer, "test the empty list".to_owned())));
+    assert_eq!(message, Some((InputSource::Reviewer, "test the empty list".to_owned())));
 }
 
 #[test]

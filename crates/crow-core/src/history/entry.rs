@@ -9,7 +9,7 @@ use crate::{
     tool_types::{ToolMetadata, ToolStatus},
 };
 
-/// One entry of the timeline. A result directly follows its call.
+/// An entry of the timeline. A result directly follows its call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum HistoryEntry {

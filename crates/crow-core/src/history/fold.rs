@@ -1,12 +1,10 @@
 //! The fold of a session's log into its history.
 //!
 //! [`History::apply`] takes one [`Envelope`] at a time and appends to two parallel lists: `items`, the timeline for
-//! people
-//! (`seqs` has the event number of each item), and `messages`, the conversation for the model. While a reply has calls
-//! without a result it is in `open`: its results are collected in the reply's item, user messages queue in `waiting`,
-//! and
-//! [`History::messages`] refuses. The last result closes the reply and appends one message of all results and then the
-//! queued ones.
+//! people (`seqs` has the event number of each item), and `messages`, the conversation for the model. While a reply
+//! has calls without a result it is in `open`: its results are collected in the reply's item, user messages queue in
+//! `waiting`, and [`History::messages`] refuses. The last result closes the reply and appends one message of all
+//! results and then the queued ones.
 //!
 //! A rewind truncates `items` by event number and rebuilds `messages` from what remains. An event that cannot follow is
 //! refused before anything is changed.
@@ -32,8 +30,7 @@ use crate::{
 /// A session's history.
 ///
 /// Invariant: [`messages`](Self::messages) are only returned when every call has exactly one result, and are only
-/// appended
-/// to, except by a rewind. A result is stored with its call, so the two cannot be separated.
+/// appended to, except by a rewind. A result is stored with its call, so the two cannot be separated.
 #[derive(Debug, Default)]
 pub struct History {
     items: Vec<HistoryItem>,
@@ -150,6 +147,7 @@ impl History {
             }
             AgentEvent::UserInput { message_id, source, context, content } => {
                 self.last_input = self.last_seq;
+                // The context of the loop comes before the input itself.
                 let blocks_of_input = content.iter().map(|block| marked_content(*source, block));
                 let blocks = context
                     .iter()
@@ -184,6 +182,7 @@ impl History {
                     .iter_mut()
                     .flat_map(|open| &mut open.calls)
                     .find(|call| call.call_id == *call_id);
+                // A start without an open call is ignored: it changes no message.
                 if let Some(call) = open {
                     call.started = true;
                     call.snapshot.clone_from(snapshot);
@@ -216,6 +215,7 @@ impl History {
                 }
             }
         }
+        // Items that this event made get its number.
         self.seqs.resize(self.items.len(), self.last_seq);
         Ok(())
     }
@@ -316,8 +316,7 @@ impl History {
     }
 
     /// Returns the metadata of those answered calls that have `key` in [`ToolMetadata::extra`]. Fast if few have it:
-    /// the
-    /// others are not parsed.
+    /// the others are not parsed.
     pub fn results_with_extra(&self, key: &str) -> impl Iterator<Item = ToolMetadata> {
         let answers = self.answers().filter(move |answer| answer.metadata.may_hold(key));
         answers
@@ -376,11 +375,8 @@ impl History {
         }
         self.gaps.push((last_kept, self.last_seq));
         // Undos in the removed part are reported again when they are replayed, but a rewind is never replayed:
-        // rewinds stay,
-        // recognized by their gaps.
-        self.undos.retain(|_, number| {
-            *number <= last_kept || self.gaps.iter().any(|(_, at)| at == number)
-        });
+        // rewinds stay, recognized by their gaps.
+        self.undos.retain(|_, seq| *seq <= last_kept || self.gaps.iter().any(|(_, at)| at == seq));
         let count = self.seqs.partition_point(|seq| *seq <= last_kept);
         self.items.truncate(count);
         self.messages.clear();
@@ -478,6 +474,7 @@ impl History {
         };
         *reply.answers.get_mut(position).ok_or_else(not_open)? = Some(answer);
         open.missing -= 1;
+        // The last result closes the reply: results first, then the user messages that waited for them.
         if open.missing == 0 {
             reply.close();
             self.open = None;

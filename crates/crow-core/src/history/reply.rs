@@ -32,8 +32,7 @@ pub(super) struct CallAnswer {
 }
 
 /// Metadata of a result. It is seldom read and mostly a few numbers, so it is stored as JSON, which takes a tenth of
-/// the
-/// memory.
+/// the memory.
 #[derive(Debug)]
 pub(super) enum StoredMetadata {
     Json(Box<str>),

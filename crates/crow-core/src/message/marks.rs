@@ -1,8 +1,7 @@
 //! Marks around text of others, so that a model can tell who wrote it.
 
 /// Escapes the angle bracket of these tags in a text, whatever their case, so that the text can neither end the marks
-/// around
-/// it nor begin others.
+/// around it nor begin others.
 pub fn without_marks(text: &str, tags: &[&str]) -> String {
     let mut output = String::with_capacity(text.len());
     let mut rest = text;

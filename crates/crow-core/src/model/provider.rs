@@ -22,7 +22,7 @@ pub struct ToolDefinition {
     pub parameters: Value,
 }
 
-/// Whether the model may or must call tools in this reply.
+/// The constraint on tool calls in a reply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ToolChoice<'a> {
     /// It may call tools.
@@ -47,7 +47,7 @@ pub struct ModelRequest<'a> {
     pub messages: &'a [Arc<Message>],
     /// Sampling and thinking settings.
     pub config: &'a ModelConfig,
-    /// Whether it may call tools.
+    /// The constraint on tool calls.
     pub tool_choice: ToolChoice<'a>,
 }
 

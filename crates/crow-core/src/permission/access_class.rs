@@ -1,8 +1,8 @@
 //! Access classes: what a call reaches, as far as permission modes distinguish it.
 //!
 //! [`AccessClass::of`] maps a call to the classes of its paths (by region of the sandbox and protected names) plus
-//! one for
-//! the call as a whole, if its paths do not tell everything. [`by_mode`] takes the mode's strictest decision over them.
+//! one for the call as a whole, if its paths do not tell everything. [`by_mode`] takes the mode's strictest decision
+//! over them.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub(super) enum AccessClass {
     ReadSecret,
     /// Outside the workspace, where commands can read, too.
     ReadOutside,
-    /// Where commands cannot read.
+    /// A read where commands cannot read.
     ReadHidden,
     WriteInside,
     /// In the workspace, a file whose name suggests keys.
@@ -43,11 +43,11 @@ pub(super) enum AccessClass {
     WriteInstructions,
     /// Outside the workspace or protected in it, but the user lets commands change it.
     WriteReleased,
-    /// Where commands could write, but a file that starts programs.
+    /// A write where commands could write, but of a file that starts programs.
     WriteProtected,
-    /// Where commands cannot write.
+    /// A write where commands cannot write.
     WriteOutside,
-    /// Where commands can neither read nor write.
+    /// A write where commands can neither read nor write.
     WriteHidden,
     /// Any effect, as of a program.
     Anything,
@@ -126,8 +126,8 @@ impl AccessClass {
     }
 
     /// Returns the access class of a path that a command reads from or writes to. A name that suggests keys is
-    /// ignored here:
-    /// it was judged with the command, which then does not count as a read, so that the command itself is asked about.
+    /// ignored here: it was judged with the command, which then does not count as a read, so that the command itself
+    /// is asked about.
     pub(super) fn of_redirect(path: &Path, access: Access, setting: &DecisionContext<'_>) -> Self {
         match Self::of_path(path, access, setting) {
             Self::ReadSecret | Self::ReadInside => Self::ReadInside,

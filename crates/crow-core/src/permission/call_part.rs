@@ -1,11 +1,9 @@
 //! The parts of a call that rules are matched against one by one.
 //!
 //! A shell line has a part per command, plus one per path that the command is known to touch or redirect; a file tool
-//! has
-//! one per path. A rule that denies or asks counts if it touches any part ([`CallPart::is_touched_by`], which may be
-//! unsure); a rule that allows must cover a part ([`CallPart::is_covered_by`], which must be sure), and all parts
-//! must be
-//! covered or free for the call to be allowed.
+//! has one per path. A rule that denies or asks counts if it touches any part ([`CallPart::is_touched_by`], which may
+//! be unsure); a rule that allows must cover a part ([`CallPart::is_covered_by`], which must be sure), and all parts
+//! must be covered or free for the call to be allowed.
 
 use std::{
     borrow::Cow,
@@ -57,7 +55,7 @@ pub(super) enum PathOrigin {
     FreeRedirect,
 }
 
-/// Whether a rule that denies or asks matches a part.
+/// The certainty with which a rule that denies or asks matches a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RuleMatch {
     No,
@@ -116,6 +114,7 @@ pub(super) fn parts<'a>(facts: &CallFacts<'a>, setting: &DecisionContext<'a>) ->
         parts.push(CallPart::Call);
         parts.push(CallPart::Subject { place: PermissionPath::new(path, setting), access });
     }
+    // Without commands and paths the call is one part.
     if parts.is_empty() {
         parts.push(CallPart::Call);
     }
@@ -155,8 +154,7 @@ fn paths_of<'a>(
 }
 
 /// Returns true if a rule's path names what guards a path: a protected directory, a hidden place or a file that holds
-/// keys
-/// must be part of it. A rule for a whole project or home allows none of them.
+/// keys must be part of it. A rule for a whole project or home allows none of them.
 fn names_what_guards(
     named: &Path,
     place: &PermissionPath<'_>,
@@ -166,7 +164,7 @@ fn names_what_guards(
     setting: &DecisionContext<'_>,
 ) -> bool {
     let DecisionContext { workspace, places, .. } = *setting;
-    // A relative path of a rule is meant in each root.
+    // A relative path of a rule applies in each root.
     let roots = workspace.roots().iter().map(|root| root.join(named));
     let forms: Vec<PathBuf> =
         if named.is_absolute() { vec![named.to_path_buf()] } else { roots.collect() };

@@ -1,10 +1,9 @@
 //! A command as rules see it.
 //!
 //! Two directions with opposite error: a rule that denies or asks must not miss a command, so
-//! [`CommandPart::begins_with`]
-//! and [`CommandPart::is_found_by`] also look at wrappers, links and programs that may start others, and answer
-//! [`RuleMatch::Maybe`] when unsure. A rule that allows must not cover too much, so `is_covered_by_prefix` and
-//! `is_covered_by_regex` require literal words, a plain command and the same program.
+//! [`CommandPart::begins_with`] and [`CommandPart::is_found_by`] also look at wrappers, links and programs that may
+//! start others, and answer [`RuleMatch::Maybe`] when unsure. A rule that allows must not cover too much, so
+//! `is_covered_by_prefix` and `is_covered_by_regex` require literal words, a plain command and the same program.
 
 use std::{
     cell::OnceCell,
@@ -91,12 +90,9 @@ impl<'a> CommandPart<'a> {
     /// Returns whether a rule that denies or asks about a prefix matches the command.
     ///
     /// The program also matches by its base name (`/bin/rm` is `rm`) or by a link to it, and options with their
-    /// values may be
-    /// between the words (`git -C folder push`). Wrappers count too: `nohup rm` begins with `nohup` and with `rm`. A
-    /// word that
-    /// is only known when the line runs may be any word, and a command that may start others by its arguments, its
-    /// input or
-    /// its variables may start the program: both give [`RuleMatch::Maybe`].
+    /// values may be between the words (`git -C folder push`). Wrappers count too: `nohup rm` begins with `nohup` and
+    /// with `rm`. A word that is only known when the line runs may be any word, and a command that may start others
+    /// by its arguments, its input or its variables may start the program: both give [`RuleMatch::Maybe`].
     pub(super) fn begins_with(&self, prefix: &[String]) -> RuleMatch {
         let Some((wanted, rest)) = prefix.split_first() else { return RuleMatch::No };
         let words = self.command.wrappers.iter().chain(&self.command.words);
@@ -148,8 +144,7 @@ impl<'a> CommandPart<'a> {
     }
 
     /// Returns whether a pattern of a rule that denies or asks is found in the command, also if the program is
-    /// written with
-    /// its directory or is only started by wrappers.
+    /// written with its directory or is only started by wrappers.
     pub(super) fn is_found_by(&self, regex: &RuleRegex) -> RuleMatch {
         let is_unknown = self.program.is_none() && !self.command.words.is_empty();
         let found = [Some(self.text()), self.text_without_folder(), self.wrapped_text()]
@@ -200,8 +195,7 @@ impl<'a> CommandPart<'a> {
     }
 
     /// Returns true if the words mean the same as when the rule was made: a program or script that is named by a
-    /// relative
-    /// path is another one in another directory.
+    /// relative path is another one in another directory.
     fn is_same_program(&self, script: Option<&str>) -> bool {
         let Some((program, last_name)) = self.program else { return false };
         let is_absolute = |path: &str| Path::new(path).is_absolute();
@@ -353,8 +347,7 @@ pub(super) fn continues_with<'a>(
 }
 
 /// Returns true if a command does nothing that its words do not say: it redirects to no unknown file and sets no
-/// variable
-/// that could make a program do something else. Known files are separate parts.
+/// variable that could make a program do something else. Known files are separate parts.
 fn is_plain(command: &SimpleCommand) -> bool {
     command.redirects.iter().all(|redirect| !redirect.writes() || redirect.path.is_some())
         && command.assignments.iter().all(|name| {

@@ -1,10 +1,8 @@
 //! Evaluation: the one way from rules and mode to a decision.
 //!
 //! A call is split into parts, each held in a [`WeighedPart`]. Every rule that denies or asks is noted first, then
-//! every
-//! rule that allows; of several the one with the greatest rank stays. [`Evaluation::verdict`] then combines denial,
-//! mode,
-//! question, doubt and permissions in a fixed order. The order of the rules never matters.
+//! every rule that allows; of several the one with the greatest rank stays. [`Evaluation::verdict`] then combines
+//! denial, mode, question, doubt and permissions in a fixed order. The order of the rules never matters.
 
 use std::cmp::max_by;
 
@@ -80,8 +78,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
     }
 
     /// Draws the decision: denials, then the mode that permits no change, then questions, then doubts, then
-    /// permissions, then
-    /// the mode.
+    /// permissions, then the mode.
     pub(super) fn verdict(&self) -> RuleVerdict<'r> {
         let (by_mode, mode_reason) = by_mode(&self.setting, &self.facts);
         let question = self.question();
@@ -106,24 +103,24 @@ impl<'a, 'r> Evaluation<'a, 'r> {
 
     /// Returns the parts that a grant would have to allow.
     pub(super) fn open_parts(&self) -> Vec<&CallPart<'a>> {
-        let only_free = self.parts.iter().all(|entry| entry.part.is_free());
+        let only_free = self.parts.iter().all(|element| element.part.is_free());
         self.parts
             .iter()
-            .filter(|entry| !entry.is_allowed() && (only_free || !entry.passes_along()))
-            .map(|entry| &entry.part)
+            .filter(|element| !element.is_allowed() && (only_free || !element.passes_along()))
+            .map(|element| &element.part)
             .collect()
     }
 
     /// Returns true if further rules that allow, and nothing else, would make the question to the user unnecessary.
     pub(super) fn would_be_allowed_by(&self, further: &[PermissionRule]) -> bool {
-        self.parts.iter().all(|entry| {
-            let covering = further.iter().filter(|rule| self.covers(entry, rule));
-            if entry.doubt.is_some() {
+        self.parts.iter().all(|element| {
+            let covering = further.iter().filter(|rule| self.covers(element, rule));
+            if element.doubt.is_some() {
                 return false;
             }
             let best =
-                covering.chain(entry.best).max_by(|one, other| one.rank().cmp(&other.rank()));
-            best.map_or(entry.passes_along(), |rule| rule.decision == RuleDecision::Allow)
+                covering.chain(element.best).max_by(|one, other| one.rank().cmp(&other.rank()));
+            best.map_or(element.passes_along(), |rule| rule.decision == RuleDecision::Allow)
         })
     }
 
@@ -131,14 +128,15 @@ impl<'a, 'r> Evaluation<'a, 'r> {
     fn restrict(&mut self, rule: &'r PermissionRule) {
         let call_match = match_of_call(rule, &self.facts);
         let mut matched = false;
-        for (index, entry) in self.parts.iter_mut().enumerate() {
-            let part_match = call_match
-                .unwrap_or_else(|| entry.part.is_touched_by(&rule.matcher, self.setting.workspace));
+        for (index, element) in self.parts.iter_mut().enumerate() {
+            let part_match = call_match.unwrap_or_else(|| {
+                element.part.is_touched_by(&rule.matcher, self.setting.workspace)
+            });
             match (part_match, rule.decision) {
                 (RuleMatch::No, _) => continue,
                 (RuleMatch::Maybe, RuleDecision::Deny) => {
-                    if entry.doubt.is_none_or(|doubt| rule.rank() > doubt.rank()) {
-                        entry.doubt = Some(rule);
+                    if element.doubt.is_none_or(|doubt| rule.rank() > doubt.rank()) {
+                        element.doubt = Some(rule);
                     }
                 }
                 (RuleMatch::Yes, RuleDecision::Deny) => {
@@ -150,7 +148,7 @@ impl<'a, 'r> Evaluation<'a, 'r> {
                     RuleMatch::Maybe | RuleMatch::Yes,
                     RuleDecision::AskUser | RuleDecision::Allow,
                 ) => {
-                    entry.weigh(rule);
+                    element.weigh(rule);
                 }
             }
             matched = true;
@@ -164,9 +162,9 @@ impl<'a, 'r> Evaluation<'a, 'r> {
     fn permit(&mut self, rule: &'r PermissionRule) {
         let call_match = match_of_call(rule, &self.facts);
         let mut matched = false;
-        for entry in &mut self.parts {
-            if entry.is_covered_by(rule, call_match, &self.setting) {
-                entry.weigh(rule);
+        for element in &mut self.parts {
+            if element.is_covered_by(rule, call_match, &self.setting) {
+                element.weigh(rule);
                 matched = true;
             }
         }
@@ -175,15 +173,15 @@ impl<'a, 'r> Evaluation<'a, 'r> {
         }
     }
 
-    fn covers(&self, entry: &WeighedPart<'_, '_>, rule: &PermissionRule) -> bool {
+    fn covers(&self, element: &WeighedPart<'_, '_>, rule: &PermissionRule) -> bool {
         let call_match = match_of_call(rule, &self.facts);
-        entry.is_covered_by(rule, call_match, &self.setting)
+        element.is_covered_by(rule, call_match, &self.setting)
     }
 
     /// Returns the strongest rule that asks and is not overruled, with the index of its part.
     fn question(&self) -> Option<(&'r PermissionRule, usize)> {
-        let asking = self.parts.iter().enumerate().filter_map(|(index, entry)| {
-            let rule = entry.best?;
+        let asking = self.parts.iter().enumerate().filter_map(|(index, element)| {
+            let rule = element.best?;
             (rule.decision == RuleDecision::AskUser).then_some((rule, index))
         });
         asking.reduce(|first, next| if next.0.rank() > first.0.rank() { next } else { first })
@@ -192,29 +190,28 @@ impl<'a, 'r> Evaluation<'a, 'r> {
     /// Returns the strongest denial that may match the call, with the index of its part.
     fn doubt(&self) -> Option<(&'r PermissionRule, usize)> {
         let parts = self.parts.iter().enumerate();
-        let doubts = parts.filter_map(|(index, entry)| Some((entry.doubt?, index)));
+        let doubts = parts.filter_map(|(index, element)| Some((element.doubt?, index)));
         doubts.reduce(|first, next| if next.0.rank() > first.0.rank() { next } else { first })
     }
 
     /// Returns the rules that together allow every part that needs it.
     fn permission(&self) -> Option<Vec<&'r PermissionRule>> {
         let mut deciders: Vec<&'r PermissionRule> = Vec::new();
-        for entry in &self.parts {
-            match entry.best {
+        for element in &self.parts {
+            match element.best {
                 Some(rule) if deciders.iter().any(|known| std::ptr::eq(*known, rule)) => {}
                 Some(rule) => deciders.push(rule),
-                None if entry.passes_along() => {}
+                None if element.passes_along() => {}
                 None => return None,
             }
         }
         (!deciders.is_empty()).then_some(deciders)
     }
 
-    /// Says why the mode decides as it does, with the first place that the call may not touch.
     /// Returns the reason for the mode's decision, with a warning about the first part that reaches too far.
     fn reason_of_mode(&self, decision: RuleDecision, reason: &str) -> String {
-        let mut open = self.parts.iter().filter(|entry| !entry.is_allowed());
-        let warning = open.find_map(|entry| entry.part.warning());
+        let mut open = self.parts.iter().filter(|element| !element.is_allowed());
+        let warning = open.find_map(|element| element.part.warning());
         match (decision, warning) {
             (RuleDecision::AskUser, Some(warning)) if reason == RUNS_A_COMMAND => warning,
             (RuleDecision::AskUser, Some(warning)) => format!("{warning}, and {reason}"),
@@ -230,8 +227,11 @@ impl<'a, 'r> Evaluation<'a, 'r> {
             RuleDecision::AskUser => "asks about",
             RuleDecision::Allow => "allows",
         };
-        let name =
-            self.parts.get(index).map(|entry| entry.part.name(self.facts.tool)).unwrap_or_default();
+        let name = self
+            .parts
+            .get(index)
+            .map(|element| element.part.name(self.facts.tool))
+            .unwrap_or_default();
         let why = rule.description.as_ref().map_or_else(String::new, |why| format!(": {why}"));
         let file =
             rule.file.as_ref().map_or_else(String::new, |path| format!(" ({})", path.display()));

@@ -166,10 +166,8 @@ impl CustomMatcher {
     /// Makes a matcher of a function. The name is shown to people in errors and explanations.
     ///
     /// The function is called while a decision is drawn, for calls of several agents at once. It must not call the
-    /// policy that
-    /// it belongs to, which may be locked. If it panics, a rule that allows does not match, and one that denies or
-    /// asks makes
-    /// the policy ask the user.
+    /// policy that it belongs to, which may be locked. If it panics, a rule that allows does not match, and one that
+    /// denies or asks makes the policy ask the user.
     pub fn new(
         name: impl Into<String>,
         matches: impl Fn(&CallFacts<'_>) -> bool + Send + Sync + 'static,

@@ -149,8 +149,7 @@ fn folder((path, access, reach): &TouchedPath<'_>, setting: &DecisionContext<'_>
 }
 
 /// Returns true if a directory outside the workspace is narrow enough to be granted as a whole: neither a home nor
-/// anything
-/// above it, and not in a directory with a leading dot, where keys are often stored.
+/// anything above it, and not in a directory with a leading dot, where keys are often stored.
 fn is_deep(folder: &Path) -> bool {
     let names: Vec<PathBuf> = folder
         .components()

@@ -38,12 +38,12 @@ pub struct Ask {
     pub offers: Vec<GrantOffer>,
     /// The least permissive mode in which the call would pass. None if it is asked about in every mode.
     pub passes_in: Option<PermissionMode>,
-    /// Whether the model may learn before the answer why the call would fail.
+    /// The time at which the model may learn why the call would fail.
     pub disclosure: Disclosure,
     pub(super) permit: Permit,
 }
 
-/// Whether the model may learn what a tool found while it prepared the question for its call.
+/// The time at which the model may learn what a tool found while it prepared the question for its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disclosure {
     /// At once: the model may read the files anyway.

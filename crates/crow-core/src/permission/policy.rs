@@ -25,9 +25,8 @@ const READ_TOOL: &str = "read_file";
 /// 1. A managed rule that denies, then a rule of any other scope that denies, then a mode that permits no changes:
 ///    the call may not run. Nothing below overrides that.
 /// 2. For each part of the call, the strongest rule that allows or asks is chosen: by scope (user, session, agent,
-///   global,
-///    managed), then the higher priority, then the narrower matcher; of two that are equal in all of that, the one
-///    that asks. The order in which rules were added has no meaning.
+///    global, managed), then the higher priority, then the narrower matcher; of two that are equal in all of that, the
+///    one that asks. The order in which rules were added has no meaning.
 /// 3. If one of them asks, the user is asked. If they allow every part, the call may run. Commands that change nothing
 ///    outside the shell (`cd`, `echo`) and reads in the workspace need no rule of their own beside a part that is
 ///    allowed.
@@ -35,30 +34,22 @@ const READ_TOOL: &str = "read_file";
 ///    and none allows a tool to leave [the places of the sandbox](Self::with_places).
 ///
 /// A rule that allows a tool, a category or everything, and one with a pattern or a function, allows neither places
-/// outside
-/// the workspace nor protected directories such as `.git`, nor files whose names suggest keys: only a rule with a
-/// path does,
-/// and that path must name the protected directory, the hidden place or the file. The same applies to what a shell
-/// command
-/// is known to touch: the files that its words name and those that it is redirected to. Files of the workspace that
-/// it names
-/// are allowed with the command; a file that its output goes to needs a rule of its own, or a mode that allows edits.
-/// Other
-/// effects of a command are not known beforehand: allowing the shell tool as a whole, or a command by its first words,
-/// allows what the sandbox lets it do. A line of commands that are known to only read, and only in the workspace,
-/// counts as
-/// a read like that of any tool.
+/// outside the workspace nor protected directories such as `.git`, nor files whose names suggest keys: only a rule
+/// with a path does, and that path must name the protected directory, the hidden place or the file. The same applies
+/// to what a shell command is known to touch: the files that its words name and those that it is redirected to. Files
+/// of the workspace that it names are allowed with the command; a file that its output goes to needs a rule of its
+/// own, or a mode that allows edits. Other effects of a command are not known beforehand: allowing the shell tool as
+/// a whole, or a command by its first words, allows what the sandbox lets it do. A line of commands that are known to
+/// only read, and only in the workspace, counts as a read like that of any tool.
 ///
 /// A shell line that could not be parsed is never allowed by a prefix or pattern. Nor is a command whose program is
-/// only
-/// known when the line runs, that changes files which are only known then, or that sets a variable which could make a
-/// program do something else. Nor is any command of a line that starts outside the workspace, nor one whose program or
-/// script is named by a relative path if the line starts in another directory than the working directory or may
-/// change it.
+/// only known when the line runs, that changes files which are only known then, or that sets a variable which could
+/// make a program do something else. Nor is any command of a line that starts outside the workspace, nor one whose
+/// program or script is named by a relative path if the line starts in another directory than the working directory
+/// or may change it.
 ///
 /// If a word that is only known when the line runs could be the one of a denial, or a text is too long to be
-/// searched, the
-/// user is asked in every mode, even if other rules allow the call.
+/// searched, the user is asked in every mode, even if other rules allow the call.
 #[derive(Debug, Clone, Default)]
 pub struct PermissionPolicy {
     mode: PermissionMode,
@@ -93,8 +84,7 @@ impl PermissionPolicy {
     }
 
     /// Sets whether commands run without a sandbox. If so, no mode allows them, not even the one that allows
-    /// everything else:
-    /// only rules and answers of the user do.
+    /// everything else: only rules and answers of the user do.
     #[must_use]
     pub fn with_uncontained(mut self, uncontained: bool) -> Self {
         self.set_uncontained(uncontained);
@@ -107,10 +97,8 @@ impl PermissionPolicy {
     }
 
     /// Sets whether lines that [only read](crate::tool::CommandLine::only_reads) run in a sandbox in which they
-    /// cannot change
-    /// anything, whatever they start. If so, lines for which settings of the project may name programs also count as
-    /// reads:
-    /// `git status`.
+    /// cannot change anything, whatever they start. If so, lines for which settings of the project may name programs
+    /// also count as reads: `git status`.
     #[must_use]
     pub fn with_read_sandbox(mut self, holds_reads: bool) -> Self {
         self.set_read_sandbox(holds_reads);
@@ -123,8 +111,7 @@ impl PermissionPolicy {
     }
 
     /// Sets whether all commands run in a sandbox in which they cannot change anything. If so, the mode that only
-    /// permits reads
-    /// allows them: for agents that may only read.
+    /// permits reads allows them: for agents that may only read.
     pub fn set_read_only_sandbox(&mut self, holds_all: bool) {
         self.containment.holds_all = holds_all;
     }
@@ -318,8 +305,7 @@ impl PermissionPolicy {
     }
 
     /// Returns whether the files that a call is about could be read without a question. If so, the model may learn at
-    /// once what
-    /// a tool finds there, even while the call itself awaits an answer.
+    /// once what a tool finds there, even while the call itself awaits an answer.
     fn disclosure(&self, facts: CallFacts<'_>, workspace: &Workspace) -> Disclosure {
         let Effects::Paths(touched) = &facts.plan.effects else { return Disclosure::AfterYes };
         let read = |effect: &PathEffect| PathEffect { access: Access::Read, ..effect.clone() };

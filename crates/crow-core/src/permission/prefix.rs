@@ -3,7 +3,7 @@
 use super::command::base_name;
 use crate::tool_types::{CommandWord, SimpleCommand};
 
-/// How many words of a command identify what it does.
+/// The words of a command that identify what it does.
 enum PrefixShape {
     /// The program alone.
     Program,
@@ -52,6 +52,7 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
         PrefixShape::Never => None,
         PrefixShape::Program => take(1),
         PrefixShape::Targets => {
+            // All leading targets belong to the prefix; options and computed words end them.
             let is_target = |word: &&CommandWord| word.as_literal().is_some_and(is_name);
             let targets = command.words.iter().skip(1).take_while(is_target).count();
             if targets > 0 || asks_only(command) { take(1 + targets.max(1)) } else { None }
@@ -69,11 +70,13 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
             let is_group = GROUPS
                 .iter()
                 .any(|(name, groups)| *name == base_name(program) && groups.contains(&subcommand));
+            // A subcommand that is itself a dangerous program or a script runner is not offered: `uv run python`.
             let fits = |word: &str| {
                 is_name(word)
                     && !subcommands.contains(&word)
                     && !matches!(shape(base_name(word)), PrefixShape::Never | PrefixShape::Script)
             };
+            // The word after a group is the subcommand: `npm run build`.
             if is_group {
                 word(2).filter(|inner| fits(inner)).and_then(|_| take(3))
             } else {

@@ -1,10 +1,8 @@
 //! Other ways to start a program than to name it first, which a denial must consider too.
 //!
 //! [`may_start`] examines a command's arguments and variables, [`may_be_fed`] its input, and [`may_be_copy`] copies
-//! of a
-//! program under another name. They err on the side of a match: the answer is mostly [`RuleMatch::Maybe`], which
-//! makes the
-//! policy ask the user.
+//! of a program under another name. They err on the side of a match: the answer is mostly [`RuleMatch::Maybe`], which
+//! makes the policy ask the user.
 
 use super::{
     call_part::RuleMatch,
@@ -14,8 +12,7 @@ use super::{
 use crate::tool_types::{CommandWord, SideEffects, SimpleCommand};
 
 /// Programs whose arguments may be a command, or code that starts one. These arguments are not parsed, so a denied
-/// command
-/// in them counts as one that may be started. Sorted.
+/// command in them counts as one that may be started. Sorted.
 const RUNNERS: [&str; 112] = [
     "asdf",
     "awk",
@@ -429,9 +426,8 @@ fn takes_program(word: &CommandWord, arguments: &[CommandWord]) -> bool {
     })
 }
 
-/// Returns true if a command of git takes a program from an option, and the denied one is it. The pattern of `git
-/// grep` may
-/// have the same words and is excluded.
+/// Returns true if a command of git takes a program from an option, and the denied one is it. Excludes the pattern of
+/// `git grep`, which may have the same words.
 fn starts_by_option(word: &CommandWord, arguments: &[CommandWord], prefix: &[String]) -> bool {
     let is_named = |name: &str| arguments.iter().any(|word| word.as_literal() == Some(name));
     let is_option = word.as_literal().is_some_and(|text| text.starts_with('-'));
@@ -455,8 +451,7 @@ fn names_within(word: &CommandWord, prefix: &[String]) -> bool {
 }
 
 /// Returns true if the input may make a program start a command whose words are somewhere in the line: in a
-/// here-string, or
-/// in the output of another command.
+/// here-string, or in the output of another command.
 pub(super) fn may_be_fed(command: &SimpleCommand, line: &str, prefix: &[String]) -> bool {
     if !is_fed(command) {
         return false;
@@ -496,8 +491,7 @@ pub(super) fn is_fed(command: &SimpleCommand) -> bool {
 }
 
 /// Returns true if a command executes a file from a directory other than those of the system, and another command of
-/// the
-/// line may have copied a denied program to it: `cp /usr/bin/git g; ./g push`.
+/// the line may have copied a denied program to it: `cp /usr/bin/git g; ./g push`.
 pub(super) fn may_be_copy(
     command: &SimpleCommand,
     others: &[SimpleCommand],
@@ -532,7 +526,7 @@ fn is_command_variable(name: &str) -> bool {
     COMMAND_VARIABLES.iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// Returns true if the command of git is none of its own. Options before it were judged when the line was parsed.
+/// Returns true if the command of git is not one of its own. Options before it were judged when the line was parsed.
 fn may_be_alias(arguments: &[CommandWord]) -> bool {
     let mut words = arguments.iter().filter_map(CommandWord::as_literal);
     while let Some(word) = words.next() {
@@ -546,8 +540,7 @@ fn may_be_alias(arguments: &[CommandWord]) -> bool {
 }
 
 /// Returns true if a denied command begins with an argument, or is part of its text. An argument that is only known
-/// when
-/// the line runs may be one.
+/// when the line runs may be one.
 fn mentions(word: &CommandWord, arguments: &[CommandWord], prefix: &[String]) -> bool {
     let Some(text) = word.as_literal() else { return true };
     let is_text = |text: &str| {

@@ -150,8 +150,7 @@ impl PermissionRule {
     }
 
     /// Allows access to a file, or to everything below a directory. Such a rule also allows places outside the
-    /// workspace, and
-    /// protected directories that it names.
+    /// workspace, and protected directories that it names.
     pub fn allow_path(access: Access, path: impl Into<PathBuf>) -> Self {
         Self::for_path(access, path.into(), RuleDecision::Allow)
     }

@@ -169,6 +169,7 @@ pub(super) fn sound(mut rule: PermissionRule) -> Result<PermissionRule, RuleErro
     if rule.id.is_empty() {
         return Err(RuleError::Unsound { id: String::new(), problem: "its id is empty" });
     }
+    // 1) The scope must name something.
     match &rule.scope {
         RuleScope::Agent(name) if name.is_empty() => {
             return Err(RuleError::Unsound { id: rule.id, problem: "the agent has no name" });
@@ -182,6 +183,7 @@ pub(super) fn sound(mut rule: PermissionRule) -> Result<PermissionRule, RuleErro
         | RuleScope::Agent(_)
         | RuleScope::Session(_) => {}
     }
+    // 2) The matcher must be able to match.
     let problem = match &rule.matcher {
         RuleMatcher::ToolName(name) if name.trim().is_empty() => Some("the tool has no name"),
         RuleMatcher::CommandPrefix(words) if words.first().is_none_or(String::is_empty) => {
@@ -217,6 +219,7 @@ pub(super) fn sound(mut rule: PermissionRule) -> Result<PermissionRule, RuleErro
     if let Some(problem) = problem {
         return Err(RuleError::Unsound { id: rule.id, problem });
     }
+    // 3) Paths are compared byte by byte, so they are stored in one form.
     if let RuleMatcher::Path { path, .. } = &mut rule.matcher {
         *path = uniform(folder_of_pattern(path)).into_owned();
     }

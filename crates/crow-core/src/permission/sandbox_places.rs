@@ -6,10 +6,9 @@ use crate::workspace::Workspace;
 
 /// Places beyond the workspace that sandboxed commands can read and change.
 ///
-/// File tools run outside of the sandbox, so only the policy limits them to the same places. The value is made from the
-/// configuration of the sandbox itself, even if commands run without one: what file tools may do does not depend on
-/// whether
-/// there is a sandbox.
+/// File tools run outside of the sandbox, so only the policy limits them to the same places. The value is made from
+/// the configuration of the sandbox itself, even if commands run without one: what file tools may do does not depend
+/// on whether there is a sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxPlaces {
     /// Directories and files that can be changed.
@@ -61,8 +60,7 @@ impl SandboxPlaces {
     }
 
     /// Adds the resolved form of each absolute path. Calls are decided by resolved paths, so a hidden `~/.ssh` must
-    /// also be
-    /// listed by its real path.
+    /// also be listed by its real path.
     #[must_use]
     pub fn resolved(mut self, resolve: impl Fn(&Path) -> PathBuf) -> Self {
         let real = |paths: &[PathBuf]| paths.iter().map(|path| resolve(path)).collect();
@@ -86,8 +84,8 @@ impl SandboxPlaces {
     /// Returns the region of an absolute path without `.` and `..`.
     ///
     /// Places may contain each other: a session's output in the agent's hidden directory, a hidden directory in the
-    /// workspace.
-    /// The innermost counts, as the sandbox mounts them over each other; of two equal ones, the hidden one.
+    /// workspace. The innermost counts, as the sandbox mounts them over each other; of two equal ones, the hidden
+    /// one.
     pub(super) fn region(&self, path: &Path, workspace: &Workspace) -> Region {
         let workspace = innermost(workspace.roots(), path);
         let writable = innermost(&self.writable, path);

@@ -61,17 +61,15 @@ const SAMPLE_SUFFIXES: [&str; 5] = [".example", ".sample", ".template", ".dist",
 /// Directories that contain such files.
 const DIRECTORIES: [&str; 6] = [".ssh", ".aws", ".gnupg", ".kube", ".docker", ".crow-agent"];
 
-/// Returns whether a file is likely to hold secrets, judged by its path alone.
+/// Returns true if a file is likely to hold secrets, judged by its path alone.
 ///
-/// This is the single rule for all tools: the shell reader asks about a command that reads such a file, and file tools
-/// apply it to the path that they resolved. It does not access the file system: pass the resolved path, so that a
-/// link with
-/// a harmless name does not hide its target. Case is ignored, as some file systems do.
+/// This is the single rule for all tools: the shell reader asks about a command that reads such a file, and file
+/// tools apply it to the path that they resolved. It does not access the file system: pass the resolved path, so that
+/// a link with a harmless name does not hide its target. Case is ignored, as some file systems do.
 ///
 /// Secret are `.env` and its variants (`.env.local`, `.envrc`, `prod.env`), files of keys and credentials by their
-/// usual
-/// names, state and variables of Terraform, `.git/config` (remote addresses may contain a token), and everything in
-/// directories such as `.ssh`. Samples (`.env.example`, `.env.dist`) and public keys are not.
+/// usual names, state and variables of Terraform, `.git/config` (remote addresses may contain a token), and
+/// everything in directories such as `.ssh`. Samples (`.env.example`, `.env.dist`) and public keys are not.
 ///
 /// ```
 /// use std::path::Path;
@@ -84,6 +82,7 @@ pub fn is_secret_file(path: &Path) -> bool {
     let lower = |name: &OsStr| name.to_string_lossy().to_lowercase();
     let Some(name) = path.file_name().map(lower) else { return false };
     let parts: Vec<String> = path.components().map(|part| lower(part.as_os_str())).collect();
+    // A directory of keys wins over samples and public keys in it.
     if parts.iter().any(|part| DIRECTORIES.contains(&part.as_str())) {
         return true;
     }
@@ -102,8 +101,7 @@ pub fn is_secret_file(path: &Path) -> bool {
 }
 
 /// Applies [`is_secret_file`] to an absolute path relative to the root of the workspace that contains it: the root
-/// itself may
-/// lie in a directory with such a name.
+/// itself may lie in a directory with such a name.
 pub fn is_secret_file_in(path: &Path, workspace: &Workspace) -> bool {
     let below = workspace.roots().iter().find_map(|root| path.strip_prefix(root).ok());
     is_secret_file(below.unwrap_or(path))

@@ -1,6 +1,6 @@
 //! A shell line that could not be parsed. No narrow rule allows it, and any rule that denies or asks may match it: a
-//! denied
-//! command can be written in more ways than a search for its words can find. If its words are found, the rule matches.
+//! denied command can be written in more ways than a search for its words can find. If its words are found, the rule
+//! matches.
 
 use std::{cell::OnceCell, collections::HashMap};
 

@@ -8,8 +8,7 @@ use crate::{tool_types::Access, workspace::Workspace};
 /// The files that rules deny reading, or ask about, for one call.
 ///
 /// A search through a directory is decided by the directory. Rules about a file in it apply nevertheless: a tool that
-/// reads
-/// everything below a directory leaves out what [`contains`](Self::contains) names.
+/// reads everything below a directory leaves out what [`contains`](Self::contains) names.
 #[derive(Debug, Clone, Default)]
 pub struct WithheldReads {
     matchers: Vec<RuleMatcher>,

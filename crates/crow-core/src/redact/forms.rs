@@ -7,8 +7,7 @@ pub(super) const SHORTEST: usize = 8;
 /// Minimum length of a line of a multi-line secret that is searched for on its own.
 const SHORTEST_LINE: usize = 20;
 /// Maximum length of a secret that is searched for in encoded forms. Longer ones are searched for as they are, quoted
-/// in
-/// JSON, and line by line: every byte of every form costs time before the first request.
+/// in JSON, and line by line: every byte of every form costs time before the first request.
 const LONGEST_ENCODED: usize = 1024;
 /// Line lengths of base64 in common programs.
 const LINES: [usize; 2] = [76, 64];
@@ -17,8 +16,7 @@ const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Returns a secret and its other forms: quoted in JSON or in a URL, as base64 alone or within longer base64, as
-/// hexadecimal
-/// digits.
+/// hexadecimal digits.
 pub(super) fn forms(secret: &str) -> Vec<String> {
     let secret = secret.trim();
     if secret.len() < SHORTEST {

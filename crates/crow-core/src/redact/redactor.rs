@@ -1,8 +1,7 @@
 //! Search for secrets and their replacement by a mark.
 //!
 //! A [`Redactor`] holds an immutable [`SecretSet`] that is replaced as a whole when a secret is learned. The set
-//! builds its
-//! [`SecretMatcher`] on first use: an Aho-Corasick automaton over all forms of all secrets.
+//! builds its [`SecretMatcher`] on first use: an Aho-Corasick automaton over all forms of all secrets.
 
 use std::{
     borrow::Cow,
@@ -204,6 +203,8 @@ impl SecretMatcher {
             let index = self.forms.partition_point(|form| form.as_str() <= end);
             self.forms.get(index).is_some_and(|form| form.starts_with(end))
         };
+        // Only the last `longest` bytes can begin a form that is still incomplete. The forms are sorted, so the first one
+        // greater than a suffix is the only candidate that may begin with it.
         let first = text.ceil_char_boundary(text.len().saturating_sub(self.longest));
         let ends = text.bytes().enumerate().skip(first);
         let mut starts = ends.filter(|(_, byte)| self.first_bytes.contains(byte)).map(|(at, _)| at);

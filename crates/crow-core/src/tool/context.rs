@@ -48,12 +48,10 @@ pub struct AgentContext {
     /// Directory for outputs that are too long for the model, if they are saved. It may not exist yet.
     pub scratch: Option<PathBuf>,
     /// The temporary directory of the session's processes, if they have their own. The path is the same inside and
-    /// outside of
-    /// their sandbox.
+    /// outside of their sandbox.
     pub temp: Option<PathBuf>,
     /// The places of the sandbox. A tool that reads everything below a directory leaves out what they hide:
-    /// permission was
-    /// given for the directory, not for a hidden place in it.
+    /// permission was given for the directory, not for a hidden place in it.
     pub places: Arc<SandboxPlaces>,
     /// The file contents that the session has seen.
     pub file_views: FileViews,
@@ -62,8 +60,7 @@ pub struct AgentContext {
     /// Starts processes.
     pub processes: Arc<dyn Processes>,
     /// Runs commands that the user configured and the model does not influence: their sandbox is that of the run,
-    /// whatever
-    /// this agent may do.
+    /// whatever this agent may do.
     pub user_processes: Arc<dyn Processes>,
     /// Runs jobs, if the runtime supports it.
     pub jobs: Option<Arc<dyn Jobs>>,
@@ -81,8 +78,7 @@ pub struct AgentContext {
 
 impl AgentContext {
     /// Makes the context of a session with processes only: no jobs, snapshots, agents or questions, and no file
-    /// views. The
-    /// runtime adds what it supports; a test adds what it needs.
+    /// views. The runtime adds what it supports; a test adds what it needs.
     pub fn new(
         session_id: SessionId,
         agent_name: impl Into<CurrentText>,

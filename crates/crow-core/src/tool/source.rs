@@ -30,8 +30,7 @@ pub fn matches_sourced(pattern: &str, name: &str) -> bool {
 }
 
 /// A source of tools that appear and disappear while a session is open. All agents of the session take those that
-/// they may
-/// use before each model call.
+/// they may use before each model call.
 #[async_trait]
 pub trait ToolSource: Send + Sync + fmt::Debug {
     /// Waits until the tools that are worth waiting for are available. Returns at once if there are none, and always in

@@ -75,8 +75,7 @@ pub trait Tool: Send + Sync {
     }
 
     /// Plans a call: returns what it would touch. By default that is what tools of its category may touch, and
-    /// permission is
-    /// asked for accordingly.
+    /// permission is asked for accordingly.
     async fn plan(&self, input: &Value, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let _ = (input, ctx);
         Ok(CallPlan::of_category(self.name(), self.category()))

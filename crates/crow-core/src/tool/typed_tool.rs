@@ -200,8 +200,7 @@ fn trim_schema(schema: &mut Value) {
 }
 
 /// Turns `oneOf` of string constants, the schema of an enum with documented variants, into `enum`, which is a third
-/// of the
-/// size and which every provider accepts.
+/// of the size and which every provider accepts.
 fn constants_to_enum(map: &mut serde_json::Map<String, Value>) {
     let Some(Value::Array(variants)) = map.get("oneOf") else { return };
     let constants: Vec<Value> = variants

@@ -39,8 +39,7 @@ impl CommandLine {
     }
 
     /// Returns true if the line only reads, except for programs that settings of the project may make it start. Such
-    /// a line may
-    /// run in a sandbox in which nothing can be changed.
+    /// a line may run in a sandbox in which nothing can be changed.
     pub fn only_reads(&self) -> bool {
         match &self.meaning {
             CommandMeaning::Unclear(_) => false,

@@ -51,8 +51,7 @@ pub enum Effects {
     /// On anything.
     Unknown,
     /// On anything, by commands that the user configured and the call does not influence. The model needs no
-    /// permission for
-    /// them.
+    /// permission for them.
     UserCommands,
 }
 
@@ -61,7 +60,7 @@ pub enum Effects {
 pub struct PathEffect {
     /// The absolute path with symbolic links resolved as far as it exists.
     pub path: PathBuf,
-    /// How it is touched.
+    /// The kind of access.
     pub access: Access,
     /// The file at the path when the call was planned. A tool refuses the call if it finds another one.
     pub planned: PlannedFile,

@@ -46,8 +46,7 @@ impl ToolResult {
     }
 
     /// Makes a failed result. The model reads `message`; its first line is the error for people, joined with the next
-    /// one if it
-    /// ends with a colon and so is not meaningful alone.
+    /// one if it ends with a colon and so is not meaningful alone.
     pub fn failure(message: impl Into<String>) -> Self {
         let message = message.into();
         let mut lines = message.lines().map(str::trim_end).filter(|line| !line.is_empty());

@@ -9,7 +9,7 @@ use std::{
 use super::{LimitKind, RunLimits, RunUsage};
 use crate::usage::TokenUsage;
 
-/// Limits of a budget; one that is none is unlimited.
+/// Limits of a budget. A missing one means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct BudgetLimits {
     /// Tokens, input and output together.
@@ -25,10 +25,8 @@ pub struct BudgetLimits {
 /// The budget of a run. Cheap to clone: clones share one account.
 ///
 /// Invariant: usage that is drawn from a part is also drawn from every budget above it, so that the parts together
-/// never
-/// exceed the whole, however many there are. A call that is running when a limit is reached still counts, so each
-/// agent may
-/// exceed a limit by one model call.
+/// never exceed the whole, however many there are. A call that is running when a limit is reached still counts, so
+/// each agent may exceed a limit by one model call.
 #[derive(Debug, Clone)]
 pub struct Budget(Arc<BudgetAccount>);
 

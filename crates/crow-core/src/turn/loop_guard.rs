@@ -1,10 +1,8 @@
 //! The loop guard: detects when a model repeats itself.
 //!
 //! It looks for four patterns: the same call in a row (same result, or failed each time), a cycle of two or three
-//! calls,
-//! the same text in a row, and refused attempts to end the turn without a change of files in between. Each first
-//! gives a
-//! warning for the model and then the stop of the turn. Calls and texts are compared by hash.
+//! calls, the same text in a row, and refused attempts to end the turn without a change of files in between. Each
+//! first gives a warning for the model and then the stop of the turn. Calls and texts are compared by hash.
 
 use std::collections::VecDeque;
 

@@ -1,13 +1,10 @@
 //! The turn machine.
 //!
 //! A turn alternates between a model call ([`TurnPhase::Model`]) and the calls of its reply ([`TurnPhase::Tools`])
-//! until it
-//! is [`TurnPhase::Done`]; at the step limit the model gets one more call without tools to report. Reasons to end a
-//! turn
-//! that come with calls are kept in `end_after_calls`, because every call must be answered first. Counters of bad
-//! replies
-//! (invalid calls, cut replies, an empty reply) and the [`LoopGuard`] bound the turn in addition to the step limit. The
-//! whole state is serializable, so that a turn can be resumed between any two steps.
+//! until it is [`TurnPhase::Done`]; at the step limit the model gets one more call without tools to report. Reasons
+//! to end a turn that come with calls are kept in `end_after_calls`, because every call must be answered first.
+//! Counters of bad replies (invalid calls, cut replies, an empty reply) and the [`LoopGuard`] bound the turn in
+//! addition to the step limit. The whole state is serializable, so that a turn can be resumed between any two steps.
 
 use std::fmt;
 
@@ -98,7 +95,7 @@ impl fmt::Display for TurnEnd {
 pub enum NextStep {
     /// Call the model.
     CallModel {
-        /// Whether the model may call tools.
+        /// The constraint on tool calls.
         tool_choice: ToolChoice<'static>,
         /// A message to send before, which stays in the history.
         reminder: Option<String>,
@@ -136,7 +133,7 @@ pub struct ReplyFacts {
     pub stop: StopReason,
 }
 
-/// Whether a call was well-formed.
+/// The validity of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validity {
     /// It was run, or refused by policy.
@@ -156,7 +153,7 @@ pub struct CallOutcome {
     pub output: String,
     /// The status of the result.
     pub status: ToolStatus,
-    /// Whether the call was well-formed.
+    /// The validity of the call.
     pub validity: Validity,
     /// The effect on the turn.
     pub effect: CallEffect,

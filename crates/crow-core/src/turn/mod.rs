@@ -1,8 +1,7 @@
 //! The turn machine: decides the next step of a turn, without I/O.
 //!
 //! A driver calls [`TurnMachine::next_step`], performs it, and reports the facts with the `on_` methods. The machine
-//! can be
-//! saved between any two calls and resumed from there.
+//! can be saved between any two calls and resumed from there.
 
 mod budget;
 mod limits;

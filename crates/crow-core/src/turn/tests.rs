@@ -459,7 +459,7 @@ struct FakeReply {
     text: &'static str,
     calls: Vec<FakeCall>,
     stop: StopReason,
-    /// Whether a user steers after the reply, and after the results.
+    /// True if a user steers after the reply, and after the results.
     steering: (bool, bool),
 }
 
