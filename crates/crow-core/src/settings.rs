@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_choice_that_differs_is_worded() {
+    fn every_changed_setting_is_described() {
         let before = OpenedWith::new("builder");
         let after = OpenedWith {
             agent: "planner".to_owned(),

@@ -94,8 +94,8 @@ pub(super) fn find<'a>(
         .or_else(|| registry.get(bare).map(|tool| tool.name()))
         .or_else(|| unique(registry, |name| name.eq_ignore_ascii_case(bare)))
         .or_else(|| {
-            let wanted = squash(bare);
-            unique(registry, |name| !wanted.is_empty() && squash(name) == wanted)
+            let squashed = squash(bare);
+            unique(registry, |name| !squashed.is_empty() && squash(name) == squashed)
         })
         .or_else(|| alias(bare));
     match name.and_then(|name| registry.get(name)) {
@@ -143,8 +143,8 @@ fn unique(registry: &ToolRegistry, matches: impl Fn(&str) -> bool) -> Option<&st
 
 /// Returns the tool that other agents call by this name.
 pub fn alias(bare: &str) -> Option<&'static str> {
-    let wanted = squash(bare);
-    ALIASES.iter().find(|(_, others)| others.contains(&wanted.as_str())).map(|(name, _)| *name)
+    let squashed = squash(bare);
+    ALIASES.iter().find(|(_, others)| others.contains(&squashed.as_str())).map(|(name, _)| *name)
 }
 
 fn unknown(registry: &ToolRegistry, given: &str) -> String {

@@ -354,7 +354,7 @@ fn a_misspelt_optional_key_is_not_ignored() {
 }
 
 #[test]
-fn values_that_could_mean_several_things_are_refused_line_by_line() {
+fn ambiguous_values_are_refused_with_a_line_each() {
     for (given, lines) in [
         (
             json!({"limit": "many", "recursive": 1, "mode": "other", "tags": {"a": 1}}),

@@ -61,7 +61,7 @@ pub struct JobOutput {
     pub detached: usize,
     /// Hosts that it was refused since the last report.
     pub refused_hosts: Vec<RefusedHost>,
-    /// Protected files and directories that existed when it had ended.
+    /// Protected files and directories that were found created, changed or removed after its end.
     pub put_aside: Vec<PutAside>,
 }
 

@@ -162,7 +162,7 @@ impl ControlMachine {
             return self.finish(RunFinish::Stopped(turn.end.clone()));
         }
         // 2) Deadline, before any completion.
-        if self.limits.max_time.is_some_and(|most| spent.time >= most) {
+        if self.limits.max_time.is_some_and(|limit| spent.time >= limit) {
             // A result after the deadline is too late, whatever it is.
             return self.finish(RunFinish::Stopped(TurnEnd::Budget { limit: LimitKind::Time }));
         }

@@ -82,7 +82,7 @@ fn a_turn_that_ends_after_the_deadline_ends_the_run_as_out_of_time() {
 }
 
 #[test]
-fn a_loop_goes_on_until_the_primary_says_that_it_is_done() {
+fn a_loop_continues_until_the_primary_completes_the_task() {
     let mut machine = machine(ControlFlow::Loop { max_rounds: None }, false);
     machine.on_primary_turn(&turn(TurnEnd::Text, "half"), RunUsage::default());
     assert_eq!(message_of(&machine.next_action()), Some((InputSource::ControlFlow, CONTINUE)));
@@ -160,7 +160,7 @@ fn texts_of_several_reviewers_are_labelled_with_their_names() {
 }
 
 #[test]
-fn an_end_that_is_no_answer_leaves_the_outer_loop_at_every_level() {
+fn a_turn_that_failed_ends_the_run_at_every_level() {
     let ends = [
         (TurnEnd::Cancelled, RunFinish::Cancelled),
         (TurnEnd::Error { error: "x".into() }, RunFinish::Failed(Failure::other("x"))),

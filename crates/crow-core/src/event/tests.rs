@@ -491,7 +491,7 @@ fn checks_of_an_older_log_are_read_without_their_commands() {
 }
 
 #[test]
-fn a_report_of_checks_is_read_from_the_result_that_keeps_it() {
+fn a_report_of_checks_is_parsed_from_extra() {
     let report = CheckReport::verified(Vec::new(), crate::ids::FilesId::new("f"));
     let extra = serde_json::to_value(&report).unwrap();
     assert_eq!(CheckReport::of(&extra), Some(report));

@@ -249,7 +249,7 @@ fn a_reviewers_words_are_never_taken_for_the_users() {
 }
 
 #[test]
-fn the_timeline_shows_what_the_model_does_not_see() {
+fn the_timeline_includes_entries_hidden_from_the_model() {
     let history = fold(vec![
         AgentEvent::SessionStart {
             format_version: 1,

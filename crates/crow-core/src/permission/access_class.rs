@@ -28,7 +28,7 @@ const NAMED_LIKE_KEYS: &str = "the name of the file says that it holds keys or p
 pub(super) enum AccessClass {
     /// Only the session itself.
     Session,
-    /// In the workspace or another directory that commands can read.
+    /// A read in the workspace or of the session's own output.
     ReadInside,
     /// In the workspace, a file whose name suggests keys.
     ReadSecret,

@@ -155,7 +155,7 @@ fn paths_of<'a>(
 
 /// Returns true if a rule's path names what guards a path: a protected directory, a hidden place or a file that holds
 /// keys must be part of it. A rule for a whole project or home allows none of them.
-fn names_what_guards(
+fn names_guard(
     named: &Path,
     place: &PermissionPath<'_>,
     access: Access,
@@ -218,7 +218,7 @@ impl CallPart<'_> {
             ) => {
                 access == named_access
                     && place.lies_in(named)
-                    && names_what_guards(named, place, *access, *reach, *origin, setting)
+                    && names_guard(named, place, *access, *reach, *origin, setting)
             }
             (Self::Path { place, reach, .. }, RuleMatcher::Regex(regex)) => {
                 !reach.is_guarded() && place.is_found_by(regex) == RuleMatch::Yes

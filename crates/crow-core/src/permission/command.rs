@@ -187,7 +187,7 @@ impl<'a> CommandPart<'a> {
     /// Returns true if a pattern allows it: all of its words are known, and it does nothing that they do not say.
     pub(super) fn is_covered_by_regex(&self, regex: &RuleRegex) -> bool {
         let script = self.command.words.get(1).and_then(CommandWord::as_literal);
-        is_known(self.command)
+        has_literal_words(self.command)
             && self.command.extent != SideEffects::Hidden
             && is_plain(self.command)
             && self.is_same_program(script)
@@ -258,11 +258,11 @@ impl<'a> CommandPart<'a> {
     /// Returns the known files that it redirects from and to.
     pub(super) fn redirects(&self, workspace: &Workspace) -> &[(PermissionPath<'static>, Access)] {
         self.redirects.get_or_init(|| {
-            let known = self.command.redirects.iter().filter_map(|redirect| {
+            let targets = self.command.redirects.iter().filter_map(|redirect| {
                 let target = redirect.target.as_literal()?;
                 Some((PermissionPath::named(target, workspace), redirect.access))
             });
-            known.collect()
+            targets.collect()
         })
     }
 }
@@ -417,7 +417,7 @@ pub(super) fn base_name(program: &str) -> &str {
 }
 
 /// Returns true if all words are known, and the program's name has no blank, so that the joined text is unambiguous.
-fn is_known(command: &SimpleCommand) -> bool {
+fn has_literal_words(command: &SimpleCommand) -> bool {
     let program = command.words.first().and_then(CommandWord::as_literal);
     program.is_some_and(|program| !program.contains(char::is_whitespace))
         && command.words.iter().all(|word| word.as_literal().is_some())

@@ -15,7 +15,7 @@ pub struct CallFacts<'a> {
     pub call_id: &'a CallId,
     /// The session of the call, by the id that users see: for a subagent, that of the root session.
     pub session_id: &'a SessionId,
-    /// The name of the root session's agent.
+    /// The name of the agent that makes the call.
     pub agent: &'a str,
     /// Its arguments.
     pub input: &'a Value,

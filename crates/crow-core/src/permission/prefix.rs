@@ -42,8 +42,8 @@ pub(super) fn narrow_prefix(command: &SimpleCommand) -> Option<Vec<String>> {
     let take = |count: usize| -> Option<Vec<String>> {
         // A prefix without the unlisted words would not cover the command.
         let count = command.unlisted.iter().map(|position| position + 1).fold(count, usize::max);
-        let taken = command.words.get(..count)?;
-        taken.iter().map(|word| word.as_literal().map(str::to_owned)).collect()
+        let words = command.words.get(..count)?;
+        words.iter().map(|word| word.as_literal().map(str::to_owned)).collect()
     };
     if program.is_empty() || program.contains(char::is_whitespace) {
         return None;

@@ -23,7 +23,7 @@ pub(super) struct UnclearLine<'a> {
 struct WordIndex {
     all: Vec<String>,
     /// Positions in `all`, by the word and by its base name.
-    places: HashMap<String, Vec<usize>>,
+    positions: HashMap<String, Vec<usize>>,
 }
 
 impl<'a> UnclearLine<'a> {
@@ -46,9 +46,9 @@ impl<'a> UnclearLine<'a> {
         }
         let words = self.words.get_or_init(|| WordIndex::of(self.bare()));
         let Some((program, rest)) = prefix.split_first() else { return RuleMatch::No };
-        let places = words.places.get(program).map_or(&[][..], Vec::as_slice);
-        let found = places.iter().any(|place| {
-            let after = words.all.iter().skip(place + 1).take(LONGEST_LOOK);
+        let positions = words.positions.get(program).map_or(&[][..], Vec::as_slice);
+        let found = positions.iter().any(|position| {
+            let after = words.all.iter().skip(position + 1).take(LONGEST_LOOK);
             continues_with(after.map(|word| Some(word.as_str())), rest) == RuleMatch::Yes
         });
         if found { RuleMatch::Yes } else { RuleMatch::Maybe }
@@ -86,14 +86,14 @@ impl WordIndex {
         };
         let all: Vec<String> =
             bare.split(between).filter(|word| !word.is_empty()).map(str::to_owned).collect();
-        let mut places: HashMap<String, Vec<usize>> = HashMap::new();
-        for (place, word) in all.iter().enumerate() {
-            places.entry(base_name(word).to_owned()).or_default().push(place);
+        let mut positions: HashMap<String, Vec<usize>> = HashMap::new();
+        for (position, word) in all.iter().enumerate() {
+            positions.entry(base_name(word).to_owned()).or_default().push(position);
             if base_name(word) != word {
-                places.entry(word.clone()).or_default().push(place);
+                positions.entry(word.clone()).or_default().push(position);
             }
         }
-        Self { all, places }
+        Self { all, positions }
     }
 }
 

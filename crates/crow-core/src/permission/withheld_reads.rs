@@ -29,8 +29,8 @@ impl WithheldReads {
     /// the call.
     #[must_use]
     pub fn below(&self, folder: &Path, workspace: &Workspace) -> Self {
-        let place = PermissionPath::of_path(folder, workspace);
-        let matchers = self.matchers.iter().filter(|matcher| !matches_path(matcher, &place));
+        let candidate = PermissionPath::of_path(folder, workspace);
+        let matchers = self.matchers.iter().filter(|matcher| !matches_path(matcher, &candidate));
         Self { matchers: matchers.cloned().collect() }
     }
 
@@ -39,15 +39,15 @@ impl WithheldReads {
         if self.matchers.is_empty() {
             return false;
         }
-        let place = PermissionPath::of_path(path, workspace);
-        self.matchers.iter().any(|matcher| matches_path(matcher, &place))
+        let candidate = PermissionPath::of_path(path, workspace);
+        self.matchers.iter().any(|matcher| matches_path(matcher, &candidate))
     }
 }
 
-fn matches_path(matcher: &RuleMatcher, place: &PermissionPath<'_>) -> bool {
+fn matches_path(matcher: &RuleMatcher, candidate: &PermissionPath<'_>) -> bool {
     match matcher {
-        RuleMatcher::Path { path, .. } => place.lies_in(path),
-        RuleMatcher::Regex(regex) => place.is_found_by(regex) != RuleMatch::No,
+        RuleMatcher::Path { path, .. } => candidate.lies_in(path),
+        RuleMatcher::Regex(regex) => candidate.is_found_by(regex) != RuleMatch::No,
         RuleMatcher::ToolName(_)
         | RuleMatcher::ToolCategory(_)
         | RuleMatcher::CommandPrefix(_)

@@ -20,19 +20,21 @@ impl RedactedStream {
         let prepared = set.prepared();
         let text =
             if self.pending.is_empty() { part } else { std::mem::take(&mut self.pending) + &part };
-        let mut open = prepared.open_end(&text);
+        let mut open_start = prepared.open_end(&text);
         // A complete secret ends what was open before it.
-        let mut at = 0;
-        let mut shown = String::with_capacity(text.len());
-        while let Some(found) = prepared.find(&text, at).filter(|found| found.start < open) {
-            shown.push_str(text.get(at..found.start).unwrap_or_default());
-            shown.push_str(Redactor::MARK);
-            at = found.end;
-            open = open.max(at);
+        let mut position = 0;
+        let mut redacted = String::with_capacity(text.len());
+        while let Some(found) =
+            prepared.find(&text, position).filter(|found| found.start < open_start)
+        {
+            redacted.push_str(text.get(position..found.start).unwrap_or_default());
+            redacted.push_str(Redactor::MARK);
+            position = found.end;
+            open_start = open_start.max(position);
         }
-        shown.push_str(text.get(at..open).unwrap_or_default());
-        text.get(open..).unwrap_or_default().clone_into(&mut self.pending);
-        shown
+        redacted.push_str(text.get(position..open_start).unwrap_or_default());
+        text.get(open_start..).unwrap_or_default().clone_into(&mut self.pending);
+        redacted
     }
 
     /// Ends the stream and returns the retained text, redacted.

@@ -105,7 +105,7 @@ fn only_the_latest_learned_secrets_are_retained() {
 }
 
 #[test]
-fn a_secret_never_shows_itself() {
+fn debug_output_contains_no_secret() {
     assert_eq!(format!("{:?} {:?}", redactor(), redactor().stream()).matches("sk-").count(), 0);
 }
 
@@ -273,7 +273,7 @@ fn secrets_in(value: &Value, path: &str, leaks: &mut Vec<String>) {
 proptest! {
     /// However the text is split, the stream shows what the complete text would show.
     #[test]
-    fn cuts_do_not_change_what_is_shown(
+    fn splitting_a_text_does_not_change_its_redaction(
         pieces in prop::collection::vec(
             prop_oneof![
                 Just(SECRET.to_owned()),

@@ -302,7 +302,7 @@ fn every_tool_error_answers_the_call() {
 }
 
 #[tokio::test]
-async fn without_snapshots_a_tool_is_told_so() {
+async fn without_snapshots_a_tool_gets_an_error() {
     let ctx = context("call");
     assert!(ctx.snapshot().await.is_err());
     assert!(ctx.diff_since(&SnapshotId::new("s")).await.is_err());

@@ -33,7 +33,7 @@ pub struct Budget(Arc<BudgetAccount>);
 #[derive(Debug)]
 struct BudgetAccount {
     limits: BudgetLimits,
-    /// Start of the time limit, on the session's clock.
+    /// Start of the time limit, on the monotonic clock.
     since: Duration,
     drawn: Mutex<BudgetUsage>,
     /// The budget that this one is a part of.
@@ -173,27 +173,27 @@ impl BudgetAccount {
     fn reached(&self, now: Duration) -> Option<LimitKind> {
         let BudgetUsage { usage, money, steps } = *self.drawn();
         let limits = &self.limits;
-        if limits.tokens.is_some_and(|most| usage.total() >= most) {
+        if limits.tokens.is_some_and(|limit| usage.total() >= limit) {
             return Some(LimitKind::Tokens);
         }
         // An unknown price may be any price, so it counts as reached.
-        if limits.money.is_some_and(|most| money.is_none_or(|money| money >= most)) {
+        if limits.money.is_some_and(|limit| money.is_none_or(|money| money >= limit)) {
             return Some(LimitKind::Money);
         }
-        if limits.time.is_some_and(|most| now.saturating_sub(self.since) >= most) {
+        if limits.time.is_some_and(|limit| now.saturating_sub(self.since) >= limit) {
             return Some(LimitKind::Time);
         }
-        limits.steps.is_some_and(|most| steps >= most).then_some(LimitKind::Steps)
+        limits.steps.is_some_and(|limit| steps >= limit).then_some(LimitKind::Steps)
     }
 
     fn remaining(&self, now: Duration) -> BudgetLimits {
         let BudgetUsage { usage, money, steps } = *self.drawn();
-        let BudgetLimits { tokens, money: most, time, steps: most_steps } = self.limits;
+        let BudgetLimits { tokens, money: limit, time, steps: step_limit } = self.limits;
         BudgetLimits {
-            tokens: tokens.map(|most| most.saturating_sub(usage.total())),
-            money: most.map(|most| money.map_or(0.0, |money| (most - money).max(0.0))),
-            time: time.map(|most| most.saturating_sub(now.saturating_sub(self.since))),
-            steps: most_steps.map(|most| most.saturating_sub(steps)),
+            tokens: tokens.map(|limit| limit.saturating_sub(usage.total())),
+            money: limit.map(|limit| money.map_or(0.0, |money| (limit - money).max(0.0))),
+            time: time.map(|limit| limit.saturating_sub(now.saturating_sub(self.since))),
+            steps: step_limit.map(|limit| limit.saturating_sub(steps)),
         }
     }
 }
@@ -243,9 +243,9 @@ mod tests {
 
     #[test]
     fn a_share_gets_its_part_of_the_remainder_and_draws_from_the_whole() {
-        let whole = Budget::new(limits(), Duration::ZERO);
-        whole.draw(tokens(20), Some(0.5));
-        let part = whole.share(two(), 2 * SECOND);
+        let parent = Budget::new(limits(), Duration::ZERO);
+        parent.draw(tokens(20), Some(0.5));
+        let part = parent.share(two(), 2 * SECOND);
         let remainder = part.remaining(2 * SECOND);
         assert_eq!(
             remainder,
@@ -258,15 +258,15 @@ mod tests {
         );
         part.draw(tokens(40), Some(0.1));
         assert_eq!(part.reached(2 * SECOND), Some(LimitKind::Tokens));
-        assert_eq!(whole.reached(2 * SECOND), None);
-        assert_eq!(whole.spent(2 * SECOND).usage.total(), 60);
+        assert_eq!(parent.reached(2 * SECOND), None);
+        assert_eq!(parent.spent(2 * SECOND).usage.total(), 60);
     }
 
     #[test]
     fn usage_drawn_from_the_whole_is_gone_for_a_share() {
-        let whole = Budget::new(limits(), Duration::ZERO);
-        let part = whole.share(two(), Duration::ZERO);
-        whole.draw(tokens(100), Some(0.0));
+        let parent = Budget::new(limits(), Duration::ZERO);
+        let part = parent.share(two(), Duration::ZERO);
+        parent.draw(tokens(100), Some(0.0));
         assert_eq!(part.reached(Duration::ZERO), Some(LimitKind::Tokens));
         assert_eq!(part.remaining(Duration::ZERO).tokens, Some(0));
     }
@@ -290,8 +290,8 @@ mod tests {
             most in 1_u64..10_000,
             steps in prop::collection::vec((0_usize..8, 1_u32..5, 1_u64..500), 1..60),
         ) {
-            let whole = Budget::new(BudgetLimits { tokens: Some(most), ..BudgetLimits::default() }, Duration::ZERO);
-            let mut all = vec![whole.clone()];
+            let parent = Budget::new(BudgetLimits { tokens: Some(most), ..BudgetLimits::default() }, Duration::ZERO);
+            let mut all = vec![parent.clone()];
             let mut largest = 0;
             for (index, parts, used) in steps {
                 let budget = all[index % all.len()].clone();
@@ -304,7 +304,7 @@ mod tests {
                     largest = largest.max(used);
                 }
             }
-            let drawn = whole.spent(Duration::ZERO).usage.total();
+            let drawn = parent.spent(Duration::ZERO).usage.total();
             prop_assert!(drawn < most + largest.max(1), "{drawn} of {most}");
         }
     }

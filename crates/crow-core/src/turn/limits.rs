@@ -88,13 +88,13 @@ impl RunLimits {
         if spent.rounds >= self.max_rounds {
             return Some(LimitKind::Rounds);
         }
-        if self.max_tokens.is_some_and(|most| spent.usage.total() >= most) {
+        if self.max_tokens.is_some_and(|limit| spent.usage.total() >= limit) {
             return Some(LimitKind::Tokens);
         }
-        if self.max_money.zip(spent.money).is_some_and(|(most, used)| used >= most) {
+        if self.max_money.zip(spent.money).is_some_and(|(limit, used)| used >= limit) {
             return Some(LimitKind::Money);
         }
-        self.max_time.is_some_and(|most| spent.time >= most).then_some(LimitKind::Time)
+        self.max_time.is_some_and(|limit| spent.time >= limit).then_some(LimitKind::Time)
     }
 }
 

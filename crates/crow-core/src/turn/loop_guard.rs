@@ -75,7 +75,7 @@ pub enum GuardVerdict {
     Stop(String),
 }
 
-/// Detects when a model repeats itself. Is reset when a user or reviewer speaks to the model.
+/// Detects when a model repeats itself. Is reset by input during the turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopGuard {
     threshold: u32,
@@ -192,10 +192,10 @@ impl LoopGuard {
     /// Looks for a cycle of two or three calls at the end of the window.
     fn cycle(&self) -> Option<GuardVerdict> {
         for period in 2..=LONGEST_CYCLE {
-            let back: Vec<_> = self.calls.iter().rev().collect();
-            let repeats = back
+            let latest_first: Vec<_> = self.calls.iter().rev().collect();
+            let repeats = latest_first
                 .iter()
-                .zip(back.iter().skip(period))
+                .zip(latest_first.iter().skip(period))
                 .take_while(|(new, old)| new == old)
                 .count();
             if repeats >= period * (CYCLES - 1) {

@@ -361,7 +361,7 @@ fn reminders_are_given_once() {
 // Steering
 
 #[test]
-fn steering_lets_a_turn_that_the_model_ended_go_on() {
+fn steering_continues_a_turn_that_the_model_ended() {
     assert_eq!(Turn::new(100).reply_text("hello").with_steering().model_call().0, ToolChoice::Auto);
     let completed = Turn::new(100)
         .reply("", &["task_complete"], StopReason::ToolUse)
@@ -422,7 +422,7 @@ fn the_same_text_with_other_calls_ends_the_turn_when_they_are_answered() {
 }
 
 #[test]
-fn steering_between_the_repeated_text_and_its_results_lets_the_turn_go_on() {
+fn steering_after_a_repeated_text_continues_the_turn() {
     let mut turn = Turn::new(100);
     for step in 1..=5 {
         turn = turn.reply("Let me look.", &["a"], StopReason::ToolUse);

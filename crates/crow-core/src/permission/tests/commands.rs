@@ -143,7 +143,7 @@ fn a_rule_that_asks_about_a_prefix_asks_in_every_mode() {
 }
 
 #[test]
-fn a_line_that_is_not_understood_is_allowed_by_no_narrow_rule() {
+fn an_unparsed_line_is_allowed_by_no_narrow_rule() {
     let narrow =
         [PermissionRule::allow_bash_prefix(["ls"]), regex("^ls", Allow), regex(".*", Allow)];
     assert_eq!(Call::unclear("ls").outcome(&policy(narrow.clone())), AskUser);
@@ -153,7 +153,7 @@ fn a_line_that_is_not_understood_is_allowed_by_no_narrow_rule() {
 }
 
 #[test]
-fn a_line_that_is_not_understood_escapes_no_denial_that_it_mentions() {
+fn a_denial_matches_an_unparsed_line_that_mentions_its_command() {
     let policy = policy_in(
         PermissionMode::FullAuto,
         [PermissionRule::deny_bash_prefix(["git", "push"]), regex("^rm -r", Deny)],

@@ -94,7 +94,7 @@ fn a_command_that_obeys_project_settings_is_a_read_only_in_a_sandbox() {
 }
 
 #[test]
-fn a_rule_for_a_command_opens_no_guarded_place_that_it_names() {
+fn a_rule_for_a_command_allows_no_guarded_place() {
     let rules = || {
         [PermissionRule::allow_bash_prefix(["touch"]), PermissionRule::allow_bash_prefix(["rm"])]
     };
@@ -135,7 +135,7 @@ fn a_rule_for_a_command_opens_no_guarded_place_that_it_names() {
 }
 
 #[test]
-fn output_goes_to_a_file_by_its_own_rule_or_where_edits_pass() {
+fn redirected_output_needs_its_own_rule_or_a_mode_that_allows_edits() {
     let rules = || [PermissionRule::allow_bash_prefix(["ls"])];
     assert_eq!(Call::bash("ls >out").outcome(&policy(rules())), AskUser);
     let edits = policy_in(PermissionMode::AcceptEdits, rules());
@@ -150,7 +150,7 @@ fn output_goes_to_a_file_by_its_own_rule_or_where_edits_pass() {
 }
 
 #[test]
-fn a_folder_that_is_touched_as_a_whole_may_hold_what_is_denied() {
+fn access_to_a_whole_folder_asks_if_a_denied_path_is_below() {
     let policy = policy_in(
         PermissionMode::FullAuto,
         [

@@ -61,7 +61,7 @@ fn a_megabyte_that_is_not_understood_is_decided() {
 }
 
 #[test]
-fn a_reason_stays_short_whatever_the_command() {
+fn a_reason_stays_short_for_any_command() {
     let policy = policy([PermissionRule::deny_bash_prefix(["rm"])]);
     let explanation = Call::bash(&format!("rm {}", "ä".repeat(5_000))).explain(&policy);
     assert!(explanation.reason.chars().count() < 200, "{}", explanation.reason);

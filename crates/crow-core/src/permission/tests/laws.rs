@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn granting_what_is_offered_allows_the_call(call in any_call(), rules in any_rules()) {
+    fn granting_an_offer_allows_the_call(call in any_call(), rules in any_rules()) {
         let policy = policy_in(PermissionMode::Ask, rules);
         if call.outcome(&policy) == RuleDecision::AskUser {
             for offer in call.offers(&policy) {

@@ -140,7 +140,7 @@ fn a_grant_applies_in_its_session_until_it_is_cleared() {
 }
 
 #[test]
-fn a_session_rule_holds_in_its_session_whatever_scope_it_had() {
+fn a_session_rule_applies_only_in_its_session() {
     let mut policy = PermissionPolicy::default();
     let rule = PermissionRule::allow_tool("bash").with_scope(RuleScope::User);
     policy.add_session_rule(&SessionId::new("t"), rule).unwrap();

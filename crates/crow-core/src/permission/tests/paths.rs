@@ -29,7 +29,7 @@ fn wide_rules() -> Vec<PermissionRule> {
 }
 
 #[test]
-fn a_wide_rule_opens_neither_protected_folders_nor_places_outside() {
+fn a_wide_rule_allows_neither_protected_folders_nor_places_outside() {
     for rule in wide_rules() {
         let name = rule.id.clone();
         let policy = policy([rule]);
@@ -141,7 +141,7 @@ fn a_path_that_a_call_is_only_about_can_be_denied_but_does_not_allow_it() {
 }
 
 #[test]
-fn a_folder_with_stars_behind_it_is_the_folder_and_other_patterns_are_refused() {
+fn a_trailing_double_star_means_the_folder_and_other_patterns_are_refused() {
     for path in ["secrets/**", "/p/secrets/**", "secrets/**/"] {
         let policy = policy([PermissionRule::deny_path(Read, path)]);
         assert_eq!(Call::read("/p/secrets/a/k").outcome(&policy), Deny, "{path}");

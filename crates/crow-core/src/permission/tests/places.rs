@@ -122,7 +122,7 @@ fn file_tools_change_the_places_of_the_sandbox_in_full_auto_and_fewer_in_other_m
 }
 
 #[test]
-fn searches_and_own_tools_keep_to_the_same_places() {
+fn searches_and_custom_tools_have_the_same_places() {
     for (tool, category, effects, expected) in [
         ("grep", ToolCategory::Read, paths(&[("/p", Read)]), "allow allow allow allow"),
         ("grep", ToolCategory::Read, paths(&[("/users/u/.ssh", Read)]), "ask ask ask ask"),
