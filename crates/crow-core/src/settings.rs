@@ -102,7 +102,6 @@ fn words(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Returns the word for how much a model thinks.
 fn thinking_word(thinking: Thinking) -> String {
     match thinking {
         Thinking::Off => "off".to_owned(),

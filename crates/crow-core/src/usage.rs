@@ -27,7 +27,7 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// Returns input and output together.
+    /// Returns the sum of input and output tokens.
     pub fn total(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }

@@ -111,7 +111,7 @@ pub(super) fn find<'a>(
 /// Removes what templates and other agents add to a name.
 fn strip(given: &str) -> &str {
     let mut name = given.trim();
-    // gpt-oss leaks its channel marks, Kimi its call number.
+    // gpt-oss leaks its channel markers, Kimi its call number.
     name = name.split_once("<|").map_or(name, |(before, _)| before);
     if let Some((before, number)) = name.rsplit_once(':')
         && !number.is_empty()

@@ -40,7 +40,7 @@ pub enum JobState {
 pub enum OutputPosition {
     /// The end of the last read.
     LastRead,
-    /// From this byte of the stream on.
+    /// This byte offset of the stream.
     Offset(u64),
 }
 

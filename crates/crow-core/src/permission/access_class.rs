@@ -237,7 +237,7 @@ pub(super) fn by_mode(
 ) -> (RuleDecision, &'static str) {
     let reaches = AccessClass::of(facts, setting);
     let decisions = reaches.into_iter().map(|reach| of_reach(reach, setting, facts));
-    // The strictest decision is the least one; of several that are as strict the first one gives the reason.
+    // The strictest decision is the smallest; of several equally strict ones the first gives the reason.
     decisions
         .min_by_key(|(decision, _)| *decision)
         .unwrap_or((RuleDecision::AskUser, RUNS_A_COMMAND))

@@ -90,7 +90,7 @@ pub enum RuleError {
     Unsound {
         /// The rule.
         id: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
     /// A rule contains a function.

@@ -39,7 +39,7 @@ fn a_secret_is_found_in_every_form() {
             "c2stYW50LTAxMjM0NTY3ODlhYmNkZWYwMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njc4OWFiY2RlZjAx\nMjM0NTY3ODlhYmNkZWYwMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njc4OWFiY2RlZgo=\n".to_owned(),
             format!("{MARK}\n{MARK}o=\n"),
         ),
-        // Several lines, with numbers before them.
+        // Several lines, each with a line number before it.
         (
             "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEA\n-----END KEY-----",
             "1 -----BEGIN KEY-----\n2 MIIEvQIBADANBgkqhkiG9w0B\n3 AQEFAASCBKcwggSjAgEA\n".to_owned(),

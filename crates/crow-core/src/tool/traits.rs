@@ -15,7 +15,7 @@ pub enum ToolError {
     /// The model: it gets the text and tries something else.
     #[error("{0}")]
     Model(String),
-    /// Nobody: the call was cancelled.
+    /// No one needs to act: the call was cancelled.
     #[error("the call was cancelled")]
     Cancelled,
     /// The user: the tool itself is broken.

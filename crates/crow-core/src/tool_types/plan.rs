@@ -44,7 +44,7 @@ impl CallPlan {
 /// The effects of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effects {
-    /// Nothing outside the session.
+    /// None outside the session.
     None,
     /// On these paths and no others.
     Paths(Vec<PathEffect>),

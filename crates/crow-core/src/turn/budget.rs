@@ -16,7 +16,7 @@ pub struct BudgetLimits {
     pub tokens: Option<u64>,
     /// US dollars.
     pub money: Option<f64>,
-    /// Time.
+    /// Time since the budget was made.
     pub time: Option<Duration>,
     /// Model calls.
     pub steps: Option<u64>,
