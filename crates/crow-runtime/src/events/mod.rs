@@ -1,4 +1,5 @@
-//! Where events go: the log first, then the one main stream and any number of observers.
+//! Event output: durable events go to the session log first, then every event to the main stream and to any number of
+//! observers.
 
 mod observer;
 mod open_reply;

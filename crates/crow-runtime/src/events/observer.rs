@@ -1,4 +1,13 @@
-//! Watching an agent without holding it up.
+//! Observers: they watch a tree of agents without slowing it down.
+//!
+//! An observer subscribes to a bounded broadcast ring ([`Outlet`](super::Outlet)). Where the ring cannot supply events
+//! (the observer starts in the past, or it lagged) it re-reads the durable ones from the session logs in a blocking
+//! task
+//! and then continues with the ring. Subscription, snapshot of the open replies and number of the last durable event
+//! are
+//! taken under the lock of the event counter, so log and ring neither overlap nor leave a gap.
+//!
+//! Invariant: `last_seq` only grows, and an event with a number up to it is dropped as already delivered.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -21,61 +30,62 @@ use crate::{
     session::{SessionError, SessionStore},
 };
 
-/// What an observer sees.
+/// One item that an observer yields.
 #[derive(Debug)]
 pub enum ObserverItem {
-    /// Something happened.
+    /// An event.
     Event(Arc<Envelope>),
-    /// Events were missed. The durable ones among them follow from the logs, and the replies that are open.
+    /// Events were missed. The durable ones among them follow from the logs, then the open replies.
     Lagged {
-        /// How many.
+        /// Number of missed events.
         missed: u64,
     },
-    /// What came so far of a reply that is open.
+    /// The content so far of a reply that is still being received.
     OpenReply(OpenReply),
-    /// The logs cannot be read: the durable events that were missed are missing.
+    /// The logs cannot be read, so durable events that were missed are not delivered.
     Lost(SessionError),
 }
 
-/// For so many events room is kept: a session that was read whole waited here.
+/// Capacity that the queue of pending items keeps once it is empty; a large one was needed for a re-read of the logs.
 const PENDING: usize = 64;
 
-/// Watches an agent and those that it starts, without holding any of them up.
+/// Watches an agent and its descendants without slowing any of them down.
 ///
-/// What it yields is the order of the logs: durable events come with rising numbers and none is left out, unless
-/// [`ObserverItem::Lost`] says so. Other events are left out where [`ObserverItem::Lagged`] says so. An observer keeps the events
-/// of the agents coming, not the agents alive.
+/// Durable events arrive in log order with rising numbers, and none is skipped unless [`ObserverItem::Lost`] reports
+/// it.
+/// Other events are skipped only where [`ObserverItem::Lagged`] reports it. An observer keeps the event ring alive, not
+/// the agents.
 #[derive(Debug)]
 pub struct Observer {
     ring: broadcast::Receiver<Arc<Envelope>>,
     tree: Arc<AgentTree>,
     store: Arc<dyn SessionStore>,
-    /// The agent whose events are wanted, or all of the tree.
+    /// The agent whose events are delivered; `None` delivers those of the whole tree.
     only: Option<OneAgent>,
     last_seq: u64,
     pending: VecDeque<ObserverItem>,
-    /// What the logs have to say before the ring goes on.
+    /// Durable events to read from the logs before the next event is taken from the ring.
     reread: Option<MissedEvents>,
 }
 
-/// An agent below the root that is watched alone.
+/// A descendant of the root that is observed alone.
 #[derive(Debug)]
 pub(crate) struct OneAgent {
     id: SessionId,
     end: watch::Receiver<Option<Arc<AgentEnd>>>,
 }
 
-/// Durable events that are to be read from the logs, and what was open when the last of them was written.
+/// Durable events to read from the logs (`after < seq <= until`), and the replies that were open at `until`.
 #[derive(Debug)]
 struct MissedEvents {
     after: u64,
     until: u64,
     open: Vec<OpenReply>,
-    /// Kept here, so that the reading goes on while nobody waits for it.
+    /// The blocking read. Stored here so that it survives a dropped [`Observer::next`] future.
     reading: Option<JoinHandle<LogReadResult>>,
 }
 
-/// What was read, and why not all of it could be.
+/// The events that were read, and the last error if some log could not be read.
 #[derive(Debug)]
 struct LogReadResult {
     events: Vec<Envelope>,
@@ -106,20 +116,24 @@ impl Observer {
         observer
     }
 
-    /// Waits for what comes next, or returns none when nothing will come any more. May be dropped while it waits: nothing
-    /// is lost and no work is done twice. Needs a tokio runtime when it reads logs.
+    /// Returns the next item, or `None` when the tree has ended. Cancel-safe: dropping the future loses no item and
+    /// repeats
+    /// no work. Needs a tokio runtime when it reads logs.
     pub async fn next(&mut self) -> Option<ObserverItem> {
         loop {
+            // 1) Catch up from the logs.
             if let Some(reread) = &mut self.reread {
                 let read = reread.read(&self.store, &self.tree).await;
                 self.catch_up(read);
             }
+            // 2) Items that were read or snapshotted before the ring continues.
             if let Some(observed) = self.pending.pop_front() {
                 if self.pending.is_empty() {
                     self.pending.shrink_to(PENDING);
                 }
                 return Some(observed);
             }
+            // 3) Live events.
             match self.receive().await {
                 Ok(envelope) => {
                     if self.wants(&envelope) {
@@ -132,13 +146,14 @@ impl Observer {
         }
     }
 
-    /// Takes the next event of the ring. After the end of the one agent that is watched only what it left there comes.
+    /// Receives the next event of the ring. If one agent is observed and has ended, only drains what is still in the
+    /// ring.
     async fn receive(&mut self) -> Result<Arc<Envelope>, RecvError> {
         if let Some(OneAgent { end, .. }) = &mut self.only {
             tokio::select! {
                 biased;
                 received = self.ring.recv() => return received,
-                // The sender may be gone: the agent has ended too.
+                // An error means the sender is gone: the agent has ended as well.
                 _ = end.wait_for(Option::is_some) => {}
             }
             return self.ring.try_recv().map_err(|error| match error {
@@ -149,15 +164,16 @@ impl Observer {
         self.ring.recv().await
     }
 
-    /// Gives up what is left in the ring: it would come twice or be out of date after what the logs say.
+    /// Resubscribes and discards what is left in the old ring: the logs cover it, or it is out of date by then.
     fn lag(&mut self, missed: u64) -> ObserverItem {
         let ((ring, open), now) = observe(&self.tree);
-        let left = std::mem::replace(&mut self.ring, ring);
+        let unread = std::mem::replace(&mut self.ring, ring);
         self.go_on_from(now, open);
-        ObserverItem::Lagged { missed: missed + left.len() as u64 }
+        ObserverItem::Lagged { missed: missed + unread.len() as u64 }
     }
 
-    /// Goes on with what came up to now, `open` at last. What comes from here on comes through the ring.
+    /// Schedules the delivery of everything up to event number `now`, then of the `open` replies; later events come
+    /// from the ring.
     fn go_on_from(&mut self, now: u64, open: Vec<OpenReply>) {
         let open = open.into_iter().filter(|reply| self.is_wanted(&reply.session_id)).collect();
         if self.last_seq < now {
@@ -180,7 +196,7 @@ impl Observer {
         self.pending.extend(open.into_iter().map(ObserverItem::OpenReply));
     }
 
-    /// Whether an event is for this observer and was not seen yet.
+    /// Returns true if the event is for this observer and has not been delivered yet. Advances `last_seq`.
     fn wants(&mut self, envelope: &Envelope) -> bool {
         if let Some(seq) = envelope.seq {
             if seq <= self.last_seq {
@@ -216,7 +232,7 @@ impl MissedEvents {
     }
 }
 
-/// Where an observer begins.
+/// The starting point of an observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ObserveFrom {
     Now,
@@ -225,13 +241,15 @@ pub(crate) enum ObserveFrom {
 
 type ObserverSubscription = (broadcast::Receiver<Arc<Envelope>>, Vec<OpenReply>);
 
-/// Takes a place in the ring and what is open, and the number of the last durable event that came before both.
+/// Subscribes to the ring and returns the open replies and the number of the last durable event before both,
+/// atomically.
 fn observe(tree: &AgentTree) -> (ObserverSubscription, u64) {
     tree.root.between(|now| (tree.outlet.observe(), now))
 }
 
-/// Reads the durable events after the first number up to the second from several logs, in their order. A log that cannot
-/// be read does not keep the others back. Blocks.
+/// Reads the durable events with `after < seq <= until` from several logs and sorts them by number. A log that cannot
+/// be
+/// read is reported and does not stop the others. Blocks.
 fn read_between(
     store: &dyn SessionStore,
     sessions: &[SessionId],

@@ -1,4 +1,4 @@
-//! What came of a reply that is not complete yet.
+//! The content so far of replies that are still being received.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use crow_core::{
     ids::{ReplyId, SessionId},
 };
 
-/// What came of a reply that is not complete yet. Deltas are in no log: whoever comes late gets this.
+/// The content so far of an incomplete reply. Deltas are not logged, so a late observer gets this instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenReply {
-    /// The session of the agent that gets the reply.
+    /// The session of the agent that receives the reply.
     pub session_id: SessionId,
-    /// The reply.
+    /// The id of the reply.
     pub reply_id: ReplyId,
-    /// Its text so far. Deltas that begin before its end are in it.
+    /// Its text so far. Deltas that begin before its end are already contained in it.
     pub text: String,
     /// Its reasoning so far.
     pub thinking: String,
@@ -31,17 +31,17 @@ impl OpenReply {
     }
 }
 
-/// The open replies of a tree of agents: at most one for each.
+/// The open replies of a tree of agents, at most one per session.
 #[derive(Debug, Default)]
 pub(super) struct OpenReplies(BTreeMap<SessionId, OpenReply>);
 
 impl OpenReplies {
     pub(super) fn apply(&mut self, envelope: &Envelope) {
         if let AgentEvent::TextDelta { reply_id, delta, .. } = &envelope.event {
-            self.of(envelope, reply_id).text.push_str(delta);
+            self.reply_mut(envelope, reply_id).text.push_str(delta);
         }
         if let AgentEvent::ThinkingDelta { reply_id, delta, .. } = &envelope.event {
-            self.of(envelope, reply_id).thinking.push_str(delta);
+            self.reply_mut(envelope, reply_id).thinking.push_str(delta);
         }
         if ends_reply(&envelope.event) {
             self.0.remove(&envelope.session_id);
@@ -56,7 +56,7 @@ impl OpenReplies {
         self.0.values().cloned().collect()
     }
 
-    fn of(&mut self, envelope: &Envelope, reply_id: &ReplyId) -> &mut OpenReply {
+    fn reply_mut(&mut self, envelope: &Envelope, reply_id: &ReplyId) -> &mut OpenReply {
         self.0
             .entry(envelope.session_id.clone())
             .and_modify(|reply| {
@@ -68,7 +68,7 @@ impl OpenReplies {
     }
 }
 
-/// Whether a reply that was open is complete or void after that event.
+/// Returns true if this event completes or invalidates the open reply of its session.
 fn ends_reply(event: &AgentEvent) -> bool {
     if let AgentEvent::StateChange { state } = event {
         return state.is_end();

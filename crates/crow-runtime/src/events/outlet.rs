@@ -1,4 +1,15 @@
-//! The one place where the events of a tree of agents come out, in one order.
+//! The single exit of the events of a tree of agents, in one order.
+//!
+//! Two kinds of listeners: one main stream (a bounded queue with backpressure: the agent waits while it is full) and
+//! any
+//! number of observers (a broadcast ring that never makes the agent wait). A sender first reserves an [`EventSlot`] of
+//! the
+//! main stream, so the wait happens before an event is numbered and logged, never between its log line and its
+//! delivery.
+//!
+//! The main stream stops exerting backpressure when it was never taken, when its receiver is dropped, or when an agent
+//! that is being cancelled waited [`PATIENCE_WHEN_CANCELLED`] for it (`is_stalled`); then events are dropped and
+//! counted.
 
 use std::{
     sync::{
@@ -14,55 +25,55 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EventStream, OpenReply, open_reply::OpenReplies};
 
-/// How many events may wait in the main stream.
+/// Capacity of the main stream, in events.
 const STREAM: usize = 1024;
-/// How many events an observer may be behind before it is told of a lag.
+/// Number of events that an observer may be behind before it gets a lag report.
 const RING: usize = 1024;
-/// How long an event may wait for a listener that does not read, once the agent is being cancelled.
+/// Time that an event waits for a main stream that is not read, once the agent is being cancelled.
 const PATIENCE_WHEN_CANCELLED: Duration = Duration::from_millis(200);
 
-/// The one place where the events of a tree of agents come out: its main stream and its observers.
+/// The single exit of the events of a tree of agents: its main stream and its observers.
 #[derive(Debug)]
 pub(crate) struct Outlet {
-    waiting: Mutex<Option<mpsc::Receiver<Arc<Envelope>>>>,
-    /// Whether somebody took the stream.
+    receiver: Mutex<Option<mpsc::Receiver<Arc<Envelope>>>>,
+    /// True once the main stream was taken.
     is_taken: AtomicBool,
-    /// Whether an agent that was cancelled gave the listener up. Others that are cancelled do not wait either, until it
-    /// reads.
+    /// True if a cancelled agent timed out waiting for the main stream. Other cancelled agents then do not wait either,
+    /// until the stream is read again.
     is_stalled: AtomicBool,
-    /// How many events the stream does not hold because its queue was full.
+    /// Number of events missing from the stream because its queue was full.
     missed: Arc<AtomicU64>,
     live: Mutex<LiveStreams>,
 }
 
 #[derive(Debug)]
 struct LiveStreams {
-    /// Absent when nothing comes any more.
+    /// `None` once the outlet is closed.
     stream: Option<mpsc::Sender<Arc<Envelope>>>,
-    /// Made for the first observer: most agents have none.
+    /// Created for the first observer: most agents have none.
     ring: Option<broadcast::Sender<Arc<Envelope>>>,
     open: OpenReplies,
 }
 
-/// A place for one event in the main stream.
+/// A reserved slot for one event in the main stream.
 #[derive(Debug)]
 pub(crate) enum EventSlot {
     Free(mpsc::OwnedPermit<Arc<Envelope>>),
-    /// The queue is full and is not waited for.
+    /// The queue is full and is not waited for: the event is dropped and counted.
     Full,
-    /// Nobody listens any more.
+    /// The receiver is gone.
     Closed,
 }
 
-/// The main stream is full.
+/// Error: the main stream is full.
 #[derive(Debug)]
 pub(super) struct IsFull;
 
 impl Outlet {
     pub(crate) fn new() -> Self {
-        let (stream, waiting) = mpsc::channel(STREAM);
+        let (stream, receiver) = mpsc::channel(STREAM);
         Self {
-            waiting: Mutex::new(Some(waiting)),
+            receiver: Mutex::new(Some(receiver)),
             is_taken: AtomicBool::new(false),
             is_stalled: AtomicBool::new(false),
             missed: Arc::default(),
@@ -74,37 +85,39 @@ impl Outlet {
         }
     }
 
-    /// Gives out the main stream, once.
+    /// Hands out the main stream; `None` after the first time.
     pub(crate) fn take_stream(&self) -> Option<EventStream> {
-        let events = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let events = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         self.is_taken.store(true, Ordering::Relaxed);
         Some(EventStream::new(events, Arc::clone(&self.missed)))
     }
 
-    /// Begins to observe: what comes from here on, and the replies that are open at this moment.
+    /// Subscribes an observer: returns the receiver of all later events and the replies that are open at this moment.
     pub(super) fn observe(&self) -> (broadcast::Receiver<Arc<Envelope>>, Vec<OpenReply>) {
         let mut live = self.live();
         if live.stream.is_none() {
-            // The receiver of a sender that is gone: nothing comes.
+            // A receiver without a sender: it yields nothing.
             return (broadcast::Sender::new(1).subscribe(), Vec::new());
         }
         let ring = live.ring.get_or_insert_with(|| broadcast::Sender::new(RING));
         (ring.subscribe(), live.open.to_vec())
     }
 
-    /// Ends the streams: nothing comes any more.
+    /// Closes the main stream and the ring: no more events are delivered.
     pub(crate) fn close(&self) {
         let mut live = self.live();
         live.ring = None;
         live.stream = None;
     }
 
-    /// Forgets what an agent that is gone left open.
+    /// Discards the open reply of an agent that has ended.
     pub(crate) fn forget_reply(&self, session: &SessionId) {
         self.live().open.forget(session);
     }
 
-    /// Waits for a place in the main stream, but not on past a cancel. Nobody is waited for before the stream is taken.
+    /// Waits for a slot in the main stream, at most [`PATIENCE_WHEN_CANCELLED`] after `cancel`. Does not wait before
+    /// the
+    /// stream is taken.
     pub(crate) async fn room(&self, cancel: &CancellationToken) -> EventSlot {
         let stream = match self.try_reserve() {
             Ok(room) => return room,
@@ -129,12 +142,12 @@ impl Outlet {
         }
     }
 
-    /// Takes a place in the main stream if there is one.
+    /// Reserves a slot in the main stream if there is one.
     pub(super) fn try_room(&self) -> EventSlot {
         self.try_reserve().unwrap_or(EventSlot::Full)
     }
 
-    /// Takes a place, or gives back the full stream.
+    /// Reserves a slot, or returns the full stream.
     fn try_reserve(&self) -> Result<EventSlot, mpsc::Sender<Arc<Envelope>>> {
         let Some(stream) = self.live().stream.clone() else { return Ok(EventSlot::Closed) };
         match stream.try_reserve_owned() {
@@ -147,7 +160,7 @@ impl Outlet {
         }
     }
 
-    /// Puts an event out at once, unless the main stream is full. Most events go this way: it is the cheaper one.
+    /// Delivers an event at once, unless the main stream is full. The cheap path that most events take.
     pub(super) fn push_if_free(&self, envelope: &Arc<Envelope>) -> Result<(), IsFull> {
         let mut live = self.live();
         let LiveStreams { stream: Some(stream), ring, open } = &mut *live else { return Ok(()) };
@@ -156,7 +169,7 @@ impl Outlet {
             Err(mpsc::error::TrySendError::Closed(())) => None,
             Err(mpsc::error::TrySendError::Full(())) => return Err(IsFull),
         };
-        observed(ring.as_ref(), open, envelope);
+        publish(ring.as_ref(), open, envelope);
         if let Some(permit) = permit {
             self.is_stalled.store(false, Ordering::Relaxed);
             permit.send(Arc::clone(envelope));
@@ -164,12 +177,12 @@ impl Outlet {
         Ok(())
     }
 
-    /// Puts an event out.
+    /// Delivers an event into a reserved slot and to the observers.
     pub(crate) fn push(&self, room: EventSlot, envelope: &Arc<Envelope>) {
         {
             let mut live = self.live();
             let LiveStreams { ring, open, .. } = &mut *live;
-            observed(ring.as_ref(), open, envelope);
+            publish(ring.as_ref(), open, envelope);
         }
         match room {
             EventSlot::Free(permit) => drop(permit.send(Arc::clone(envelope))),
@@ -185,15 +198,15 @@ impl Outlet {
     }
 }
 
-/// Shows an event to observers, and keeps count of what is open.
-fn observed(
+/// Sends an event to the observers and updates the open replies.
+fn publish(
     ring: Option<&broadcast::Sender<Arc<Envelope>>>,
     open: &mut OpenReplies,
     envelope: &Arc<Envelope>,
 ) {
     open.apply(envelope);
     if let Some(ring) = ring {
-        // An error means that nobody observes at the moment.
+        // An error means that there is no observer at the moment.
         drop(ring.send(Arc::clone(envelope)));
     }
 }

@@ -1,4 +1,4 @@
-//! From what an agent says to lines of its log and items of the streams.
+//! Turns the events of one agent into lines of its log and items of the streams.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -21,10 +21,10 @@ use crate::{
     session::{SessionError, SessionLog, SessionMetadata},
 };
 
-/// Gives an agent's events their envelope, writes the durable ones to its log, and passes all on, in one order for all
-/// agents of the tree.
+/// Wraps an agent's events in envelopes, writes the durable ones to its log and delivers all of them, in one order for
+/// all agents of the tree.
 ///
-/// Invariant: no known secret passes here, neither into the log nor to a listener.
+/// Invariant: no known secret passes through here, neither into the log nor to a listener.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     session_id: SessionId,
@@ -38,7 +38,7 @@ pub(crate) struct Recorder {
     log: Mutex<Box<dyn SessionLog>>,
 }
 
-/// An event without known secrets. Only a recorder makes it.
+/// An event from which known secrets were removed. Only a recorder creates it.
 #[derive(Debug, Clone)]
 pub(crate) struct RedactedEvent(AgentEvent);
 
@@ -69,21 +69,21 @@ impl Recorder {
         }
     }
 
-    /// Takes known secrets out of an event.
+    /// Removes known secrets from an event.
     pub(crate) fn redacted(&self, mut event: AgentEvent) -> RedactedEvent {
         self.redactor.redact_event(&mut event);
         RedactedEvent(event)
     }
 
-    /// Writes an event to the log if it is durable, and passes it on. Waits first while the main stream is held and full,
-    /// but not on past a cancel.
+    /// Writes an event to the log if it is durable, and delivers it. First waits for a slot in the main stream
+    /// ([`Outlet::room`](super::Outlet::room)), but only briefly after a cancel.
     pub(crate) async fn record(
         &self,
         event: RedactedEvent,
         cancel: &CancellationToken,
     ) -> Result<Arc<Envelope>, SessionError> {
         let RedactedEvent(event) = event;
-        // An agent whose model and tools never make it wait would keep its thread for itself.
+        // Yields now and then: an agent whose model and tools never wait would otherwise monopolize its thread.
         tokio::task::consume_budget().await;
         if !event.is_durable() {
             let envelope = Arc::new(self.envelope(None, event));
@@ -95,8 +95,8 @@ impl Recorder {
         }
         let room = self.tree.outlet.room(cancel).await;
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        // A number is taken only when its line is written: a failed write leaves no gap. Nothing of another agent comes
-        // between the line and its way out.
+        // The number is consumed only if the line is written, so a failed write leaves no gap. The counter lock is held
+        // until the event is delivered, so no event of another agent comes in between.
         self.tree.root.number(|seq| {
             let envelope = self.envelope(Some(seq), event);
             log.append(&envelope)?;
@@ -106,18 +106,18 @@ impl Recorder {
         })
     }
 
-    /// Passes an event on that the log could not take, so that listeners at least learn of it.
+    /// Delivers an event that could not be written to the log, so that listeners at least see it.
     pub(crate) async fn tell(&self, event: AgentEvent, cancel: &CancellationToken) {
         let room = self.tree.outlet.room(cancel).await;
-        self.put_out(room, event);
+        self.emit(room, event);
     }
 
-    /// Passes an event on at once, or not to a main stream that is full.
+    /// Delivers an event without waiting; a main stream that is full misses it.
     pub(crate) fn tell_now(&self, event: AgentEvent) {
-        self.put_out(self.tree.outlet.try_room(), event);
+        self.emit(self.tree.outlet.try_room(), event);
     }
 
-    fn put_out(&self, room: EventSlot, event: AgentEvent) -> Arc<Envelope> {
+    fn emit(&self, room: EventSlot, event: AgentEvent) -> Arc<Envelope> {
         let RedactedEvent(event) = self.redacted(event);
         let envelope = Arc::new(self.envelope(None, event));
         self.tree.outlet.push(room, &envelope);
@@ -138,17 +138,17 @@ impl Recorder {
         }
     }
 
-    /// Writes the header.
+    /// Writes the session header.
     pub(crate) fn save_metadata(&self, metadata: &SessionMetadata) -> Result<(), SessionError> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).save_metadata(metadata)
     }
 
-    /// Returns work that makes the log outlive a power cut.
+    /// Returns a blocking job that flushes the log to disk, or `None` if the store needs none.
     pub(crate) fn sync(&self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).sync()
     }
 
-    /// Gives events from here on to another agent.
+    /// Attributes all later events to another agent.
     pub(crate) fn set_agent(&self, name: &str) {
         self.agent.set(name);
     }
@@ -171,7 +171,7 @@ impl Recorder {
 }
 
 impl Drop for Recorder {
-    /// The session of this agent gets no more events.
+    /// Marks the session as ended in the tree.
     fn drop(&mut self) {
         self.tree.end_session(&self.session_id);
     }

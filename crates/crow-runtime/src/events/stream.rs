@@ -1,4 +1,4 @@
-//! The one main stream of an agent.
+//! The main stream of an agent.
 
 use std::{
     pin::Pin,
@@ -13,8 +13,8 @@ use crow_core::event::Envelope;
 use futures_util::Stream;
 use tokio::sync::mpsc;
 
-/// The events of an agent in order. While it is held, the agent waits when its queue is full; when it is dropped, the
-/// agent goes on without it.
+/// The events of an agent in order. While this exists, the agent waits when the queue is full; once it is dropped, the
+/// agent continues without it.
 #[derive(Debug)]
 pub struct EventStream {
     events: mpsc::Receiver<Arc<Envelope>>,
@@ -26,13 +26,13 @@ impl EventStream {
         Self { events, missed }
     }
 
-    /// Returns how many events are missing because the queue was full: before the stream was taken, or after a cancel
-    /// that a reader who did not read may not hold up. The durable ones stand in the log.
+    /// Returns the number of events missing because the queue was full: before the stream was taken, or after a cancel,
+    /// which an idle reader must not block. The durable ones are in the log.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// Returns an event that is there already.
+    /// Returns the next event if one is queued already.
     pub fn try_next(&mut self) -> Option<Arc<Envelope>> {
         self.events.try_recv().ok()
     }

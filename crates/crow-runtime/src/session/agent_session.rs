@@ -1,4 +1,4 @@
-//! A session that an agent works in.
+//! A session that is open for an agent.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -24,30 +24,30 @@ use crate::{
     undo::snapshots_of,
 };
 
-/// What a new session is to be.
+/// Parameters of a new session.
 #[derive(Debug, Clone)]
 pub struct SessionSpec {
     /// The agent's name.
     pub agent_type: String,
     /// The model.
     pub model: ModelRef,
-    /// What the model can do.
+    /// The abilities of the model.
     pub abilities: Abilities,
     /// The working directory, absolute and resolved.
     pub cwd: PathBuf,
-    /// The folders beside it in which the agent works as well, absolute and resolved.
+    /// Additional working directories, absolute and resolved.
     pub additional_directories: Vec<PathBuf>,
-    /// An id of the caller's choice, or a new one.
+    /// An id chosen by the caller; `None` generates one.
     pub id: Option<SessionId>,
-    /// What the agent is to the others.
+    /// The role of the agent.
     pub role: AgentRole,
-    /// What started the session, for a child.
+    /// The call that started the session, for a child.
     pub parent: Option<ParentCall>,
-    /// The root that a child belongs to; none for a root.
+    /// The root that a child belongs to; `None` for a root.
     pub root: Option<RootSession>,
-    /// What happens in the session to calls of which no rule speaks; none leaves it to the configuration.
+    /// The permission mode of the session, for calls that no rule matches; `None` uses the configuration.
     pub permissions: Option<PermissionMode>,
-    /// The agent that the session is opened with, where the product has several.
+    /// The agent and choices that the session is opened with, where the product has several agents.
     pub opened_with: Option<OpenedWith>,
 }
 
@@ -70,7 +70,7 @@ impl SessionSpec {
     }
 }
 
-/// A session that an agent works in: its header, its history and the one writer of its log.
+/// A session open for an agent: its header, its history and the only writer of its log.
 #[derive(Debug)]
 pub struct AgentSession {
     pub(crate) metadata: SessionMetadata,
@@ -82,27 +82,29 @@ pub struct AgentSession {
     damage: Damage,
     pub(crate) family: RootSessionState,
     pub(crate) tools: ToolState,
-    /// The policy that an agent of its own starts with.
+    /// The policy that a root agent starts with.
     pub(crate) policy: PermissionPolicy,
-    /// What commands may not change beside what the configuration says.
+    /// Files that commands must not change, in addition to those of the configuration.
     pub(crate) protected_files: Vec<PathBuf>,
 }
 
 impl AgentSession {
-    /// Makes a new session. It is in the store when this returns. Blocks.
+    /// Creates a new session; it is in the store when this returns. Blocks.
     pub fn create(config: &RuntimeConfig, spec: SessionSpec) -> Result<Self, SessionError> {
         Self::create_and_tell(config, spec, drop)
     }
 
-    /// Makes a new session and tells of its first event before another one of the same root is written. Blocks.
+    /// Creates a new session and passes its first event to `on_start` before another one of the same root is written.
+    /// Blocks.
     pub(crate) fn create_and_tell(
         config: &RuntimeConfig,
         spec: SessionSpec,
-        tell: impl FnOnce(Arc<Envelope>),
+        on_start: impl FnOnce(Arc<Envelope>),
     ) -> Result<Self, SessionError> {
         let session_id = spec.id.unwrap_or_else(|| SessionId::new(config.ids.next_id()));
         let now = config.clock.now();
         let root = spec.root.unwrap_or_else(|| RootSession::new(session_id.clone(), 0));
+        // 1) Header and policy.
         let mut metadata = SessionMetadata {
             session_id: session_id.clone(),
             agent_type: spec.agent_type.clone(),
@@ -124,15 +126,16 @@ impl AgentSession {
         };
         metadata.set_crow(&crow);
         if metadata.parent_session_id.is_none() {
-            tidy(config, &crow);
+            remove_leftovers(config, &crow);
         }
         let policy = policy(config, &crow);
+        // 2) Log with its first event; a session that cannot be completed is removed.
         let mut log = config.store.create(&metadata)?;
         let event = AgentEvent::SessionStart {
             format_version: FORMAT_VERSION,
             model: spec.model.to_string(),
             cwd: spec.cwd,
-            // A child goes on with what its root says.
+            // A child uses the settings of its root.
             settings: metadata.parent_session_id.is_none().then(|| Box::new(crow.settings())),
         };
         let mut start = Envelope {
@@ -146,15 +149,15 @@ impl AgentSession {
             round: 0,
             event,
         };
-        let written = root.number(|seq| {
+        let result = root.number(|seq| {
             start.seq = Some(seq);
             log.append(&start)?;
-            tell(Arc::new(start.clone()));
+            on_start(Arc::new(start.clone()));
             Ok(())
         });
-        if let Err(error) = written {
+        if let Err(error) = result {
             drop(log);
-            remove_half(config, &session_id);
+            remove_incomplete(config, &session_id);
             return Err(error);
         }
         let history = History::from_log([&start])
@@ -174,10 +177,11 @@ impl AgentSession {
         })
     }
 
-    /// Makes a new session with the history of another one, which may be in use, and opens it. Blocks.
+    /// Creates a new session with the history of another one, which may be in use, and opens it. Blocks.
     ///
-    /// Children stay with the original, and so does what the user allowed for the rest of it. What is open in it is open in
-    /// the copy too, until its agent closes it.
+    /// Child sessions stay with the original, and so do permissions granted for the rest of it. Calls and replies that
+    /// are
+    /// open in it are open in the copy too, until its agent closes them.
     pub fn fork(
         config: &RuntimeConfig,
         id: &SessionId,
@@ -198,16 +202,16 @@ impl AgentSession {
         let mut log = config.store.create(&metadata)?;
         let undos = config.store.undos(id)?;
         let snapshots = snapshots_of(&events, &undos);
-        let written = events.into_iter().try_for_each(|mut event| {
+        let copied_log = events.into_iter().try_for_each(|mut event| {
             allow_once(&mut event.event);
             let (session_id, root_id) = (fork.clone(), fork.clone());
             let role = AgentRole::Primary;
             log.append(&Envelope { session_id, root_id, role, parent: None, ..event })
         });
         drop(log);
-        let copied = |()| undos.iter().try_for_each(|undo| config.store.add_undo(&fork, undo));
-        if let Err(error) = written.and_then(copied) {
-            remove_half(config, &fork);
+        let copy_undos = |()| undos.iter().try_for_each(|undo| config.store.add_undo(&fork, undo));
+        if let Err(error) = copied_log.and_then(copy_undos) {
+            remove_incomplete(config, &fork);
             return Err(error);
         }
         if let Some(stores) = &config.snapshots {
@@ -225,17 +229,17 @@ impl AgentSession {
         let mut opened = config.store.open(id)?;
         let metadata = &opened.stored.metadata;
         if metadata.parent_session_id.is_some() {
-            // Two counters for one root would give out each number twice.
+            // A second event counter for the same root would assign each number twice.
             let root = metadata.crow().root_id;
             return Err(SessionError::IsChild { id: id.clone(), root });
         }
         let history = fold(&mut opened)?;
         let StoredSession { metadata, events, .. } = &opened.stored;
-        tidy(config, &metadata.crow());
+        remove_leftovers(config, &metadata.crow());
         let family = RootSessionState::read(config, metadata, events);
         let root = family.root(metadata);
         if opened.stored.damage.is_none() {
-            // Whoever shows the session next need not read its log again.
+            // Lets the next reader of the session skip reading the log again.
             opened.log.give_back(std::mem::take(&mut opened.stored.events));
         }
         Ok(Self { family, ..Self::with_history(config, opened, history, root, abilities) })
@@ -283,7 +287,7 @@ impl AgentSession {
         }
     }
 
-    /// Gives a root session a title in which no agent runs. Blocks.
+    /// Sets the title of a root session that no agent has open. Blocks.
     pub fn rename(config: &RuntimeConfig, id: &SessionId, title: &str) -> Result<(), SessionError> {
         let OpenedSession { mut stored, mut log, .. } = config.store.open(id)?;
         let mut crow = stored.metadata.crow();
@@ -300,45 +304,46 @@ impl AgentSession {
         &self.metadata.session_id
     }
 
-    /// Returns the header.
+    /// Returns the session header.
     pub fn metadata(&self) -> &SessionMetadata {
         &self.metadata
     }
 
-    /// Returns the history.
+    /// Returns the session history.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// Returns how many bytes of a torn last line were cut off when the session was opened.
+    /// Returns the number of bytes of a torn last line that were cut off when the session was opened.
     pub fn torn_bytes(&self) -> usize {
         self.torn_bytes
     }
 
-    /// Returns what of the session was found damaged when it was opened.
+    /// Returns the damage found when the session was opened.
     pub fn damage(&self) -> &Damage {
         &self.damage
     }
 
-    /// Adds rules that hold in this session, beside those of the configuration. They are not kept: whoever opens the
-    /// session again adds them again. Blocks.
+    /// Adds rules for this session to those of the configuration. They are not persisted: they must be added again each
+    /// time the session is opened. Blocks.
     pub fn add_rules(&mut self, rules: RuleSet) {
         let workspace = self.metadata.crow().workspace();
         self.policy = add_resolved(std::mem::take(&mut self.policy), rules, &workspace);
     }
 
-    /// Keeps commands and tools of this session from changing these files unasked, beside those of the configuration. They
-    /// are not kept: whoever opens the session again names them again.
+    /// Forbids commands and tools of this session to change these files without asking, in addition to those of the
+    /// configuration. Not persisted: they must be named again each time the session is opened.
     pub fn protect_files(&mut self, files: Vec<PathBuf>) {
         let places = SandboxPlaces { protected: files.clone(), ..SandboxPlaces::default() };
         self.policy.add_places(places);
         self.protected_files.extend(files);
     }
 
-    /// Keeps a permission mode in the session's header, or leaves it to the configuration. Blocks.
+    /// Stores a permission mode in the session header; `None` leaves it to the configuration. Blocks.
     ///
-    /// Whoever is told by the user what is permitted says so here before the agent is spawned: what the session kept from
-    /// earlier would hold otherwise.
+    /// A mode that the user chose must be set before the agent is spawned; otherwise the mode stored earlier in the
+    /// session
+    /// applies.
     pub fn set_permission_mode(
         &mut self,
         mode: Option<PermissionMode>,
@@ -347,8 +352,8 @@ impl AgentSession {
         self.log.save_metadata(&self.metadata)
     }
 
-    /// Sets the folders beside the working directory in which the agent works as well, absolute and resolved, before any
-    /// rule is added. Blocks.
+    /// Sets the additional working directories, absolute and resolved. Must come before any rule is added, since it
+    /// resets the policy. Blocks.
     pub fn set_additional_directories(
         &mut self,
         config: &RuntimeConfig,
@@ -364,8 +369,9 @@ impl AgentSession {
         self.log.save_metadata(&self.metadata)
     }
 
-    /// Sets the agent that the session goes on with, and what was chosen for it. What differs from before is recorded as
-    /// switches. Blocks.
+    /// Sets the agent that the session continues with, and the choices made for it. Differences from before are
+    /// recorded
+    /// as switches. Blocks.
     pub fn set_agent(
         &mut self,
         config: &RuntimeConfig,
@@ -384,7 +390,7 @@ impl AgentSession {
         self.log.save_metadata(&self.metadata)
     }
 
-    /// Sets the model that the session goes on with. Another one than before is recorded as a switch. Blocks.
+    /// Sets the model that the session continues with. A change is recorded as a switch. Blocks.
     pub fn set_model(
         &mut self,
         config: &RuntimeConfig,
@@ -425,32 +431,32 @@ impl AgentSession {
             log.append(&switch)
         })?;
         let id = self.metadata.session_id.clone();
-        let taken = self.history.apply(&switch);
-        taken.map_err(|source| SessionError::Inconsistent { id, source })
+        let applied = self.history.apply(&switch);
+        applied.map_err(|source| SessionError::Inconsistent { id, source })
     }
 }
 
-/// Takes back a session that could not be written to its end.
-fn remove_half(config: &RuntimeConfig, id: &SessionId) {
+/// Removes a session that could not be written completely.
+fn remove_incomplete(config: &RuntimeConfig, id: &SessionId) {
     if let Err(error) = config.store.remove(id) {
         tracing::warn!(session = %id, %error, "half a session stays behind");
     }
 }
 
-/// Folds the log of a session that was opened.
+/// Folds the log of an opened session into its history.
 fn fold(opened: &mut OpenedSession) -> Result<History, SessionError> {
     let id = opened.stored.metadata.session_id.clone();
     opened.stored.fold().map_err(|source| SessionError::Inconsistent { id, source })
 }
 
-/// Removes from the workspace what processes that were killed left half written.
-fn tidy(config: &RuntimeConfig, crow: &CrowMetadata) {
+/// Removes temporary files that killed processes left in the workspace.
+fn remove_leftovers(config: &RuntimeConfig, crow: &CrowMetadata) {
     if let Some(stores) = &config.snapshots {
         stores.remove_left(&crow.workspace());
     }
 }
 
-/// Takes from a decision what it would allow beyond its call.
+/// Reduces a grant for the session to a permission for its one call.
 fn allow_once(event: &mut AgentEvent) {
     if let AgentEvent::PermissionDecision { answer, .. } = event
         && let PermissionAnswer::AllowSession { .. } = answer
@@ -459,12 +465,13 @@ fn allow_once(event: &mut AgentEvent) {
     }
 }
 
-/// Words the switch to another model.
+/// Formats the text of a switch to another model.
 pub(crate) fn model_switch(before: &ModelRef, after: &ModelRef) -> String {
     format!("model: {before} -> {after}")
 }
 
-/// The policy as it holds in the folders of a session. File tools keep to the places of the sandbox.
+/// Returns the configured policy resolved for the directories of a session. File tools are limited to the sandbox
+/// paths.
 fn policy(config: &RuntimeConfig, crow: &CrowMetadata) -> PermissionPolicy {
     let places = config.sandbox.as_ref().map(SandboxConfig::places).unwrap_or_default();
     resolve_rules(config.policy.clone().with_places(places), &crow.workspace())

@@ -1,4 +1,4 @@
-//! Why a session cannot be kept or opened.
+//! Errors of storing and opening sessions.
 
 use std::{io, path::PathBuf};
 
@@ -6,7 +6,7 @@ use crow_core::{history::HistoryError, ids::SessionId};
 
 use super::ReservedKey;
 
-/// Why a session cannot be kept or opened.
+/// Error of storing or opening a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -16,21 +16,21 @@ pub enum SessionError {
         /// The id as given.
         id: String,
     },
-    /// Several sessions begin with what was given.
+    /// Several session ids begin with the given prefix.
     #[error("{count} sessions begin with {prefix}; give more of the id")]
     Ambiguous {
-        /// The beginning as given.
+        /// The prefix as given.
         prefix: String,
-        /// How many sessions fit.
+        /// Number of matching sessions.
         count: usize,
     },
-    /// A session of that id exists.
+    /// A session with this id exists.
     #[error("session {id} exists already")]
     Exists {
         /// The id.
         id: SessionId,
     },
-    /// An id that cannot be the name of a folder.
+    /// The id cannot be used as a folder name.
     #[error(
         "\"{id}\" cannot be a session id: use letters, digits, dash, dot and underscore, at most 128 of them"
     )]
@@ -38,16 +38,16 @@ pub enum SessionError {
         /// The id as given.
         id: String,
     },
-    /// Another process works on the session.
+    /// Another process has the session open.
     #[error("session {id} is in use by {}", .pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}")))]
     Locked {
         /// The session.
         id: SessionId,
-        /// The process, if it left its number.
+        /// The id of the process, if the lock file contains it.
         pid: Option<u32>,
     },
-    /// An agent of another session started it: its events are counted with those of its root, so it cannot be gone on
-    /// with alone.
+    /// The session was started by an agent of another session. Its events are numbered with those of its root, so it
+    /// cannot be continued alone.
     #[error("session {id} belongs to session {root}; open that one, or fork this one")]
     IsChild {
         /// The session.
@@ -55,7 +55,7 @@ pub enum SessionError {
         /// Its root.
         root: SessionId,
     },
-    /// The agent of the session has ended: nothing is written any more.
+    /// The agent of the session has ended: nothing more is written.
     #[error("session {id} is closed")]
     Closed {
         /// The session.
@@ -66,25 +66,25 @@ pub enum SessionError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// A file cannot be written. What was written before is kept.
+    /// A file cannot be written. Earlier content is kept.
     #[error("cannot write {}: {source}", .path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// A line before the last one cannot be understood.
+    /// A line before the last one cannot be parsed.
     #[error("{}:{line}: the log is damaged: {reason}", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// The line, the first being 1.
+        /// The line number, starting at 1.
         line: usize,
-        /// What is wrong.
+        /// Description of the error.
         reason: String,
     },
     /// The log was written by a newer version.
@@ -97,7 +97,7 @@ pub enum SessionError {
         /// The newest format that can be read.
         known: u32,
     },
-    /// A key that is not for programs.
+    /// The key is reserved for Crow.
     #[error(transparent)]
     ReservedKey(#[from] ReservedKey),
     /// The log contradicts itself.
@@ -105,7 +105,7 @@ pub enum SessionError {
     Inconsistent {
         /// The session.
         id: SessionId,
-        /// How.
+        /// The contradiction.
         source: HistoryError,
     },
 }
