@@ -1,4 +1,10 @@
-//! Sessions as folders: `<id>/metadata.json`, `<id>/history.jsonl`, readable by their owner alone.
+//! Sessions stored as folders, readable by their owner only.
+//!
+//! A folder `<id>` holds `metadata.json` (the header), `history.jsonl` (the log, the source of truth), `lock`, and if
+//! needed `undo.jsonl` and `output/`. The one writer holds an advisory lock on `lock`; readers take none. Every file
+//! but the log is written to a temporary name and renamed, or is append-only. A damaged header is rebuilt from the log,
+//! and a log with unreadable lines is mended in memory (see `salvage`); only [`SessionStore::repair`] writes the mended
+//! files to disk.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -30,14 +36,14 @@ pub(super) const LOCK: &str = "lock";
 const OUTPUT: &str = "output";
 const LONGEST_ID: usize = 128;
 
-/// Keeps sessions in a folder.
+/// A session store in a folder of the file system.
 #[derive(Debug, Clone)]
 pub struct FileStore {
     folder: PathBuf,
     recent: RecentLog,
 }
 
-/// The writer; the lock ends with it, also when the process is killed.
+/// The writer of a session. Its lock is released when it is dropped, also when the process is killed.
 #[derive(Debug)]
 struct FileLog {
     folder: PathBuf,
@@ -47,25 +53,25 @@ struct FileLog {
 }
 
 impl FileStore {
-    /// Keeps sessions in `folder`, which is made when the first session is.
+    /// Stores sessions in `folder`, which is created with the first session.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), recent: RecentLog::default() }
     }
 
     fn folder_of(&self, id: &SessionId) -> Result<PathBuf, SessionError> {
         let text = id.as_str();
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if text.is_empty()
             || text.len() > LONGEST_ID
             || text.starts_with('.')
-            || !text.chars().all(fits)
+            || !text.chars().all(is_allowed)
         {
             return Err(SessionError::BadId { id: text.to_owned() });
         }
         Ok(self.folder.join(text))
     }
 
-    fn existing(&self, id: &SessionId) -> Result<PathBuf, SessionError> {
+    fn existing_folder(&self, id: &SessionId) -> Result<PathBuf, SessionError> {
         let folder = self.folder_of(id)?;
         if is_session(&folder) {
             Ok(folder)
@@ -74,8 +80,8 @@ impl FileStore {
         }
     }
 
-    /// Puts a session together from what is whole of its header and its log.
-    fn stored(
+    /// Assembles a session from the readable parts of its header and its log.
+    fn assemble(
         &self,
         id: &SessionId,
         header: StoredHeader,
@@ -93,12 +99,14 @@ impl FileStore {
             }
             StoredHeader::Damaged(error) => error,
         };
+        // The header is damaged: rebuild it from the log, then add what only other sessions' logs know.
         let events = mend(content.events, &content.lost, None);
-        let made = SessionMetadata::from_log(&events).filter(|made| made.session_id == *id);
+        let rebuilt =
+            SessionMetadata::from_log(&events).filter(|rebuilt| rebuilt.session_id == *id);
         let damage = Damage { header: Some(error.to_string()), lines };
-        let Some(mut metadata) = made else { return Err(error) };
+        let Some(mut metadata) = rebuilt else { return Err(error) };
         check_format(id, &metadata)?;
-        add_family(&mut metadata, &events, &self.folders()?);
+        add_related_sessions(&mut metadata, &events, &self.folders()?);
         Ok(StoredSession { metadata, events, damage })
     }
 
@@ -125,11 +133,12 @@ impl SessionStore for FileStore {
             move |source| SessionError::Write { path, source }
         };
         private_dir().recursive(true).create(&self.folder).map_err(write_error(&self.folder))?;
-        // It is made under a name of its own and moved into place: what a kill leaves of it is no session.
+        // The session is built in a temporary folder and renamed into place, so a kill leaves nothing that counts as a
+        // session.
         let (new, lock) = unfinished_sessions::make(&self.folder, id)?;
-        let made = LogFile::create(new.join(HISTORY)).and_then(|_| {
+        let created = LogFile::create(new.join(HISTORY)).and_then(|_| {
             write_metadata(&new, metadata)?;
-            // A folder that holds something is never replaced.
+            // A rename never replaces a folder that is not empty.
             fs::rename(&new, &folder).map_err(|source| {
                 if source.kind() == io::ErrorKind::DirectoryNotEmpty {
                     return SessionError::Exists { id: id.clone() };
@@ -137,23 +146,23 @@ impl SessionStore for FileStore {
                 SessionError::Write { path: folder.clone(), source }
             })
         });
-        if made.is_err() {
-            // Nothing was acknowledged yet: leave no half of a session behind.
+        if created.is_err() {
+            // Nothing was acknowledged yet, so the incomplete session is removed.
             unfinished_sessions::remove(&new);
         }
         unfinished_sessions::end(&self.folder);
-        made?;
+        created?;
         let (log, _) = LogFile::open(folder.join(HISTORY))?;
         Ok(Box::new(FileLog { folder, log, recent: self.recent.clone(), _lock: lock }))
     }
 
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
-        let folder = self.existing(id)?;
+        let folder = self.existing_folder(id)?;
         let lock = lock(&folder, id)?;
         let header = read_header(&folder, id)?;
         let (log, content) = LogFile::open(folder.join(HISTORY))?;
         let torn_bytes = content.torn.len();
-        let stored = self.stored(id, header, content)?;
+        let stored = self.assemble(id, header, content)?;
         Ok(OpenedSession {
             stored,
             log: Box::new(FileLog { folder, log, recent: self.recent.clone(), _lock: lock }),
@@ -162,36 +171,37 @@ impl SessionStore for FileStore {
     }
 
     fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError> {
-        let folder = self.existing(id)?;
+        let folder = self.existing_folder(id)?;
         let header = read_header(&folder, id)?;
         let content = match self.recent.take(&folder) {
             Some(recent) => recent.read_on(&folder.join(HISTORY))?,
             None => read_log(&folder.join(HISTORY))?,
         };
-        self.stored(id, header, content)
+        self.assemble(id, header, content)
     }
 
     fn header(&self, id: &SessionId) -> Result<SessionMetadata, SessionError> {
-        let folder = self.existing(id)?;
+        let folder = self.existing_folder(id)?;
         match read_header(&folder, id)? {
             StoredHeader::Whole(metadata) => Ok(metadata),
             header @ StoredHeader::Damaged(_) => {
                 let content = read_log(&folder.join(HISTORY))?;
-                Ok(self.stored(id, header, content)?.metadata)
+                Ok(self.assemble(id, header, content)?.metadata)
             }
         }
     }
 
     fn repair(&self, id: &SessionId) -> Result<SessionRepair, SessionError> {
-        let folder = self.existing(id)?;
+        let folder = self.existing_folder(id)?;
         let _lock = lock(&folder, id)?;
         let header = read_header(&folder, id)?;
         let (_, content) = LogFile::open(folder.join(HISTORY))?;
-        let mut stored = self.stored(id, header, content)?;
+        let mut stored = self.assemble(id, header, content)?;
         stored.fold().map_err(|source| SessionError::Inconsistent { id: id.clone(), source })?;
         let StoredSession { metadata, events, damage } = stored;
         let mut kept = Vec::new();
-        // The log comes first: with a whole header it is mended the same way again, should this be cut off here.
+        // The log is written before the header: mending depends on whether the header is whole, so an interruption
+        // between the two must not change how the log is mended.
         if !damage.lines.is_empty() {
             kept.extend(keep_damaged(&folder.join(HISTORY))?);
             write_log(&folder.join(HISTORY), &events)?;
@@ -208,9 +218,9 @@ impl SessionStore for FileStore {
     }
 
     fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
-        let folder = self.existing(id)?;
+        let folder = self.existing_folder(id)?;
         let _lock = lock(&folder, id)?;
-        // A session that is beyond repair can be removed all the same.
+        // A session that cannot be read can be removed all the same; its children stay.
         let children =
             self.read(id).map(|stored| stored.metadata.child_session_ids).unwrap_or_default();
         for child in &children {
@@ -225,7 +235,7 @@ impl SessionStore for FileStore {
 
     fn find(&self, prefix: &str) -> Result<SessionId, SessionError> {
         let exact = SessionId::new(prefix);
-        if self.existing(&exact).is_ok() {
+        if self.existing_folder(&exact).is_ok() {
             return Ok(exact);
         }
         let folders = self.folders()?;
@@ -234,7 +244,7 @@ impl SessionStore for FileStore {
     }
 
     fn add_undo(&self, id: &SessionId, record: &UndoRecord) -> Result<(), SessionError> {
-        undo_file::add(&self.existing(id)?, record)
+        undo_file::add(&self.existing_folder(id)?, record)
     }
 
     fn undos(&self, id: &SessionId) -> Result<Vec<UndoRecord>, SessionError> {
@@ -246,7 +256,7 @@ impl SessionStore for FileStore {
     }
 
     fn is_in_use(&self, id: &SessionId) -> Result<bool, SessionError> {
-        let path = self.existing(id)?.join(LOCK);
+        let path = self.existing_folder(id)?.join(LOCK);
         match File::open(&path) {
             Ok(file) => FileLock::is_held_by_other(file)
                 .map_err(|source| SessionError::Read { path, source }),
@@ -289,24 +299,24 @@ impl Drop for FileLog {
     }
 }
 
-/// Whether a folder is a session's: it has a header, or a log from which one can be made. Before the first of either is
-/// written it is not one yet.
+/// Returns true if a folder is a session's: it has a header, or a log from which one can be rebuilt. A folder in which
+/// neither was written yet is not one.
 fn is_session(folder: &Path) -> bool {
     let has_log = || fs::metadata(folder.join(HISTORY)).is_ok_and(|log| log.len() > 0);
     folder.join(METADATA).is_file() || has_log()
 }
 
-/// Finds the one id that is or begins with `prefix`.
+/// Returns the one id that equals `prefix` or begins with it.
 pub(super) fn pick(
     prefix: &str,
     ids: impl Iterator<Item = SessionId>,
 ) -> Result<SessionId, SessionError> {
-    let mut fitting: Vec<_> =
+    let mut candidates: Vec<_> =
         ids.filter(|id| !prefix.is_empty() && id.as_str().starts_with(prefix)).collect();
-    if let Some(exact) = fitting.iter().find(|id| id.as_str() == prefix) {
+    if let Some(exact) = candidates.iter().find(|id| id.as_str() == prefix) {
         return Ok(exact.clone());
     }
-    match (fitting.pop(), fitting.len()) {
+    match (candidates.pop(), candidates.len()) {
         (Some(id), 0) => Ok(id),
         (Some(_), others) => {
             Err(SessionError::Ambiguous { prefix: prefix.to_owned(), count: others + 1 })
@@ -321,7 +331,7 @@ pub(super) fn private_dir() -> DirBuilder {
     builder
 }
 
-/// Takes the session's lock, or says who has it.
+/// Takes the session's lock; fails with the id of the process that holds it, if known.
 pub(super) fn lock(folder: &Path, id: &SessionId) -> Result<FileLock, SessionError> {
     let path = folder.join(LOCK);
     let write_error = |source| SessionError::Write { path: path.clone(), source };
@@ -347,17 +357,17 @@ pub(super) fn lock(folder: &Path, id: &SessionId) -> Result<FileLock, SessionErr
     Ok(lock)
 }
 
-/// A header as it stands on the disk.
+/// A header as read from the disk.
 enum StoredHeader {
     Whole(SessionMetadata),
-    /// It has to be made from the log.
+    /// It must be rebuilt from the log.
     Damaged(SessionError),
 }
 
-/// Reads a header. One of a newer format is refused.
+/// Reads a header. A newer format is an error; anything else that is wrong makes it [`StoredHeader::Damaged`].
 ///
-/// It is renamed into place without waiting for the disk, so a power cut may leave it empty. The log, which is the truth,
-/// says enough to make it anew.
+/// The header is renamed into place without a sync, so a power cut may leave it empty. The log is the source of truth
+/// and suffices to rebuild it.
 fn read_header(folder: &Path, id: &SessionId) -> Result<StoredHeader, SessionError> {
     let path = folder.join(METADATA);
     let text = match fs::read(&path) {
@@ -376,15 +386,15 @@ fn read_header(folder: &Path, id: &SessionId) -> Result<StoredHeader, SessionErr
     }
 }
 
-/// Adds to a header that was made from the log what the other sessions among `folders` know: which of them it started, what
-/// they used, and up to which event something may have been allowed.
-fn add_family(metadata: &mut SessionMetadata, events: &[Envelope], folders: &[PathBuf]) {
+/// Adds to a header rebuilt from the log the data found in the other sessions among `folders`: its children, the usage
+/// of all sessions of the tree (for a root), and the number of the last event up to which grants are revoked.
+fn add_related_sessions(metadata: &mut SessionMetadata, events: &[Envelope], folders: &[PathBuf]) {
     let mut crow = metadata.crow();
     let mut spent = UsageByModel::default();
     spent.add_log(events);
     for folder in folders {
         let id = folder.file_name().and_then(|name| name.to_str()).map(SessionId::new);
-        let Some(other) = id.and_then(|id| alone(folder, &id)) else { continue };
+        let Some(other) = id.and_then(|id| read_own_header(folder, &id)) else { continue };
         if other.session_id == metadata.session_id || other.crow().root_id != crow.root_id {
             continue;
         }
@@ -403,20 +413,20 @@ fn add_family(metadata: &mut SessionMetadata, events: &[Envelope], folders: &[Pa
     metadata.set_crow(&crow);
 }
 
-/// Returns a session's header for a list: the one on the disk, or one that is made from the log.
+/// Returns a session's header for a list: the one on the disk, or one rebuilt from the log.
 pub(super) fn listed(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
-    let mut metadata = alone(folder, id)?;
+    let mut metadata = read_own_header(folder, id)?;
     if metadata.crow().rebuilt
         && let Some(Ok(sessions)) = folder.parent().map(folders_in)
         && let Ok(content) = read_log(&folder.join(HISTORY))
     {
-        add_family(&mut metadata, &content.events, &sessions);
+        add_related_sessions(&mut metadata, &content.events, &sessions);
     }
     Some(metadata)
 }
 
-/// Returns a session's header, without what other sessions know where it is made from the log.
-fn alone(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
+/// Returns a session's header. One rebuilt from the log lacks the data found in other sessions.
+fn read_own_header(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
     match read_header(folder, id) {
         Ok(StoredHeader::Whole(metadata)) => Some(metadata),
         Ok(StoredHeader::Damaged(error)) => {
@@ -425,7 +435,7 @@ fn alone(folder: &Path, id: &SessionId) -> Option<SessionMetadata> {
             SessionMetadata::from_log(&mend(content.events, &content.lost, None))
                 .filter(|metadata| metadata.session_id == *id)
         }
-        // Whoever opens it is told of its format.
+        // A newer format; opening the session reports it.
         Err(_) => serde_json::from_slice(&fs::read(folder.join(METADATA)).ok()?).ok(),
     }
 }

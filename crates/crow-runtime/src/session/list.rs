@@ -1,4 +1,4 @@
-//! Lists of sessions that are kept as folders.
+//! Listing of sessions that are stored as folders.
 
 use std::{
     fs::{self, File},
@@ -16,10 +16,10 @@ use super::{
     log_file::read_log,
 };
 
-/// More than a header has.
+/// Bytes read at a time; larger than most headers.
 const HEADER_CHUNK: usize = 16 * 1024;
 
-/// Returns the headers of the root sessions among folders.
+/// Returns the headers of the root sessions among `folders`, as selected and ordered by `filter`.
 pub(super) fn list(folders: &[PathBuf], filter: &SessionFilter) -> Vec<SessionMetadata> {
     // Reading ten thousand small files is mostly waiting for the kernel: two threads halve it.
     let (first, second) = folders.split_at(folders.len() / 2);
@@ -31,7 +31,7 @@ pub(super) fn list(folders: &[PathBuf], filter: &SessionFilter) -> Vec<SessionMe
     });
     roots.retain(|(place, _)| filter.is_behind(place));
     roots.sort_by(|(a, _), (b, _)| b.cmp(a));
-    // Only what is listed is read whole. What is gone by now is not listed.
+    // Only the headers to list are read completely. A session that is gone by now is left out.
     let listed = roots.into_iter().filter_map(|(place, folder)| {
         let metadata = listed(folder, &place.id)?;
         if filter.unused == UnusedSessions::LeftOut && metadata.is_unused() {
@@ -43,7 +43,7 @@ pub(super) fn list(folders: &[PathBuf], filter: &SessionFilter) -> Vec<SessionMe
     filter.apply(listed)
 }
 
-/// The part of a header that a list goes by.
+/// The members of a header that select and order a list.
 #[derive(Deserialize)]
 struct SessionHeading {
     parent_session_id: Option<IgnoredAny>,
@@ -60,12 +60,12 @@ impl SessionHeading {
     }
 }
 
-/// Finds root sessions and when they were last updated.
+/// Finds the root sessions and their places in the list.
 fn read_headings(folders: &[PathBuf]) -> Vec<(ListPlace, &Path)> {
     let mut buffer = vec![0; HEADER_CHUNK];
     let headings = folders.iter().filter_map(|folder| {
         let id = SessionId::new(folder.file_name()?.to_str()?);
-        let read = read_whole(&folder.join(METADATA), &mut buffer).ok();
+        let read = read_into(&folder.join(METADATA), &mut buffer).ok();
         let parsed = read.and_then(|len| serde_json::from_slice(buffer.get(..len)?).ok());
         let heading = match parsed {
             Some(heading) => heading,
@@ -77,8 +77,8 @@ fn read_headings(folders: &[PathBuf]) -> Vec<(ListPlace, &Path)> {
     headings.collect()
 }
 
-/// Reads a small file into a buffer that is used again, without asking for its size first. Returns its length.
-fn read_whole(path: &Path, buffer: &mut Vec<u8>) -> io::Result<usize> {
+/// Reads a small file into a reusable buffer, without asking for its size first. Returns its length.
+fn read_into(path: &Path, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let mut file = File::open(path)?;
     let mut len = 0;
     loop {
@@ -92,12 +92,13 @@ fn read_whole(path: &Path, buffer: &mut Vec<u8>) -> io::Result<usize> {
     }
 }
 
-/// Removes a session in which nothing was said, unless somebody works in it. One with a log that is not whole stays.
+/// Removes a session without user input, unless another process has it open. One with a damaged log stays.
 fn remove_unused(folder: &Path, id: &SessionId) {
     let Ok(_lock) = lock(folder, id) else { return };
     let Ok(log) = read_log(&folder.join(HISTORY)) else { return };
-    let was_said = log.events.iter().any(|line| matches!(line.event, AgentEvent::UserInput { .. }));
-    if was_said || !log.lost.is_empty() || !log.torn.is_empty() {
+    let has_input =
+        log.events.iter().any(|line| matches!(line.event, AgentEvent::UserInput { .. }));
+    if has_input || !log.lost.is_empty() || !log.torn.is_empty() {
         return;
     }
     if let Err(error) = fs::remove_dir_all(folder) {

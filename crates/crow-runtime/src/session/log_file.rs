@@ -1,4 +1,8 @@
-//! `history.jsonl`: one event per line, written whole or not at all.
+//! `history.jsonl`: one event per line, written completely or not at all.
+//!
+//! Reading distinguishes two kinds of damage. A *torn* last line was cut by a crash before it was acknowledged: it is
+//! cut off and its bytes are kept in `history.torn`. Any other unreadable line is *lost*: it stays in the file and is
+//! reported with its position, and the lines around it are used.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,7 +16,7 @@ use crow_core::event::Envelope;
 
 use super::{SessionError, salvage::LostLine};
 
-/// An open log.
+/// A log that is open for appending.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
@@ -21,28 +25,30 @@ pub(super) struct LogFile {
     line: Vec<u8>,
 }
 
-/// What a log holds.
+/// The content of a log.
 #[derive(Debug)]
 pub(super) struct LogContent {
     pub events: Vec<Envelope>,
-    /// Lines before the last one that cannot be understood, in their order.
+    /// Unreadable lines before the last one, in file order.
     pub lost: Vec<LostEvent>,
-    /// The bytes of a last line that was not written to its end.
+    /// The bytes of a last line that was not written completely.
     pub torn: Vec<u8>,
+    /// Length in bytes without the torn line.
     pub good_len: u64,
 }
 
-/// A line that cannot be understood, and what can still be read in it.
+/// An unreadable line and its raw bytes, from which single members can still be read.
 #[derive(Debug)]
 pub(super) struct LostEvent {
-    /// How many events of the log come before it.
+    /// Number of events of the log that precede it.
     pub before: usize,
     pub line: LostLine,
     pub text: Vec<u8>,
 }
 
 impl LostEvent {
-    /// Reads a member by its name. The first one counts: the envelope comes before what it holds.
+    /// Reads a JSON member by its name. The first occurrence counts: the members of the envelope precede those of the
+    /// event.
     pub(super) fn member<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
         let key = format!("\"{name}\":");
         let at = self.text.windows(key.len()).position(|window| window == key.as_bytes())?;
@@ -52,14 +58,14 @@ impl LostEvent {
 }
 
 impl LogFile {
-    /// Makes a new, empty log.
+    /// Creates a new, empty log.
     pub(super) fn create(path: PathBuf) -> Result<Self, SessionError> {
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
         let file = file.map_err(|source| SessionError::Write { path: path.clone(), source })?;
         Ok(Self { path, file: Arc::new(file), len: 0, line: Vec::new() })
     }
 
-    /// Opens a log, cuts a torn last line off and keeps its bytes in `history.torn`.
+    /// Opens a log, cuts off a torn last line and saves its bytes in `history.torn`.
     pub(super) fn open(path: PathBuf) -> Result<(Self, LogContent), SessionError> {
         let content = read_log(&path)?;
         let write_error = |source| SessionError::Write { path: path.clone(), source };
@@ -72,7 +78,7 @@ impl LogFile {
         Ok((Self { path, file: Arc::new(file), len: content.good_len, line: Vec::new() }, content))
     }
 
-    /// Writes one line. If the disk is full the file is as it was before.
+    /// Appends one line. On failure, for example a full disk, the file is truncated to its previous length.
     pub(super) fn append(&mut self, event: &Envelope) -> Result<(), SessionError> {
         self.line.clear();
         let written =
@@ -86,7 +92,7 @@ impl LogFile {
                 Ok(())
             }
             Err(source) => {
-                // Part of the line may stand in the file.
+                // Part of the line may be in the file.
                 if let Err(error) = self.file.set_len(self.len) {
                     tracing::warn!(path = %self.path.display(), %error, "a torn line stays in the log until it is opened again");
                 }
@@ -95,12 +101,12 @@ impl LogFile {
         }
     }
 
-    /// Returns how long the log is.
+    /// Returns the length of the log in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns work that makes the log outlive a power cut.
+    /// Returns a blocking job that flushes the log to disk.
     pub(super) fn sync(&self) -> Box<dyn FnOnce() -> Result<(), SessionError> + Send> {
         let (file, path) = (Arc::clone(&self.file), self.path.clone());
         Box::new(move || file.sync_data().map_err(|source| SessionError::Write { path, source }))
@@ -108,19 +114,20 @@ impl LogFile {
 }
 
 fn keep_torn(path: &Path, torn: &[u8]) -> Result<(), SessionError> {
-    let kept = OpenOptions::new()
+    let result = OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
         .open(path)
         .and_then(|mut file| file.write_all(torn));
-    kept.map_err(|source| SessionError::Write { path: path.to_path_buf(), source })
+    result.map_err(|source| SessionError::Write { path: path.to_path_buf(), source })
 }
 
-/// How many copies of a damaged file are kept.
+/// Maximum number of copies of a damaged file.
 const COPIES: usize = 100;
 
-/// Copies a damaged file beside itself, before it is written anew. Returns where, if there is such a file.
+/// Copies a damaged file to a sibling (`.damaged`, `.damaged-2`, …) before it is rewritten. Returns the copy's path, or
+/// `None` if the file does not exist.
 pub(super) fn keep_damaged(path: &Path) -> Result<Option<PathBuf>, SessionError> {
     let mut bytes = Vec::new();
     match File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
@@ -133,8 +140,8 @@ pub(super) fn keep_damaged(path: &Path) -> Result<Option<PathBuf>, SessionError>
         let ending = if number == 1 { ".damaged".to_owned() } else { format!(".damaged-{number}") };
         copy = path.to_path_buf();
         copy.as_mut_os_string().push(ending);
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy);
-        let written = made.and_then(|mut file| {
+        let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy);
+        let written = opened.and_then(|mut file| {
             file.write_all(&bytes)?;
             file.sync_data()
         });
@@ -148,7 +155,7 @@ pub(super) fn keep_damaged(path: &Path) -> Result<Option<PathBuf>, SessionError>
     Err(SessionError::Write { path: copy, source })
 }
 
-/// Writes a log anew. It is there whole, or the one before is.
+/// Rewrites a log through a temporary file: afterwards either the new log or the previous one is there, complete.
 pub(super) fn write_log(path: &Path, events: &[Envelope]) -> Result<(), SessionError> {
     let new = path.with_extension("jsonl.new");
     let written = (|| {
@@ -166,13 +173,13 @@ pub(super) fn write_log(path: &Path, events: &[Envelope]) -> Result<(), SessionE
     written.map_err(|source| SessionError::Write { path: path.to_path_buf(), source })
 }
 
-/// Whether a line was not written to its end. A whole line that is not understood is not torn.
+/// Returns true if a line was not written completely. A complete JSON line that is not a valid event is not torn.
 fn is_torn(line: &[u8]) -> bool {
     !line.ends_with(b"\n") || serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err()
 }
 
-/// Reads a log. What a crash or a power cut leaves of a last line is torn; any other line that is not understood is lost,
-/// and those around it are not.
+/// Reads a log. An incomplete last line, left by a crash or a power cut, is torn; any other unreadable line is lost,
+/// and the lines around it are not.
 pub(super) fn read_log(path: &Path) -> Result<LogContent, SessionError> {
     read_on(
         path,
@@ -180,7 +187,7 @@ pub(super) fn read_log(path: &Path) -> Result<LogContent, SessionError> {
     )
 }
 
-/// Reads what a log holds behind what was read of it before, which was whole.
+/// Reads the part of a log after `before`, an earlier read without damage.
 pub(super) fn read_on(path: &Path, before: LogContent) -> Result<LogContent, SessionError> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|mut file| {
@@ -189,9 +196,10 @@ pub(super) fn read_on(path: &Path, before: LogContent) -> Result<LogContent, Ses
     });
     read.map_err(|source| SessionError::Read { path: path.to_path_buf(), source })?;
     let LogContent { mut events, mut lost, .. } = before;
-    let known = events.len();
+    let known_count = events.len();
     let mut good_len = 0;
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
+    // Sorts each line into events, lost lines, or the torn end.
     while let Some((index, line)) = lines.next() {
         let error = match serde_json::from_slice::<Envelope>(line) {
             Ok(event) if line.ends_with(b"\n") => {
@@ -202,14 +210,15 @@ pub(super) fn read_on(path: &Path, before: LogContent) -> Result<LogContent, Ses
             Ok(_) => break,
             Err(error) => error,
         };
-        if let Some(two) = joined(line) {
-            events.extend(two);
+        // Not a valid event: two events in one line, a torn last line, or a lost line.
+        if let Some(pair) = parse_joined(line) {
+            events.extend(pair);
         } else if lines.peek().is_none() && is_torn(line) {
             break;
         } else {
             lost.push(LostEvent {
                 before: events.len(),
-                line: LostLine { line: known + index + 1, reason: error.to_string() },
+                line: LostLine { line: known_count + index + 1, reason: error.to_string() },
                 text: line.to_vec(),
             });
         }
@@ -219,8 +228,8 @@ pub(super) fn read_on(path: &Path, before: LogContent) -> Result<LogContent, Ses
     Ok(LogContent { events, lost, torn, good_len: before.good_len + good_len as u64 })
 }
 
-/// Reads two events that stand in one line because the byte between them is damaged.
-fn joined(line: &[u8]) -> Option<[Envelope; 2]> {
+/// Parses two events in one line, where the byte between them is damaged.
+fn parse_joined(line: &[u8]) -> Option<[Envelope; 2]> {
     let mut stream = serde_json::Deserializer::from_slice(line).into_iter::<Envelope>();
     let first = stream.next()?.ok().filter(|_| line.ends_with(b"\n"))?;
     let rest = line.get(stream.byte_offset() + 1..)?;

@@ -1,4 +1,4 @@
-//! Sessions that end with the process.
+//! Sessions that are lost when the process ends.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::undo::UndoRecord;
 
-/// Keeps sessions in memory.
+/// A session store in memory.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     sessions: Arc<Mutex<BTreeMap<SessionId, MemorySession>>>,
@@ -38,7 +38,7 @@ impl MemorySession {
     }
 }
 
-/// The writer; frees the session when it is dropped.
+/// The writer of a session; releases it when dropped.
 #[derive(Debug)]
 struct MemoryLog {
     id: SessionId,
@@ -76,30 +76,32 @@ impl SessionStore for MemoryStore {
 
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
         let mut sessions = self.lock();
-        let kept =
+        let session =
             sessions.get_mut(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
-        if kept.in_use {
+        if session.in_use {
             return Err(SessionError::Locked { id: id.clone(), pid: Some(std::process::id()) });
         }
-        kept.in_use = true;
-        let stored = kept.stored();
+        session.in_use = true;
+        let stored = session.stored();
         Ok(OpenedSession { stored, log: self.log(id), torn_bytes: 0 })
     }
 
     fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError> {
         let sessions = self.lock();
-        let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
-        Ok(kept.stored())
+        let session =
+            sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        Ok(session.stored())
     }
 
     fn header(&self, id: &SessionId) -> Result<SessionMetadata, SessionError> {
         let sessions = self.lock();
-        let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
-        Ok(kept.metadata.clone())
+        let session =
+            sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        Ok(session.metadata.clone())
     }
 
     fn repair(&self, id: &SessionId) -> Result<SessionRepair, SessionError> {
-        // What is in memory is whole.
+        // Sessions in memory are never damaged.
         self.read(id).map(|_| SessionRepair::default())
     }
 
@@ -107,7 +109,7 @@ impl SessionStore for MemoryStore {
         let sessions = self.lock();
         let roots = sessions
             .values()
-            .map(|kept| &kept.metadata)
+            .map(|session| &session.metadata)
             .filter(|metadata| metadata.parent_session_id.is_none())
             .filter(|metadata| filter.is_behind(&ListPlace::of(metadata)));
         let mut list: Vec<_> = roots.cloned().collect();
@@ -117,11 +119,12 @@ impl SessionStore for MemoryStore {
 
     fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
         let mut sessions = self.lock();
-        let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
-        if kept.in_use {
+        let session =
+            sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        if session.in_use {
             return Err(SessionError::Locked { id: id.clone(), pid: Some(std::process::id()) });
         }
-        sessions.retain(|other, kept| other != id && kept.metadata.crow().root_id != *id);
+        sessions.retain(|other, session| other != id && session.metadata.crow().root_id != *id);
         Ok(())
     }
 
@@ -132,7 +135,7 @@ impl SessionStore for MemoryStore {
 
     fn add_undo(&self, id: &SessionId, record: &UndoRecord) -> Result<(), SessionError> {
         match self.lock().get_mut(id) {
-            Some(kept) => kept.undos.push(record.clone()),
+            Some(session) => session.undos.push(record.clone()),
             None => return Err(SessionError::Unknown { id: id.to_string() }),
         }
         Ok(())
@@ -140,16 +143,17 @@ impl SessionStore for MemoryStore {
 
     fn undos(&self, id: &SessionId) -> Result<Vec<UndoRecord>, SessionError> {
         let sessions = self.lock();
-        let kept = sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
-        Ok(kept.undos.clone())
+        let session =
+            sessions.get(id).ok_or_else(|| SessionError::Unknown { id: id.to_string() })?;
+        Ok(session.undos.clone())
     }
 
     fn undo_mark(&self, id: &SessionId) -> Result<u64, SessionError> {
-        Ok(self.lock().get(id).map_or(0, |kept| kept.undos.len() as u64))
+        Ok(self.lock().get(id).map_or(0, |session| session.undos.len() as u64))
     }
 
     fn is_in_use(&self, id: &SessionId) -> Result<bool, SessionError> {
-        Ok(self.lock().get(id).is_some_and(|kept| kept.in_use))
+        Ok(self.lock().get(id).is_some_and(|session| session.in_use))
     }
 
     fn scratch(&self, _id: &SessionId) -> Option<PathBuf> {
@@ -160,7 +164,7 @@ impl SessionStore for MemoryStore {
 impl SessionLog for MemoryLog {
     fn append(&mut self, event: &Envelope) -> Result<(), SessionError> {
         match self.store.lock().get_mut(&self.id) {
-            Some(kept) => kept.events.push(event.clone()),
+            Some(session) => session.events.push(event.clone()),
             None => return Err(SessionError::Unknown { id: self.id.to_string() }),
         }
         Ok(())
@@ -168,7 +172,7 @@ impl SessionLog for MemoryLog {
 
     fn save_metadata(&mut self, metadata: &SessionMetadata) -> Result<(), SessionError> {
         match self.store.lock().get_mut(&self.id) {
-            Some(kept) => kept.metadata = metadata.clone(),
+            Some(session) => session.metadata = metadata.clone(),
             None => return Err(SessionError::Unknown { id: self.id.to_string() }),
         }
         Ok(())
@@ -183,8 +187,8 @@ impl SessionLog for MemoryLog {
 
 impl Drop for MemoryLog {
     fn drop(&mut self) {
-        if let Some(kept) = self.store.lock().get_mut(&self.id) {
-            kept.in_use = false;
+        if let Some(session) = self.store.lock().get_mut(&self.id) {
+            session.in_use = false;
         }
     }
 }

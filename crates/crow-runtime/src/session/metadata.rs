@@ -1,4 +1,4 @@
-//! A session's header.
+//! The header of a session.
 
 use std::path::PathBuf;
 
@@ -36,65 +36,65 @@ pub struct SessionMetadata {
     pub model: String,
     /// The provider.
     pub provider: String,
-    /// When the session began.
+    /// Time of the first event.
     pub created_at: Timestamp,
-    /// When something last happened in it.
+    /// Time of the last update.
     pub updated_at: Timestamp,
-    /// Free for programs; ours is under `crow`.
+    /// Values of the embedding program; Crow's own are under the key `crow`.
     pub metadata: Map<String, Value>,
 }
 
-/// What Crow keeps under `metadata.crow`.
+/// Crow's own data, under `metadata.crow`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CrowMetadata {
     /// The version of the log's format.
     pub format_version: u32,
     /// The root session.
     pub root_id: SessionId,
-    /// What the agent is to the others.
+    /// The role of the agent.
     pub role: AgentRole,
     /// The working directory.
     pub cwd: PathBuf,
-    /// The folders beside it in which the agent works as well, absolute and resolved.
+    /// Additional working directories, absolute and resolved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub additional_directories: Vec<PathBuf>,
-    /// A few words for lists: the beginning of the first prompt.
+    /// A short title for lists: the beginning of the first prompt.
     #[serde(default)]
     pub title: String,
-    /// Turns so far.
+    /// Number of turns so far.
     #[serde(default)]
     pub turns: u32,
     /// Tokens so far.
     #[serde(default)]
     pub usage: TokenUsage,
-    /// What each model was asked for so far, by this agent and by those below it. Of a root session alone.
+    /// Usage per model of this agent and its descendants. Only in root sessions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spent: Vec<ModelUsage>,
-    /// The files before the first call that could change them.
+    /// Snapshot before the first call that could change files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_snapshot: Option<SnapshotId>,
-    /// The files after the last call that could change them.
+    /// Snapshot after the last call that could change files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_snapshot: Option<SnapshotId>,
-    /// What was allowed for the rest of the session up to this event was taken back since.
+    /// Number of the last event up to which permissions granted for the session have been revoked.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub grants_forgotten: u64,
-    /// What happens in this session to calls of which no rule speaks; none where the configuration says it.
+    /// Permission mode for calls that no rule matches; `None` uses the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<PermissionMode>,
-    /// The agent that the session was opened with, for a root session of a product.
+    /// The agent the session was opened with, for root sessions of a product with several agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_with: Option<OpenedWith>,
-    /// The header was made from a log of an older version, which does not tell with what the session was opened: whoever
-    /// opens it names an agent.
+    /// True if the header was rebuilt from a log of an older version, which does not record `opened_with`: an agent
+    /// must be named when the session is opened.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub agent_lost: bool,
-    /// The header on the disk is lost or damaged, and this one was made from the log. Never set on the disk.
+    /// True if the header on disk is lost or damaged and this one was rebuilt from the log. Never set on disk.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rebuilt: bool,
 }
 
-/// What a model was asked for.
+/// Token usage of one model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelUsage {
     /// The model.
@@ -109,11 +109,11 @@ fn is_zero(number: &u64) -> bool {
 }
 
 const CROW: &str = "crow";
-/// The most characters of a title.
+/// Maximum number of characters of a title.
 const TITLE: usize = 80;
 
 impl CrowMetadata {
-    /// Makes the metadata of a session in which nothing happened yet.
+    /// Creates the metadata of a session without events.
     pub(super) fn new(
         format_version: u32,
         root_id: SessionId,
@@ -140,7 +140,7 @@ impl CrowMetadata {
         }
     }
 
-    /// Returns what the session goes on with when it is opened again.
+    /// Returns the settings that the session continues with when it is opened again.
     pub(crate) fn settings(&self) -> SessionSettings {
         SessionSettings {
             opened_with: self.opened_with.clone(),
@@ -149,10 +149,10 @@ impl CrowMetadata {
         }
     }
 
-    /// Sets what the session goes on with to what its log tells last, or to what is left where it tells nothing.
+    /// Restores the settings last recorded in the log; without any, marks the agent as lost.
     ///
-    /// Nothing is permitted by it that may have been taken back since: a mode in which something passes that changes files
-    /// becomes one that asks, and where no mode is told only reads pass.
+    /// Must not permit anything that may have been revoked since: every mode that lets file changes pass becomes `Ask`,
+    /// and without a recorded mode only reads pass.
     fn restore(&mut self, settings: Option<SessionSettings>) {
         let Some(settings) = settings else {
             self.agent_lost = true;
@@ -169,51 +169,51 @@ impl CrowMetadata {
         });
     }
 
-    /// Keeps the agent that the session goes on with.
+    /// Records the agent that the session continues with.
     pub(crate) fn set_opened_with(&mut self, with: OpenedWith) {
         self.opened_with = Some(with);
         self.agent_lost = false;
     }
 
-    /// Returns the folders that the session works in: its working directory first.
+    /// Returns the workspace of the session, with its working directory as the first root.
     pub fn workspace(&self) -> Workspace {
         let main = Workspace::new(&self.cwd);
         self.additional_directories.iter().fold(main, Workspace::with_root)
     }
 }
 
-/// The key `crow` of a session's metadata is not for programs.
+/// Error: the key `crow` of a session's metadata is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the key `crow` is taken")]
 pub struct ReservedKey;
 
 impl SessionMetadata {
-    /// Returns what Crow keeps, or what it would keep for a session of somebody else's.
+    /// Returns Crow's own data, or defaults for a session written by another program.
     pub fn crow(&self) -> CrowMetadata {
-        self.own().unwrap_or_else(|| {
+        self.parse_crow().unwrap_or_else(|| {
             let (root, role) = (self.session_id.clone(), AgentRole::Primary);
             CrowMetadata::new(FORMAT_VERSION, root, role, PathBuf::new())
         })
     }
 
-    /// Returns whether the header is whole: that of this session, with what Crow keeps in it.
+    /// Returns true if the header belongs to this session and contains Crow's own data.
     pub(super) fn is_whole(&self, id: &SessionId) -> bool {
-        self.session_id == *id && self.own().is_some()
+        self.session_id == *id && self.parse_crow().is_some()
     }
 
-    /// Returns whether nothing was said in the session: it has neither prompts nor a title.
+    /// Returns true if the session was never used: it has no turns, title, snapshot or children, and was not rebuilt.
     pub fn is_unused(&self) -> bool {
-        self.own().is_some_and(|crow| {
+        self.parse_crow().is_some_and(|crow| {
             let is_empty = crow.title.is_empty() && crow.turns == 0 && !crow.rebuilt;
             is_empty && crow.initial_snapshot.is_none() && self.child_session_ids.is_empty()
         })
     }
 
-    fn own(&self) -> Option<CrowMetadata> {
+    fn parse_crow(&self) -> Option<CrowMetadata> {
         self.metadata.get(CROW).and_then(|value| CrowMetadata::deserialize(value).ok())
     }
 
-    /// Puts a value of the program's own. Fails for the key under which Crow keeps its own.
+    /// Sets a value of the embedding program. Fails for the key that Crow uses.
     pub fn set(&mut self, key: &str, value: Value) -> Result<(), ReservedKey> {
         if key == CROW {
             return Err(ReservedKey);
@@ -222,20 +222,20 @@ impl SessionMetadata {
         Ok(())
     }
 
-    /// Puts what Crow keeps.
+    /// Replaces Crow's own data.
     pub fn set_crow(&mut self, crow: &CrowMetadata) {
         if let Ok(value) = serde_json::to_value(crow) {
             self.metadata.insert(CROW.to_owned(), value);
         }
     }
 
-    /// Keeps a permission mode for the session, or leaves it to the configuration.
+    /// Stores the permission mode of the session; `None` leaves it to the configuration.
     pub(crate) fn set_permission_mode(&mut self, mode: Option<PermissionMode>) {
         self.set_crow(&CrowMetadata { permissions: mode, ..self.crow() });
     }
 
-    /// Makes a header from what a log says. What the header alone knew is gone, and nothing that was allowed for the rest of
-    /// the session holds any more, since it may have been taken back.
+    /// Rebuilds a header from a log. Data that only the header had is lost, and permissions granted for the rest of the
+    /// session are revoked, since they may have been revoked before.
     pub(super) fn from_log(events: &[Envelope]) -> Option<Self> {
         let (first, last) = (events.first()?, events.last()?);
         let AgentEvent::SessionStart { format_version, model, cwd, .. } = &first.event else {
@@ -244,7 +244,7 @@ impl SessionMetadata {
         let reference = last_model(events).or_else(|| model.parse().ok())?;
         let mut metadata = Self {
             session_id: first.session_id.clone(),
-            // It may have gone on as another one.
+            // The agent may have been switched since the first event.
             agent_type: last.agent.clone(),
             parent_session_id: first.parent.as_ref().map(|parent| parent.session_id.clone()),
             parent_tool_use_id: first.parent.as_ref().and_then(|parent| parent.call_id.clone()),
@@ -258,6 +258,7 @@ impl SessionMetadata {
         let mut crow =
             CrowMetadata::new(*format_version, first.root_id.clone(), first.role, cwd.clone());
         crow.rebuilt = true;
+        // Only root sessions have settings.
         if first.parent.is_none() {
             crow.restore(last_settings(events));
         }
@@ -274,25 +275,25 @@ impl SessionMetadata {
         Some(metadata)
     }
 
-    /// Returns the model's reference.
+    /// Returns the reference of the model.
     pub fn model_ref(&self) -> ModelRef {
         ModelRef { provider: self.provider.clone(), model: self.model.clone() }
     }
 
-    /// Returns the program's own values.
+    /// Returns the values of the embedding program.
     pub(crate) fn own_values(&self) -> Map<String, Value> {
-        let own = self.metadata.iter().filter(|(key, _)| *key != CROW);
-        own.map(|(key, value)| (key.clone(), value.clone())).collect()
+        let values = self.metadata.iter().filter(|(key, _)| *key != CROW);
+        values.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// Returns what started the session, for a child.
+    /// Returns the call that started the session, for a child.
     pub fn parent(&self) -> Option<ParentCall> {
         let session_id = self.parent_session_id.clone()?;
         Some(ParentCall { session_id, call_id: self.parent_tool_use_id.clone() })
     }
 }
 
-/// Returns the title of a session that begins with that prompt: its first line that says something, or that it is a picture.
+/// Returns the title for a session with this first prompt: its first non-empty line, or `(picture)`.
 pub(crate) fn title_of(content: &[Block]) -> Option<String> {
     let line = content.iter().find_map(|block| match block {
         Block::Text { text } => text.lines().map(str::trim).find(|line| !line.is_empty()),
@@ -313,7 +314,7 @@ fn prompt_title(line: &Envelope) -> Option<String> {
     title_of(content)
 }
 
-/// Returns what the session was opened with last.
+/// Returns the settings that were recorded last.
 fn last_settings(events: &[Envelope]) -> Option<SessionSettings> {
     events.iter().rev().find_map(|line| {
         let (AgentEvent::SessionStart { settings, .. } | AgentEvent::RunStart { settings, .. }) =
@@ -325,7 +326,7 @@ fn last_settings(events: &[Envelope]) -> Option<SessionSettings> {
     })
 }
 
-/// Returns the model that was asked last or changed to since.
+/// Returns the model of the last reply, or of a later switch.
 fn last_model(events: &[Envelope]) -> Option<ModelRef> {
     events.iter().rev().find_map(|line| {
         if let AgentEvent::Reply { origin, .. } = &line.event {

@@ -1,4 +1,4 @@
-//! Sessions: a header (`metadata.json`), an append-only log (`history.jsonl`), and where both are kept.
+//! Sessions: a header (`metadata.json`), an append-only log (`history.jsonl`), and the stores for both.
 
 mod agent_session;
 mod error;

@@ -1,10 +1,10 @@
-//! What the sessions of one root share.
+//! State shared by the sessions of one root.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crow_core::ids::SessionId;
 
-/// The root session as all sessions below it know it: its id, and the one count of durable events.
+/// The root as seen by all sessions below it: its id, and the shared counter of durable events.
 #[derive(Debug, Clone)]
 pub struct RootSession {
     id: SessionId,
@@ -16,21 +16,22 @@ impl RootSession {
         Self { id, last_seq: Arc::new(Mutex::new(last_seq)) }
     }
 
-    /// Returns the id that the user knows.
+    /// Returns the id of the root session, which users see.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// Does something between two durable events, with the number of the last one.
+    /// Runs `work` with the number of the last durable event, while the counter is locked.
     pub(crate) fn between<T>(&self, work: impl FnOnce(u64) -> T) -> T {
         work(*self.last_seq.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Numbers an event. The number is taken only if `write` succeeds, and no other event is written meanwhile.
+    /// Assigns the next number to an event. The number is consumed only if `write` succeeds; the counter is locked
+    /// meanwhile.
     pub(crate) fn number<T, E>(&self, write: impl FnOnce(u64) -> Result<T, E>) -> Result<T, E> {
         let mut last = self.last_seq.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = write(*last + 1)?;
+        let output = write(*last + 1)?;
         *last += 1;
-        Ok(written)
+        Ok(output)
     }
 }
