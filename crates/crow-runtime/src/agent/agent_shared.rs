@@ -1,4 +1,4 @@
-//! What handle and agent share.
+//! State shared between an agent's task and its handles.
 
 use std::{
     collections::VecDeque,
@@ -25,74 +25,74 @@ use crate::{
     session::{Damage, SessionMetadata},
 };
 
-/// What handle and agent share.
+/// State shared between an agent's task and its handles.
 #[derive(Debug)]
 pub(crate) struct AgentShared {
     pub(super) id: SessionId,
     pub(super) parent: Option<ParentCall>,
     pub(super) torn_bytes: usize,
     pub(super) damage: Damage,
-    /// How many agents stand above this one.
+    /// Number of ancestors.
     pub(super) depth: usize,
-    /// How many of those, and of it and them, were spawned by another one.
+    /// Number of spawned agents among its ancestors and itself; driven ones do not count.
     pub(super) spawned: usize,
-    /// How far it may go.
+    /// The access that the agent is limited to.
     pub(crate) reach: AgentAccess,
     pub(crate) tree: Arc<AgentTree>,
     /// The agent whose function drives this one, if it has no task of its own.
     pub(super) driver: Option<Arc<Self>>,
-    /// Gone when the agent has ended: the session is free then.
+    /// Dangling once the agent has ended: the session is free then.
     pub(super) recorder: Weak<Recorder>,
     pub(crate) calls: Arc<CallDesk>,
     pub(super) state: watch::Sender<AgentState>,
     pub(super) end: watch::Sender<Option<Arc<AgentEnd>>>,
     pub(super) metadata: Mutex<SessionMetadata>,
-    /// Cancelled by shutdown, and with whatever owns the agent.
+    /// Cancelled by shutdown, and together with the owner of the agent.
     pub(super) session_token: CancellationToken,
-    /// Cancelled when the agent did not end by itself. Cancels those of the agents below.
+    /// Cancelled to end the agent by force. Parent of the tokens of its children.
     pub(super) abort_token: CancellationToken,
     runs: Mutex<RunTracker>,
-    /// Woken when words come that may start a run.
+    /// Notified when steering arrives that may start a run.
     steered: Notify,
-    /// The agents that this one started; those of a driven one are with its driver, whose task ends them.
+    /// The children of this agent. Those of a driven agent are stored with its driver, whose task ends them.
     children: Mutex<Vec<AgentHandle>>,
     pub(super) outcome: Mutex<AgentOutcome>,
     budget: Mutex<AgentBudgets>,
 }
 
-/// What an agent may use.
+/// The budget of an agent.
 #[derive(Debug)]
 struct AgentBudgets {
-    /// What it was given; none for one that is driven: it uses its driver's.
+    /// The budget it was given; `None` for a driven agent, which uses its driver's.
     given: Option<Budget>,
-    /// What the run under way may use of it, if that was bounded.
+    /// The limit of the run under way within `given`, if there is one.
     current: Option<Budget>,
 }
 
-/// The tokens of runs: the one under way, and those that wait to begin. An interrupt cancels them all.
+/// Tracks the runs of an agent: the one under way, and those waiting to begin. An interrupt cancels the tokens of all.
 #[derive(Debug)]
 pub(super) struct RunTracker {
-    /// Absent for an agent that is driven and began no run of its own: it takes part in its driver's.
+    /// `None` for a driven agent that began no run of its own: it uses its driver's.
     current: Option<CancellationToken>,
-    /// The run whose token that is.
+    /// The run that the current token belongs to.
     current_id: Option<RunId>,
-    /// A run began and has not ended.
+    /// True if a run began and has not ended.
     is_under_way: bool,
-    /// Runs that were asked for and did not begin, the oldest first. At most [`INPUT_QUEUE`] of them are in the queue; as
-    /// many that the agent received may still begin, and older ones are forgotten.
+    /// Requested runs that have not begun, oldest first. At most [`INPUT_QUEUE`] of them are in the queue; as many that
+    /// the agent received already may still begin, and older ones are dropped.
     waiting: VecDeque<(RunId, CancellationToken)>,
-    /// What was said in the middle of runs and is unread.
+    /// Unread messages sent in the middle of runs.
     steering: VecDeque<Vec<Block>>,
-    /// How many of the first of them an interrupt found unread: they start no run.
-    held: usize,
+    /// Number of messages at the front of `steering` that an interrupt found unread: they start no run.
+    interrupted: usize,
 }
 
-/// The queue for words in the middle of runs is full.
+/// Error: the queue of steering messages is full.
 #[derive(Debug)]
 pub(super) struct SteeringFull;
 
 impl RunTracker {
-    /// Makes the token of a run that is asked for.
+    /// Registers a requested run and its token.
     pub(super) fn ask_for(&mut self, id: RunId, token: CancellationToken) {
         if self.waiting.len() == 2 * INPUT_QUEUE {
             self.waiting.pop_front();
@@ -100,14 +100,14 @@ impl RunTracker {
         self.waiting.push_back((id, token));
     }
 
-    /// Cancels all runs. What is unread from here on waits for the next one.
+    /// Cancels all runs. Steering that is unread now waits for the next run instead of starting one.
     pub(super) fn interrupt(&mut self) {
         self.current.iter().for_each(CancellationToken::cancel);
         self.waiting.iter().for_each(|(_, token)| token.cancel());
-        self.held = self.steering.len();
+        self.interrupted = self.steering.len();
     }
 
-    /// Cancels one run. Returns whether it is under way; none where it is neither that nor asked for.
+    /// Cancels one run. Returns whether it is under way, or `None` if it is neither under way nor requested.
     pub(super) fn cancel(&self, id: &RunId) -> Option<bool> {
         if self.is_under_way
             && self.current_id.as_ref() == Some(id)
@@ -121,37 +121,37 @@ impl RunTracker {
         Some(false)
     }
 
-    /// Returns whether no run is under way and none is asked for.
+    /// Returns true if no run is under way or requested.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_under_way && self.waiting.is_empty()
     }
 
-    /// Takes all that is unread.
+    /// Takes all unread steering messages.
     pub(super) fn take_steering(&mut self) -> Vec<Vec<Block>> {
-        self.held = 0;
+        self.interrupted = 0;
         self.steering.drain(..).collect()
     }
 
-    /// Takes the oldest words that are unread.
+    /// Takes the oldest unread steering message.
     pub(super) fn next_steering(&mut self) -> Option<Vec<Block>> {
-        self.held = self.held.saturating_sub(1);
+        self.interrupted = self.interrupted.saturating_sub(1);
         self.steering.pop_front()
     }
 }
 
-/// What came of the agent so far.
+/// The results of an agent so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AgentOutcome {
     pub(super) text: String,
     pub(super) files_modified: Vec<PathBuf>,
     pub(super) usage: TokenUsage,
-    /// What its own model was sent last.
+    /// Input tokens of the last request to its own model.
     pub(super) context_tokens: u64,
-    /// How its last run ended.
+    /// Outcome of its last run.
     pub(super) run: Option<RunOutcome>,
 }
 
-/// What is known of an agent before it runs.
+/// Parts of a new [`AgentShared`].
 pub(super) struct SharedParts {
     pub metadata: SessionMetadata,
     pub torn_bytes: usize,
@@ -210,7 +210,7 @@ impl AgentShared {
                 is_under_way: false,
                 waiting: VecDeque::new(),
                 steering: VecDeque::new(),
-                held: 0,
+                interrupted: 0,
             }),
             steered: Notify::new(),
             children: Mutex::default(),
@@ -219,7 +219,7 @@ impl AgentShared {
         }
     }
 
-    /// Returns this agent and those below it that have tasks and have not ended.
+    /// Returns this agent and its descendants that have tasks and have not ended.
     pub(super) fn family(self: &Arc<Self>) -> Vec<Arc<Self>> {
         let mut family = vec![Arc::clone(self)];
         let children = self.children().clone();
@@ -237,25 +237,25 @@ impl AgentShared {
         current.unwrap_or_else(|| self.base_token())
     }
 
-    /// Returns what a run without a token of its own hangs on.
+    /// Returns the token that a run without one of its own uses.
     fn base_token(&self) -> CancellationToken {
         self.driver.as_ref().map_or_else(|| self.session_token.clone(), |driver| driver.run_token())
     }
 
-    /// Takes the token that the run got when it was asked for.
+    /// Begins a run and returns its token: the one registered when it was requested, or a new one.
     pub(super) fn begin_run(&self, id: &RunId) -> CancellationToken {
         let base = self.base_token();
         let mut runs = self.runs();
-        let place = runs.waiting.iter().position(|(run, _)| run == id);
-        let token = place
-            .and_then(|place| runs.waiting.remove(place))
+        let index = runs.waiting.iter().position(|(run, _)| run == id);
+        let token = index
+            .and_then(|index| runs.waiting.remove(index))
             .map_or_else(|| base.child_token(), |(_, token)| token);
         (runs.current, runs.current_id) = (Some(token.clone()), Some(id.clone()));
         runs.is_under_way = true;
         token
     }
 
-    /// Keeps words until the agent reads them.
+    /// Queues a steering message until the agent reads it.
     pub(super) fn steer(&self, content: Vec<Block>) -> Result<(), SteeringFull> {
         let mut runs = self.runs();
         if runs.steering.len() == INPUT_QUEUE {
@@ -266,13 +266,13 @@ impl AgentShared {
         Ok(())
     }
 
-    /// Waits for words that start a run, which can be interrupted from here on. Nothing is lost if it is dropped while it
-    /// waits.
+    /// Waits for a steering message that starts a run, and registers the run, which can be interrupted from then on.
+    /// Cancel-safe.
     pub(super) async fn steered(&self, ids: &dyn IdSource) -> (RunId, Vec<Block>) {
         loop {
             {
                 let mut runs = self.runs();
-                let first_new = runs.held;
+                let first_new = runs.interrupted;
                 if let Some(content) = runs.steering.remove(first_new) {
                     let id = RunId::new(ids.next_id());
                     runs.ask_for(id.clone(), self.session_token.child_token());
@@ -294,20 +294,20 @@ impl AgentShared {
         }
     }
 
-    /// Keeps a child that runs; those that have ended need no owner any more.
+    /// Adds a running child and drops those that have ended, which need no owner.
     pub(super) fn add_child(&self, child: AgentHandle) {
         let mut children = self.children();
         children.retain(|child| !child.has_ended());
         children.push(child);
     }
 
-    /// Returns what the run under way may use.
+    /// Returns the budget of the run under way.
     pub(super) fn budget(&self) -> Budget {
         let current = self.budgets().current.clone();
         current.unwrap_or_else(|| self.given_budget())
     }
 
-    /// Bounds the run, within what the agent was given.
+    /// Limits the run under way, within the budget of the agent.
     pub(super) fn set_budget(&self, limits: BudgetLimits, now: Duration) {
         let current = self.given_budget().within(limits, now);
         self.budgets().current = Some(current);
@@ -328,7 +328,7 @@ impl AgentShared {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps count of what comes of the agent.
+    /// Updates snapshots, results and run state from an event.
     pub(super) fn on_event(&self, event: &AgentEvent) {
         self.calls.on_event(event);
         if let AgentEvent::CallEnd { result, .. } = event {
@@ -363,17 +363,17 @@ impl AgentShared {
         self.count(event);
     }
 
-    /// Counts what an event says was used and changed: for the agent, and for the one that drives it.
+    /// Adds the usage and changed files of an event to this agent and all its drivers.
     fn count(&self, event: &AgentEvent) {
         if let AgentEvent::Usage { usage, .. } = event {
             self.outcome().usage += *usage;
         }
         if let AgentEvent::FilesChanged { files, .. } | AgentEvent::JobChanges { files, .. } = event
         {
-            let known = &mut self.outcome().files_modified;
+            let modified = &mut self.outcome().files_modified;
             for file in files {
-                if !known.contains(file) {
-                    known.push(file.clone());
+                if !modified.contains(file) {
+                    modified.push(file.clone());
                 }
             }
         }

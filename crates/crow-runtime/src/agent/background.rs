@@ -1,4 +1,4 @@
-//! Child agents that work beside their parent.
+//! Child agents that run in the background of their parent.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -12,22 +12,22 @@ use crow_core::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// What the names begin with.
+/// Prefix of task ids.
 const PREFIX: &str = "task-";
-/// How many of those that are not through there may be. They run in their turn.
+/// Maximum number of tasks that have not ended. They run as slots become free.
 const MOST_OPEN: usize = 32;
-/// How many that ended are remembered.
+/// Number of ended tasks that are remembered.
 const REMEMBERED: usize = 64;
 
-/// Child agents in the background, of one agent. Cheap to clone.
+/// The background child agents of one agent. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Background {
-    /// Cancelled when the agent ends: they never outlive it.
+    /// Cancelled when the agent ends: the children never outlive it.
     token: CancellationToken,
-    /// The number of the last one of earlier processes.
+    /// The last task number used by earlier processes.
     earlier: u64,
     clock: Arc<dyn Clock>,
-    known: Arc<Mutex<BackgroundChildren>>,
+    registry: Arc<Mutex<BackgroundChildren>>,
 }
 
 #[derive(Debug)]
@@ -44,23 +44,23 @@ struct BackgroundEntry {
     is_read: bool,
 }
 
-/// Says how one ended, whatever way that is.
+/// Records how a task ended, also when it is dropped without [`with`](Self::with).
 #[derive(Debug)]
 pub(super) struct BackgroundEndGuard {
     background: Background,
     id: TaskId,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Background {
-    /// Starts to count after the number of the last one that the history knows.
+    /// Continues the numbering after `last`, the highest task number in the history.
     pub(super) fn new(session: &CancellationToken, clock: Arc<dyn Clock>, last: u64) -> Self {
-        let known = BackgroundChildren { last, children: Vec::new() };
+        let registry = BackgroundChildren { last, children: Vec::new() };
         Self {
             token: session.child_token(),
             earlier: last,
             clock,
-            known: Arc::new(Mutex::new(known)),
+            registry: Arc::new(Mutex::new(registry)),
         }
     }
 
@@ -68,29 +68,29 @@ impl Background {
         &self.token
     }
 
-    /// Returns whether one was of the process before this: then it is gone.
+    /// Returns true if the task is of an earlier process: then it is gone.
     pub(super) fn is_earlier(&self, id: &str) -> bool {
         task_number(id).is_some_and(|number| number <= self.earlier)
     }
 
-    fn known(&self) -> MutexGuard<'_, BackgroundChildren> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn registry(&self) -> MutexGuard<'_, BackgroundChildren> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one that is about to begin.
+    /// Registers a task that is about to begin. Refused while [`MOST_OPEN`] have not ended.
     pub(super) fn add(
         &self,
         task: &ChildTask,
         token: CancellationToken,
     ) -> Result<TaskId, ChildError> {
-        let mut known = self.known();
+        let mut registry = self.registry();
         let is_open = |entry: &&BackgroundEntry| entry.child.borrow().is_running();
-        if known.children.iter().filter(is_open).count() >= MOST_OPEN {
+        if registry.children.iter().filter(is_open).count() >= MOST_OPEN {
             let reason = format!("{MOST_OPEN} tasks are not through yet");
             return Err(ChildError::Refused { reason });
         }
-        known.last += 1;
-        let id = TaskId::new(format!("{PREFIX}{}", known.last));
+        registry.last += 1;
+        let id = TaskId::new(format!("{PREFIX}{}", registry.last));
         let child = BackgroundChild {
             id: id.clone(),
             agent: task.agent.clone(),
@@ -100,47 +100,47 @@ impl Background {
         };
         let child = watch::Sender::new(child);
         let since = self.clock.monotonic();
-        known.children.push(BackgroundEntry { child, token, since, is_read: false });
+        registry.children.push(BackgroundEntry { child, token, since, is_read: false });
         Ok(id)
     }
 
-    /// Returns what says how one ended.
+    /// Returns the guard that records how a task ended.
     pub(super) fn ending(&self, id: TaskId) -> BackgroundEndGuard {
-        BackgroundEndGuard { background: self.clone(), id, is_told: false }
+        BackgroundEndGuard { background: self.clone(), id, is_reported: false }
     }
 
     fn set(&self, id: &TaskId, state: BackgroundState) {
-        let mut known = self.known();
-        if let Some(entry) = known.children.iter().find(|entry| entry.child.borrow().id == *id) {
+        let mut registry = self.registry();
+        if let Some(entry) = registry.children.iter().find(|entry| entry.child.borrow().id == *id) {
             let duration = self.clock.monotonic().saturating_sub(entry.since);
             entry.child.send_modify(|child| {
                 child.state = state;
                 child.duration = duration;
             });
         }
-        // Those that were read go first: the model is told of the others yet.
+        // Read results are evicted first: the model has yet to be shown the others.
         let has_ended = |entry: &BackgroundEntry| !entry.child.borrow().is_running();
-        if known.children.iter().filter(|entry| has_ended(entry)).count() > REMEMBERED {
-            let read = known.children.iter().position(|entry| entry.is_read && has_ended(entry));
-            let oldest = read.or_else(|| known.children.iter().position(has_ended));
-            oldest.map(|oldest| known.children.remove(oldest));
+        if registry.children.iter().filter(|entry| has_ended(entry)).count() > REMEMBERED {
+            let read = registry.children.iter().position(|entry| entry.is_read && has_ended(entry));
+            let oldest = read.or_else(|| registry.children.iter().position(has_ended));
+            oldest.map(|oldest| registry.children.remove(oldest));
         }
     }
 
-    /// Finds one.
+    /// Returns the state and the token of a task.
     fn find(
         &self,
         id: &TaskId,
     ) -> Result<(watch::Receiver<BackgroundChild>, CancellationToken), ChildError> {
-        let known = self.known();
-        let found = known.children.iter().find(|entry| entry.child.borrow().id == *id);
+        let registry = self.registry();
+        let found = registry.children.iter().find(|entry| entry.child.borrow().id == *id);
         found.map(|entry| (entry.child.subscribe(), entry.token.clone())).ok_or_else(|| {
-            let ids = known.children.iter().map(|entry| entry.child.borrow().id.clone());
+            let ids = registry.children.iter().map(|entry| entry.child.borrow().id.clone());
             ChildError::UnknownTask { id: id.clone(), known: ids.collect() }
         })
     }
 
-    /// Waits until one is through, for as long as the patience lasts.
+    /// Waits up to `patience` for a task to end.
     pub(super) async fn wait(
         &self,
         id: &TaskId,
@@ -150,24 +150,25 @@ impl Background {
         let (mut child, _) = self.find(id)?;
         let through = child.wait_for(|child| !child.is_running());
         let through = tokio::time::timeout(patience, through);
-        // Whatever ends the wait: what is known by then is told.
+        // Returns the current status whether the wait timed out, was cancelled or the task ended.
         let _ = cancel.run_until_cancelled(through).await.map(|through| through.map(drop));
         Ok(self.read(id, &child))
     }
 
-    /// Ends one, and waits until it has.
+    /// Cancels a task and waits until it has ended.
     pub(super) async fn cancel(&self, id: &TaskId) -> Result<BackgroundChild, ChildError> {
         let (mut child, token) = self.find(id)?;
         token.cancel();
-        // It ends in time: by force, if need be.
+        // It ends within a bounded time, by force if need be.
         drop(child.wait_for(|child| !child.is_running()).await.map(drop));
         Ok(self.read(id, &child))
     }
 
     fn read(&self, id: &TaskId, child: &watch::Receiver<BackgroundChild>) -> BackgroundChild {
         let mut child = child.borrow().clone();
-        let mut known = self.known();
-        if let Some(entry) = known.children.iter_mut().find(|entry| entry.child.borrow().id == *id)
+        let mut registry = self.registry();
+        if let Some(entry) =
+            registry.children.iter_mut().find(|entry| entry.child.borrow().id == *id)
         {
             entry.is_read |= !child.is_running();
             if child.is_running() {
@@ -177,10 +178,10 @@ impl Background {
         child
     }
 
-    /// Returns those that ended and were not read, each once.
+    /// Returns the ended tasks that were not read yet, each once.
     pub(super) fn take_ended(&self) -> Vec<BackgroundChild> {
-        let mut known = self.known();
-        let unread = known.children.iter_mut().filter(|entry| !entry.is_read);
+        let mut registry = self.registry();
+        let unread = registry.children.iter_mut().filter(|entry| !entry.is_read);
         let ended = unread.filter(|entry| !entry.child.borrow().is_running());
         ended
             .map(|entry| {
@@ -192,9 +193,9 @@ impl Background {
 }
 
 impl BackgroundEndGuard {
-    /// Says how it ended.
+    /// Records the outcome.
     pub(super) fn with(mut self, end: Result<ChildOutcome, ChildError>) {
-        self.is_told = true;
+        self.is_reported = true;
         let state = end.map_or_else(BackgroundState::NotStarted, BackgroundState::Ended);
         self.background.set(&self.id, state);
     }
@@ -202,7 +203,7 @@ impl BackgroundEndGuard {
 
 impl Drop for BackgroundEndGuard {
     fn drop(&mut self) {
-        if !self.is_told {
+        if !self.is_reported {
             let reason = "it broke down".to_owned();
             let state = BackgroundState::NotStarted(ChildError::Failed { reason });
             self.background.set(&self.id, state);
@@ -210,7 +211,7 @@ impl Drop for BackgroundEndGuard {
     }
 }
 
-/// Returns the number in a name.
+/// Returns the number in a task id.
 pub(super) fn task_number(id: &str) -> Option<u64> {
     id.strip_prefix(PREFIX)?.parse().ok()
 }
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_open_than_may_be() {
+    fn starting_a_task_past_the_limit_is_refused() {
         let background = background();
         let first = add(&background).unwrap();
         (1..MOST_OPEN).for_each(|_| drop(add(&background).unwrap()));
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_whose_end_nobody_tells_has_broken_down() {
+    async fn a_task_whose_end_guard_is_dropped_has_failed() {
         let background = background();
         let id = add(&background).unwrap();
         drop(background.ending(id.clone()));
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_that_were_read_are_forgotten_before_those_that_were_not() {
+    async fn ended_tasks_that_were_read_are_evicted_before_unread_ones() {
         let background = background();
         let unread = add(&background).unwrap();
         background.ending(unread.clone()).with(Err(ChildError::Cancelled));

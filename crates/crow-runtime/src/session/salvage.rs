@@ -1,4 +1,10 @@
-//! What can be saved of a log in which lines are lost.
+//! Mending of logs: turns a log with lost lines, or one that contradicts itself, into events that fold into a valid
+//! history.
+//!
+//! [`LogSalvage`] replays the readable events into a history and inserts what is missing: a session start, a reply
+//! rebuilt from its calls, a call start, failed results for calls left open, and a notice at each gap. An inserted
+//! event takes the number of a lost one if a number is free between its neighbours, and none otherwise. The result
+//! always folds.
 
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
@@ -15,26 +21,26 @@ use serde_json::Map;
 
 use super::{SessionMetadata, StoredSession, log_file::LostEvent};
 
-/// A line of a log that cannot be understood.
+/// An unreadable line of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostLine {
-    /// Its number, the first being 1.
+    /// The line number, starting at 1.
     pub line: usize,
-    /// What is wrong.
+    /// Description of the error.
     pub reason: String,
 }
 
-/// What of a session is damaged on the disk.
+/// Damage of a session on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// Why the header had to be made from the log, if it had to.
+    /// The error that forced the header to be rebuilt from the log.
     pub header: Option<String>,
-    /// The lines of the log that are lost, in their order.
+    /// The lost lines of the log, in file order.
     pub lines: Vec<LostLine>,
 }
 
 impl Damage {
-    /// Returns whether all is whole.
+    /// Returns true if nothing is damaged.
     pub fn is_none(&self) -> bool {
         self.header.is_none() && self.lines.is_empty()
     }
@@ -55,23 +61,23 @@ impl fmt::Display for Damage {
     }
 }
 
-/// How many numbers of lines are told.
+/// Maximum number of line numbers in a text.
 const NUMBERS: usize = 8;
 
 fn lines_are_damaged(numbers: &[usize]) -> String {
-    let told: Vec<String> = numbers.iter().take(NUMBERS).map(usize::to_string).collect();
-    let told = told.join(", ");
+    let listed: Vec<String> = numbers.iter().take(NUMBERS).map(usize::to_string).collect();
+    let listed = listed.join(", ");
     match numbers.len() {
-        1 => format!("line {told} of the log is damaged"),
+        1 => format!("line {listed} of the log is damaged"),
         count if count > NUMBERS => {
-            format!("{count} lines of the log ({told} and more) are damaged")
+            format!("{count} lines of the log ({listed} and more) are damaged")
         }
-        _ => format!("lines {told} of the log are damaged"),
+        _ => format!("lines {listed} of the log are damaged"),
     }
 }
 
-/// Mends a log in which lines are lost, so that it can be folded like a whole one: notices stand where lines are lost, a
-/// reply that is lost is made of its calls, the start of a call of its end, and a result that is lost says so.
+/// Mends a log with lost lines so that it folds into a history. Inserts notices at the gaps and rebuilds missing
+/// events: a reply from its calls, the start of a call from its end, and a failed result for a call without one.
 pub(super) fn mend(
     events: Vec<Envelope>,
     lost: &[LostEvent],
@@ -91,7 +97,7 @@ pub(super) fn mend(
             numbers.push(gap.line.line);
         }
         mender.notice(line, &numbers);
-        // What cannot be taken answers a call that is not known, or one that has its answer.
+        // An event that does not apply answers an unknown call, or one that is answered already.
         if let Err(error) = mender.take(line, events.get(index..).unwrap_or_default()) {
             tracing::warn!(session = %line.session_id, %error, "a line of a damaged log is left out");
         }
@@ -104,8 +110,8 @@ pub(super) fn mend(
 }
 
 impl StoredSession {
-    /// Folds the log. Lines that contradict those before them are damaged as well: they are left out, and what they break
-    /// is mended.
+    /// Folds the log. Lines that contradict earlier ones count as damaged: they are left out, and events that depend on
+    /// them are mended.
     pub(crate) fn fold(&mut self) -> Result<History, HistoryError> {
         match History::from_log(&self.events) {
             Ok(history) => return Ok(history),
@@ -140,7 +146,8 @@ struct LogSalvage {
 }
 
 impl LogSalvage {
-    /// Makes the first line, where it is lost.
+    /// Inserts a session start if the first line is lost: from the header, or else from the readable members of the
+    /// lost line.
     fn begin(&mut self, first: &Envelope, lost: &[LostEvent], header: Option<&SessionMetadata>) {
         if matches!(first.event, AgentEvent::SessionStart { .. }) {
             return;
@@ -172,7 +179,7 @@ impl LogSalvage {
         }
     }
 
-    /// Tells the user and the model where lines are lost.
+    /// Inserts notices for the user and the model about the lost lines.
     fn notice(&mut self, beside: &Envelope, numbers: &[usize]) {
         if numbers.is_empty() {
             return;
@@ -186,12 +193,13 @@ impl LogSalvage {
         }
     }
 
-    /// Takes a whole line, after what it needs before it. `rest` begins with it.
+    /// Applies a readable line after inserting the events that must precede it. `rest` is the log from this line on.
     fn take(&mut self, line: &Envelope, rest: &[Envelope]) -> Result<(), HistoryError> {
         if let AgentEvent::Reply { reply_id, origin, .. } = &line.event {
             self.replies.insert(reply_id.clone());
             self.origin = Some(origin.clone());
         }
+        // 1) The reply that this event belongs to is lost.
         if let AgentEvent::Usage { reply_id, .. }
         | AgentEvent::CallStart { reply_id, .. }
         | AgentEvent::CallEnd { reply_id, .. } = &line.event
@@ -202,6 +210,7 @@ impl LogSalvage {
             let reply = self.reply(reply_id, rest);
             self.add(line, reply);
         }
+        // 2) The start of a call that could change files is lost.
         if let AgentEvent::CallStart { call_id, .. } = &line.event {
             self.started.insert(call_id.clone());
         }
@@ -219,6 +228,7 @@ impl LogSalvage {
             };
             self.add(line, start);
         }
+        // 3) Results of open calls are lost.
         if let Err(HistoryError::CallsOpen { .. } | HistoryError::RewindWithOpenCalls) =
             self.history.accepts(&line.event)
         {
@@ -229,7 +239,7 @@ impl LogSalvage {
         Ok(())
     }
 
-    /// Makes a reply of the calls that came of it.
+    /// Rebuilds a reply from the starts and ends of its calls in `rest`.
     fn reply(&self, reply_id: &ReplyId, rest: &[Envelope]) -> AgentEvent {
         let mut calls: Vec<ToolCall> = Vec::new();
         for line in rest {
@@ -243,8 +253,8 @@ impl LogSalvage {
                 } else {
                     None
                 };
-            let Some((call_id, of, tool, arguments)) = start else { continue };
-            if of == reply_id && calls.iter().all(|call| call.id != *call_id) {
+            let Some((call_id, owner, tool, arguments)) = start else { continue };
+            if owner == reply_id && calls.iter().all(|call| call.id != *call_id) {
                 calls.push(ToolCall {
                     id: call_id.clone(),
                     name: tool.clone(),
@@ -268,7 +278,7 @@ impl LogSalvage {
         }
     }
 
-    /// The model that the session began with.
+    /// Returns the model that the session began with.
     fn first_origin(&self) -> Origin {
         let model = self.mended.first().and_then(|first| {
             let AgentEvent::SessionStart { model, .. } = &first.event else { return None };
@@ -279,7 +289,7 @@ impl LogSalvage {
         Origin { dialect: String::new(), provider, base_url: String::new(), model }
     }
 
-    /// Answers the calls whose results are lost.
+    /// Inserts failed results for the open calls.
     fn close(&mut self, beside: &Envelope) {
         let Some(reply_id) = self.history.open_reply().cloned() else { return };
         for call in self.history.open_calls() {
@@ -299,7 +309,7 @@ impl LogSalvage {
         }
     }
 
-    /// Adds a line that was lost, with a number that is free before the next one.
+    /// Inserts an event before `next`, with the next number if that is below the number of `next`.
     fn add(&mut self, next: &Envelope, event: AgentEvent) {
         let free = self.history.last_seq() + 1;
         let seq = Some(free).filter(|free| Some(*free) < next.seq);
@@ -315,14 +325,14 @@ impl LogSalvage {
     }
 }
 
-/// Returns what a root session goes on with, where its header knows.
+/// Returns the settings of a root session, if its header has them.
 fn settings_of(header: &SessionMetadata) -> Option<Box<SessionSettings>> {
     let crow = header.crow();
-    let knows = header.parent_session_id.is_none() && !crow.agent_lost;
-    knows.then(|| Box::new(crow.settings()))
+    let has_settings = header.parent_session_id.is_none() && !crow.agent_lost;
+    has_settings.then(|| Box::new(crow.settings()))
 }
 
-/// Makes a line of the same session and time.
+/// Wraps an event in an envelope with the session and time of `beside`.
 fn envelope(beside: &Envelope, event: AgentEvent) -> Envelope {
     Envelope {
         seq: None,

@@ -1,4 +1,4 @@
-//! What a session remembers beside its history: the state of its tools, and what the user allowed.
+//! State restored from a session beyond its history: tool state, grants, usage and snapshots.
 
 use std::{path::PathBuf, sync::Mutex};
 
@@ -23,7 +23,7 @@ use crate::{
     session::RootSession,
 };
 
-/// The state of a session's tools, as their results tell it.
+/// The state of a session's tools, as recorded in their results.
 #[derive(Debug, Default)]
 pub(crate) struct ToolState {
     pub(crate) file_views: FileViews,
@@ -32,7 +32,7 @@ pub(crate) struct ToolState {
 }
 
 impl ToolState {
-    /// Gathers what the results in a history say.
+    /// Restores the state from the results in a history; later ones win.
     pub(crate) fn from_history(history: &History) -> Self {
         let state = Self::default();
         let (mut todo, mut shell_folder) = (None, None);
@@ -54,32 +54,33 @@ impl ToolState {
     }
 }
 
-/// Returns the model that a reply came from.
+/// Returns the model that produced a reply.
 pub(crate) fn model_of(origin: &Origin) -> ModelRef {
     ModelRef { provider: origin.provider.clone(), model: origin.model.clone() }
 }
 
-/// What the sessions of one root know that holds for all of them.
+/// State shared by all sessions of one root, collected from their logs.
 #[derive(Debug, Default)]
 pub(crate) struct RootSessionState {
-    /// The sessions of agents that were started in the root's, and in those.
+    /// The ids of all sessions below the root.
     pub(crate) descendants: Vec<crow_core::ids::SessionId>,
-    /// What the user allowed for the rest of the session.
+    /// Permissions granted for the rest of the session.
     pub(crate) grants: Vec<Grant>,
-    /// What their models were asked for.
+    /// Token usage per model.
     pub(crate) spent: UsageByModel,
-    /// The files before the first call that could change them, and after the last one.
+    /// Snapshot before the first call that could change files, and after the last one.
     pub(crate) snapshots: TreeSnapshots,
-    /// The numbers of these two calls.
+    /// The event numbers of these two calls.
     snapshots_at: Option<(u64, u64)>,
-    /// The last number that one of the logs holds: the count is shared by all.
+    /// The highest event number in any of the logs, since the counter is shared.
     last_seq: u64,
-    /// Up to this event nothing that was allowed holds any more.
+    /// Grants given up to this event number are revoked.
     forgotten: u64,
 }
 
 impl RootSessionState {
-    /// Reads the logs of the descendants. Blocks.
+    /// Collects the state from the events of the root and the logs of its descendants; a session that cannot be read is
+    /// left out. Blocks.
     pub(super) fn read(
         config: &RuntimeConfig,
         metadata: &SessionMetadata,
@@ -87,15 +88,15 @@ impl RootSessionState {
     ) -> Self {
         let mut family = Self { forgotten: metadata.crow().grants_forgotten, ..Self::default() };
         family.take(events);
-        let mut open = metadata.child_session_ids.clone();
-        while let Some(id) = open.pop() {
+        let mut pending = metadata.child_session_ids.clone();
+        while let Some(id) = pending.pop() {
             if family.descendants.contains(&id) {
                 continue;
             }
             match config.store.read(&id) {
                 Ok(stored) => {
                     family.take(&stored.events);
-                    open.extend(stored.metadata.child_session_ids);
+                    pending.extend(stored.metadata.child_session_ids);
                     family.descendants.push(id);
                 }
                 Err(error) => tracing::warn!(session = %id, %error, "a child session is left out"),
@@ -104,7 +105,7 @@ impl RootSessionState {
         family
     }
 
-    /// Returns the root as all sessions below it know it.
+    /// Returns the handle of the root with its event counter.
     pub(super) fn root(&self, metadata: &SessionMetadata) -> RootSession {
         RootSession::new(metadata.crow().root_id, self.last_seq)
     }

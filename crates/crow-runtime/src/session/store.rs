@@ -1,4 +1,4 @@
-//! Where sessions are kept.
+//! The interface of session stores.
 
 use std::{fmt, path::PathBuf};
 
@@ -8,101 +8,102 @@ use jiff::Timestamp;
 use super::{Damage, SessionError, SessionMetadata};
 use crate::undo::UndoRecord;
 
-/// The one writer of a session's log.
+/// The only writer of a session's log.
 pub trait SessionLog: Send + fmt::Debug {
-    /// Writes one event. When it returns, the event outlives this process.
+    /// Appends one event. When it returns, the event survives the end of this process.
     fn append(&mut self, event: &Envelope) -> Result<(), SessionError>;
 
-    /// Writes the header.
+    /// Replaces the session header.
     fn save_metadata(&mut self, metadata: &SessionMetadata) -> Result<(), SessionError>;
 
-    /// Takes the events back that the session held when it was opened, if all of it was whole. Whoever reads the session
-    /// next, before a run begins, need not read them again.
+    /// Returns the events read when the session was opened, provided none was damaged, as a cache for the next reader.
+    /// The cache is valid until a run begins.
     fn give_back(&mut self, events: Vec<Envelope>);
 
-    /// Returns work that makes everything appended so far outlive a power cut, or none if there is nothing to do. It
-    /// blocks and may run beside further appends.
+    /// Returns a job that makes everything appended so far survive a power cut, or `None` if there is nothing to do.
+    /// The job blocks and may run concurrently with further appends.
     fn sync(&mut self) -> Option<Box<dyn FnOnce() -> Result<(), SessionError> + Send>>;
 }
 
-/// A session that was read.
+/// A session as read from a store.
 #[derive(Debug)]
 pub struct StoredSession {
     /// The header.
     pub metadata: SessionMetadata,
-    /// The log. Where lines of it are lost, notices say so, and what they break is mended: every call has a reply and a
-    /// result.
+    /// The events. Lost lines are replaced by notices, and events that depend on them are mended: every call has a
+    /// reply and a result.
     pub events: Vec<Envelope>,
-    /// What of it is damaged on the disk.
+    /// The damage on disk.
     pub damage: Damage,
 }
 
-/// What the repair of a session came to.
+/// The outcome of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionRepair {
-    /// What was damaged.
+    /// The damage that was repaired.
     pub damage: Damage,
-    /// Where the files are kept as they were.
+    /// Paths of the copies of the damaged files.
     pub kept: Vec<PathBuf>,
 }
 
-/// A session that was opened for writing.
+/// A session open for writing.
 #[derive(Debug)]
 pub struct OpenedSession {
-    /// What it holds.
+    /// Its content.
     pub stored: StoredSession,
-    /// Its writer.
+    /// The writer of its log.
     pub log: Box<dyn SessionLog>,
-    /// How many bytes of a torn last line were cut off and put aside.
+    /// Number of bytes of a torn last line that were cut off and saved elsewhere.
     pub torn_bytes: usize,
 }
 
-/// Which sessions a list holds.
+/// Selects the sessions of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionFilter {
-    /// Only those that work in this directory.
+    /// Only sessions with this working directory.
     pub cwd: Option<PathBuf>,
-    /// At most this many.
+    /// Maximum number of sessions.
     pub limit: Option<usize>,
-    /// Only those that stand behind this place, which is that of the last one of the list before.
+    /// Only sessions after this position, which is that of the last one of the previous page.
     pub after: Option<ListPlace>,
-    /// What becomes of those in which nothing was said.
+    /// Treatment of sessions without user input.
     pub unused: UnusedSessions,
 }
 
-/// What becomes of sessions in which nothing was said when others are listed.
+/// Treatment of sessions without user input in a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnusedSessions {
-    /// They are listed like any other.
+    /// Listed like any other.
     #[default]
     Listed,
-    /// They are left out. Those that nobody works in any more are removed: a program made them that was killed.
+    /// Left out. Those that no process has open are removed: they belong to a program that was killed.
     LeftOut,
 }
 
-/// The place of a session in a list: the last updated first, and of those of one moment the one with the highest id.
+/// The position of a session in a list, which is in descending order: newest update first, and on equal times the
+/// highest id first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListPlace {
-    /// When the session was updated.
+    /// Time of the last update.
     pub updated_at: Timestamp,
     /// The session.
     pub id: SessionId,
 }
 
 impl ListPlace {
-    /// Returns the place of a session.
+    /// Returns the position of a session.
     pub fn of(metadata: &SessionMetadata) -> Self {
         Self { updated_at: metadata.updated_at, id: metadata.session_id.clone() }
     }
 }
 
 impl SessionFilter {
-    /// Returns whether a session at that place may be in the list.
+    /// Returns true if `place` comes after the position where the list starts.
     pub(super) fn is_behind(&self, place: &ListPlace) -> bool {
         self.after.as_ref().is_none_or(|after| place < after)
     }
 
-    /// Takes the first sessions that fit.
+    /// Returns the first sessions that match.
     pub(super) fn apply(
         &self,
         sessions: impl Iterator<Item = SessionMetadata>,
@@ -115,45 +116,46 @@ impl SessionFilter {
     }
 }
 
-/// Keeps sessions. All methods block.
+/// Stores sessions. All methods block.
 pub trait SessionStore: Send + Sync + fmt::Debug {
-    /// Makes a new session.
+    /// Creates a new session.
     fn create(&self, metadata: &SessionMetadata) -> Result<Box<dyn SessionLog>, SessionError>;
 
-    /// Opens a session as its only writer and repairs it if it was torn.
+    /// Opens a session as its only writer and cuts off a torn last line.
     fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError>;
 
-    /// Reads a session, also while another process writes it. Of a damaged one what is whole is read.
+    /// Reads a session, also while another process writes it. Of a damaged session the readable parts are returned.
     fn read(&self, id: &SessionId) -> Result<StoredSession, SessionError>;
 
-    /// Reads the header of a session alone, as [`read`](Self::read) would find it.
+    /// Reads only the header of a session; the result equals that of [`read`](Self::read).
     fn header(&self, id: &SessionId) -> Result<SessionMetadata, SessionError>;
 
-    /// Writes a damaged session anew from what is whole, and keeps the damaged files beside it. Refused while it is in use.
+    /// Rewrites a damaged session from its readable parts and keeps copies of the damaged files next to it. Fails while
+    /// it is in use.
     fn repair(&self, id: &SessionId) -> Result<SessionRepair, SessionError>;
 
-    /// Returns the headers of root sessions in the order of their [`ListPlace`]. One that was made from the log because it
-    /// is lost or damaged says so, and names no children.
+    /// Returns the headers of root sessions in the order of [`ListPlace`]. A header rebuilt from the log because the
+    /// stored one is lost or damaged has `rebuilt` set and may lack its children.
     fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionMetadata>, SessionError>;
 
-    /// Removes a session and its children. Refused while one is in use.
+    /// Removes a session and its children. Fails while one of them is in use.
     fn remove(&self, id: &SessionId) -> Result<(), SessionError>;
 
-    /// Returns the one session whose id is or begins with `prefix`.
+    /// Returns the one session whose id equals `prefix` or begins with it.
     fn find(&self, prefix: &str) -> Result<SessionId, SessionError>;
 
-    /// Adds to what was undone in a session. The session may be in use. When this returns, the record is on the disk.
+    /// Appends an undo record. The session may be in use. When this returns, the record is on disk.
     fn add_undo(&self, id: &SessionId, record: &UndoRecord) -> Result<(), SessionError>;
 
-    /// Returns what was undone in a session, the first one first. The session may be in use.
+    /// Returns the undo records of a session, oldest first. The session may be in use.
     fn undos(&self, id: &SessionId) -> Result<Vec<UndoRecord>, SessionError>;
 
-    /// Returns a number that grows with everything that is undone in a session; 0 before the first time. Cheap.
+    /// Returns a number that grows with every undo record; 0 before the first one. Cheap.
     fn undo_mark(&self, id: &SessionId) -> Result<u64, SessionError>;
 
-    /// Returns whether somebody works in a session, in this process or in another one.
+    /// Returns true if a session is in use, in this process or another one.
     fn is_in_use(&self, id: &SessionId) -> Result<bool, SessionError>;
 
-    /// Returns the folder for outputs that are too long for the model, if the store keeps them. It may not exist yet.
+    /// Returns the folder for outputs too long for the model, if the store has one. It may not exist yet.
     fn scratch(&self, id: &SessionId) -> Option<PathBuf>;
 }
