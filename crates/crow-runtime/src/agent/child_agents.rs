@@ -1,4 +1,8 @@
-//! How agents are started below another one, also from within its calls.
+//! Starting agents below another one, also from within its calls.
+//!
+//! Two ways: a child is *spawned* with a task of its own (it takes a slot of the tree, counts towards the depth limit
+//! and gets a share of the budget), or *driven* by its parent's function (no task, no slot, the parent's budget). Order
+//! of a spawn: slot, session (its id is saved in the parent's header first), start event, task.
 
 use std::{
     fmt,
@@ -35,22 +39,22 @@ use crate::{
     session::{AgentSession, SessionSpec},
 };
 
-/// A child gets one of so many parts of what is left of its parent's budget.
+/// A child gets one of this many parts of its parent's remaining budget.
 const PARTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);
 
-/// An agent function that is made for one task.
+/// An agent function for a single task.
 pub type AgentFn = Box<
     dyn FnOnce(AgentInternals) -> Pin<Box<dyn Future<Output = Result<(), AgentError>> + Send>>
         + Send,
 >;
 
-/// What runs when a child is started by its name.
+/// The program of a child that is started by its name.
 pub struct ChildRun {
-    /// The model that it asks.
+    /// The model of the child.
     pub model: ResolvedModel,
-    /// Whether it may change anything.
+    /// Its access limit.
     pub reach: AgentAccess,
-    /// What it does. It knows its task.
+    /// The agent function, which already contains the task.
     pub agent: AgentFn,
 }
 
@@ -62,14 +66,14 @@ impl fmt::Debug for ChildRun {
     }
 }
 
-/// Knows what runs when a child is started by its name. Given to an agent by whoever puts agents together.
+/// Resolves the name of a child to the agent to run. Provided by the program that composes the agents.
 #[async_trait]
 pub trait ChildFactory: Send + Sync + fmt::Debug {
-    /// Makes what runs for a task. A name that it does not know is [`ChildError::unknown_agent`].
+    /// Creates the agent for a task. Fails with [`ChildError::unknown_agent`] for an unknown name.
     async fn make(&self, task: &ChildTask) -> Result<ChildRun, ChildError>;
 }
 
-/// Starts agents below another one. Holds nothing that keeps that one's session open.
+/// Starts children of one agent. Holds nothing that keeps that agent's session open.
 #[derive(Debug, Clone)]
 pub(super) struct ChildAgents {
     runtime: Weak<RuntimeInner>,
@@ -109,7 +113,7 @@ impl ChildAgents {
         self.config.clock.monotonic()
     }
 
-    /// Fails where no agent may be spawned any more: too many stand above. Those that are driven do not count.
+    /// Fails if the depth limit forbids to spawn another agent below this one. Driven agents do not count.
     pub(super) fn may_stand_below(&self) -> Result<(), AgentError> {
         let depth = self.config.children.depth;
         if self.shared.spawned >= depth {
@@ -118,7 +122,7 @@ impl ChildAgents {
         Ok(())
     }
 
-    /// Starts a child that has a seat.
+    /// Spawns a child that has a slot.
     pub(super) async fn spawn<F, Fut>(
         &self,
         spec: ChildSpec,
@@ -149,13 +153,13 @@ impl ChildAgents {
             task: spec.task,
         };
         self.tell(started).await;
-        // Nothing is waited for from here on: whoever drops this future before has started nothing.
+        // No await from here on: a future that is dropped earlier has started nothing.
         self.shared.add_child(handle.clone());
         launch.start(&handle, Some(parent), agent);
         Ok(handle)
     }
 
-    /// Makes the session of a child. Both sessions know of each other before the child does anything.
+    /// Creates the session of a child. Parent and child refer to each other before the child runs.
     pub(super) async fn session(
         &self,
         spec: &ChildSpec,
@@ -177,7 +181,8 @@ impl ChildAgents {
             ..SessionSpec::new(spec.agent.clone(), info.reference.clone(), crow.cwd)
         };
         let room = self.shared.tree.outlet.room(&self.shared.run_token()).await;
-        // A crash may leave an id without a session, but never a session that nobody knows.
+        // The id is saved first: a crash may leave an id without a session, but never a session missing from its
+        // parent.
         self.shared.metadata().child_session_ids.push(id.clone());
         if let Err(error) = self.save_header() {
             self.forget_child(&id);
@@ -185,11 +190,11 @@ impl ChildAgents {
         }
         let (config, tree) = (Arc::clone(&self.config), Arc::clone(&self.shared.tree));
         let make = self.tasks.spawn_blocking(move || {
-            let tell = |start: Arc<Envelope>| {
+            let on_start = |start: Arc<Envelope>| {
                 tree.add_session(&start.session_id);
                 tree.outlet.push(room, &start);
             };
-            AgentSession::create_and_tell(&config, session, tell)
+            AgentSession::create_and_tell(&config, session, on_start)
         });
         match make.await.map_err(|error| AgentError::Custom(Box::new(error)))? {
             Ok(session) => Ok((inner, session)),
@@ -201,8 +206,8 @@ impl ChildAgents {
         }
     }
 
-    /// Opens the last of these sessions that an agent of that name and role was driven in. One that cannot be opened is left
-    /// as it is: somebody else may work in it.
+    /// Opens the last of the `earlier` sessions in which this agent drove a child of the same name, role and call. One
+    /// that cannot be opened is left alone: another process may have it open.
     pub(super) async fn earlier_session(
         &self,
         spec: &ChildSpec,
@@ -215,7 +220,7 @@ impl ChildAgents {
         let (config, tree) = (Arc::clone(&self.config), Arc::clone(&self.shared.tree));
         let (parent, earlier, spec) = (self.shared.id.clone(), earlier.to_vec(), spec.clone());
         let open = self.tasks.spawn_blocking(move || {
-            let is_it = |id: &&SessionId| {
+            let matches_spec = |id: &&SessionId| {
                 config.store.read(id).is_ok_and(|stored| {
                     let metadata = stored.metadata;
                     metadata.parent_session_id.as_ref() == Some(&parent)
@@ -224,7 +229,7 @@ impl ChildAgents {
                         && metadata.crow().role == spec.role
                 })
             };
-            let id = earlier.iter().rev().find(is_it)?;
+            let id = earlier.iter().rev().find(matches_spec)?;
             let abilities = spec.model.info.abilities;
             match AgentSession::open_child(&config, id, tree.root.clone(), abilities) {
                 Ok(session) => {
@@ -244,7 +249,7 @@ impl ChildAgents {
     fn save_header(&self) -> Result<(), AgentError> {
         let recorder = self.shared.recorder.upgrade().ok_or(AgentError::Closed)?;
         let now = self.config.clock.now();
-        // Written under the lock: of two changes the later one is written last.
+        // Written under the lock, so that of two changes the later one is written last.
         let mut metadata = self.shared.metadata();
         metadata.updated_at = now;
         Ok(recorder.save_metadata(&metadata)?)
@@ -254,7 +259,7 @@ impl ChildAgents {
         self.shared.metadata().child_session_ids.retain(|known| known != id);
     }
 
-    /// Returns where a child stands.
+    /// Returns the placement of a child; a `driver` makes it a driven one.
     pub(super) fn place(
         &self,
         driver: Option<Arc<AgentShared>>,
@@ -295,7 +300,8 @@ impl ChildAgents {
         }
     }
 
-    /// Waits for a place. Only agents that were not spawned themselves wait: what they wait for ends without them.
+    /// Acquires a slot. Only agents that were not spawned themselves wait for one: the slots they wait for are released
+    /// without them.
     async fn seat(&self, task: &ChildTask) -> Result<AgentSlot, ChildError> {
         if let Some(seat) = self.shared.tree.begin_child() {
             return Ok(seat);
@@ -309,8 +315,8 @@ impl ChildAgents {
         self.shared.tree.child_in_turn().await.ok_or(ChildError::Cancelled)
     }
 
-    /// Runs what was made for a task to its end.
-    async fn run_made(
+    /// Runs the child of a task to its end.
+    async fn run_child(
         &self,
         task: ChildTask,
         run: ChildRun,
@@ -345,21 +351,21 @@ impl Children for ChildAgents {
         task: ChildTask,
         cancellation: CancellationToken,
     ) -> Result<ChildOutcome, ChildError> {
-        let made = cancellation.run_until_cancelled(self.make(&task)).await;
-        let run = made.unwrap_or(Err(ChildError::Cancelled))?;
-        self.run_made(task, run, &cancellation, SubagentWaiter::Call).await
+        let created = cancellation.run_until_cancelled(self.make(&task)).await;
+        let run = created.unwrap_or(Err(ChildError::Cancelled))?;
+        self.run_child(task, run, &cancellation, SubagentWaiter::Call).await
     }
 
     async fn start(&self, task: ChildTask) -> Result<TaskId, ChildError> {
         let token = self.background.token().child_token();
-        let made = token.run_until_cancelled(self.make(&task)).await;
-        let run = made.unwrap_or(Err(ChildError::Cancelled))?;
+        let created = token.run_until_cancelled(self.make(&task)).await;
+        let run = created.unwrap_or(Err(ChildError::Cancelled))?;
         let id = self.background.add(&task, token.clone())?;
         let own = self.clone();
         let end = id.clone();
         self.tasks.spawn(async move {
             let ending = own.background.ending(end);
-            ending.with(own.run_made(task, run, &token, SubagentWaiter::Nobody).await);
+            ending.with(own.run_child(task, run, &token, SubagentWaiter::Nobody).await);
         });
         Ok(id)
     }
@@ -382,7 +388,7 @@ impl Children for ChildAgents {
     }
 }
 
-/// Says what an agent came to that worked on a task.
+/// Converts the end of a child to the outcome of its task.
 fn outcome(end: &AgentEnd, cancel: &CancellationToken) -> ChildOutcome {
     let text = end.answer().to_owned();
     let ended = match (&end.result, &end.run) {

@@ -1,4 +1,4 @@
-//! Agents that agents start.
+//! The interface through which agents start children and wait for them.
 
 use std::{
     future::Future,
@@ -22,43 +22,43 @@ use super::{
 };
 use crate::{agent_tree::AgentSlot, events::Recorder, session::AgentSession};
 
-/// How long a child may take to end by itself once it was cancelled.
+/// Time for a cancelled child to end by itself, before it is aborted.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);
 
-/// What a child agent is to be.
+/// Parameters of a child agent.
 #[derive(Debug, Clone)]
 pub struct ChildSpec {
     /// Its name.
     pub agent: String,
-    /// What it is to its parent.
+    /// Its role towards its parent.
     pub role: AgentRole,
-    /// The model that it asks.
+    /// The model of the child.
     pub model: ResolvedModel,
-    /// A few words about its task, for the user.
+    /// A short description of its task, for the user.
     pub task: String,
-    /// The call that asks for it, if a call does.
+    /// The call that starts it, if a call does.
     pub call_id: Option<CallId>,
-    /// Whether it may change anything.
+    /// Its access limit.
     pub reach: AgentAccess,
 }
 
-/// How far an agent may go. A child never goes further than its parent.
+/// The access limit of an agent. A child never gets more than its parent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AgentAccess {
-    /// As far as the policy permits.
+    /// Whatever the policy permits.
     #[default]
     Policy,
-    /// It only reads, whatever the policy permits.
+    /// Read-only, whatever the policy permits.
     ReadOnly,
 }
 
-/// Where the end of a child is told.
+/// Reports the end of a child to its parent.
 pub(super) struct ParentLink {
     pub(super) recorder: Weak<Recorder>,
     pub(super) agent: String,
     pub(super) child: String,
     pub(super) seat: AgentSlot,
-    /// Cancelled when the parent is shut down: its children are too, whatever owns them.
+    /// Cancelled when the parent is shut down, which shuts the child down whoever owns it.
     pub(super) session_token: CancellationToken,
 }
 
@@ -76,21 +76,21 @@ impl ParentLink {
             result,
         };
         recorder.tell(ended, &child.session_token).await;
-        // Whoever takes its place begins after its end was told.
+        // The slot is released after the end was reported, so the next child begins after that.
         drop(self.seat);
     }
 }
 
 impl AgentInternals {
-    /// Makes a child agent that this function drives itself, in its own task: how one agent speaks with another one's
-    /// voice. Its session is a child of this one, its events come out in the same stream, and what it uses is this one's.
+    /// Creates a child agent that this function drives itself, in its own task, so that one agent can act as another.
+    /// Its session is a child of this one, its events go to the same stream, and its usage counts as this agent's.
     pub async fn child(&mut self, spec: ChildSpec) -> Result<Self, AgentError> {
         let (inner, session) = self.children.session(&spec).await?;
         Ok(self.drive(&inner, session, spec.reach))
     }
 
-    /// Opens the session of such a child again, where one of these is the last that this agent drove under that name: an
-    /// earlier process did, and what was said in it is remembered. Its open calls are answered.
+    /// Reopens the last session among `earlier` in which an earlier process drove such a child, with its history; its
+    /// open calls are answered. Returns `None` if there is none.
     pub async fn reopen_child(
         &mut self,
         spec: &ChildSpec,
@@ -114,12 +114,12 @@ impl AgentInternals {
         launch.internals
     }
 
-    /// Starts a child agent with a task and a handle of its own.
+    /// Spawns a child agent with a task and a handle of its own.
     ///
     /// It is shut down when `owner` is cancelled: the token of a call or a run, or
-    /// [`session_token`](Self::session_token) for a child that outlives the run. It never outlives this agent, and goes on
-    /// when nobody holds a handle of it. Its events come out in the stream of the root. Fails when children stand too deep or too many run, see
-    /// [`ChildLimits`](crate::ChildLimits), and when the runtime was dropped.
+    /// [`session_token`](Self::session_token) for a child that outlives the run. It never outlives this agent, and it
+    /// continues without any handle. Its events go to the stream of the root. Fails if children are nested too deep or
+    /// too many run, see [`ChildLimits`](crate::ChildLimits), and if the runtime was dropped.
     pub async fn spawn_child<F, Fut>(
         &mut self,
         spec: ChildSpec,
@@ -137,7 +137,7 @@ impl AgentInternals {
         self.children.spawn(spec, owner, seat, agent).await
     }
 
-    /// Waits for a child to end. A child that goes on for too long after `cancel` is aborted.
+    /// Waits for a child to end. A child that does not end in time after `cancel` is aborted.
     pub async fn wait_for_child(
         &mut self,
         child: &AgentHandle,
@@ -151,7 +151,7 @@ impl AgentInternals {
 }
 
 impl AgentAccess {
-    /// Returns the shorter of both.
+    /// Returns the stricter of both.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Policy, Self::Policy) => Self::Policy,
@@ -160,15 +160,15 @@ impl AgentAccess {
     }
 }
 
-/// Ends the children of an agent whose function is over.
+/// Ends the children of an agent whose function has returned.
 pub(super) async fn end_children(shared: &AgentShared) {
-    // They stay known meanwhile: a shutdown whose deadline passes says which of them it aborts.
+    // They stay listed meanwhile: a shutdown whose deadline passes reports which of them it aborts.
     let children = shared.children().clone();
     join_all(children.iter().map(end_in_time)).await;
     shared.children().clear();
 }
 
-/// Waits for a child to end, and ends it when `cancel` is cancelled.
+/// Waits for a child to end; when `cancel` is cancelled, ends it.
 pub(super) async fn end_of(child: &AgentHandle, cancel: &CancellationToken) -> Arc<AgentEnd> {
     match cancel.run_until_cancelled(child.ended()).await {
         Some(end) => end,
@@ -176,7 +176,7 @@ pub(super) async fn end_of(child: &AgentHandle, cancel: &CancellationToken) -> A
     }
 }
 
-/// Ends a child: by its own will if it is quick, else by force.
+/// Ends a child: asks it to shut down, and aborts it after [`CANCEL_GRACE`].
 async fn end_in_time(child: &AgentHandle) -> Arc<AgentEnd> {
     child.shutdown();
     if let Ok(end) = tokio::time::timeout(CANCEL_GRACE, child.ended()).await {

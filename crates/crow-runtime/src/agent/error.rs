@@ -1,4 +1,4 @@
-//! Why an agent ends before its time.
+//! Errors of agents and their handles.
 
 use crow_core::{
     event::AgentState,
@@ -9,17 +9,17 @@ use crow_core::{
 
 use crate::session::SessionError;
 
-/// Why an agent function cannot go on.
+/// Error that ends an agent function.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// The model cannot be asked.
+    /// A request to the model failed.
     #[error(transparent)]
     Provider(Box<ProviderError>),
     /// The model does not exist.
     #[error(transparent)]
     Models(#[from] ModelsError),
-    /// The run is bounded in money, and what the model costs is not known.
+    /// The run has a limit in money, and the price of the model is unknown.
     #[error(
         "max_money bounds the run, and the price of {model} is not known: give the price under [models.\"{id}\"] in the \
          TOML of provider {provider}, or take max_money out of the agent's file",
@@ -29,57 +29,57 @@ pub enum AgentError {
         /// The model.
         model: ModelRef,
     },
-    /// The session cannot be kept.
+    /// The session cannot be stored.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The agent did something that the history does not allow. A bug in the agent.
+    /// The agent emitted an event that the history does not allow. A bug in the agent.
     #[error("the agent broke its own history: {0}")]
     History(#[from] HistoryError),
-    /// The model was asked although calls had no result. A bug in the agent.
+    /// The model was called while calls had no result. A bug in the agent.
     #[error("the model was asked while {count} calls had no result")]
     CallsOpen {
-        /// How many.
+        /// Number of calls without a result.
         count: usize,
     },
-    /// What the agent was doing was cancelled.
+    /// The current work was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// Nobody holds a handle any more, or the runtime shuts down.
+    /// No handle is left, or the runtime is shutting down.
     #[error("the agent was shut down")]
     Closed,
-    /// The runtime was dropped: it starts no agents any more.
+    /// The runtime was dropped, so no agents can be started.
     #[error("the runtime of the agent is gone")]
     RuntimeGone,
-    /// The agent's state cannot become that.
+    /// The state transition is not allowed.
     #[error("an agent that is {from:?} cannot become {to:?}")]
     IllegalState {
-        /// What it is doing.
+        /// The current state.
         from: AgentState,
-        /// What it was to do.
+        /// The requested state.
         to: AgentState,
     },
-    /// Agents that are started by agents stand too deep.
+    /// Agents are nested too deep.
     #[error("agents may start agents {depth} deep")]
     ChildTooDeep {
-        /// The bound.
+        /// The depth limit.
         depth: usize,
     },
     /// Too many agents run below one root.
     #[error("{running} agents run already, no further one may be started until one ends")]
     TooManyChildren {
-        /// The bound.
+        /// The limit.
         running: usize,
     },
-    /// The agent was ended by force: it did not end when it was asked to.
+    /// The agent was aborted because it did not end when asked to.
     #[error("the agent was aborted")]
     Aborted,
     /// The agent function panicked.
     #[error("the agent panicked: {message}")]
     Panicked {
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
-    /// Whatever else an agent function fails with.
+    /// Any other error of an agent function.
     #[error(transparent)]
     Custom(#[from] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -90,23 +90,23 @@ impl From<ProviderError> for AgentError {
     }
 }
 
-/// Why a handle could not pass something on.
+/// Error of sending to an agent through its handle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandleError {
     /// The queue is full: the agent has not taken earlier input yet.
     #[error("the agent has {capacity} inputs waiting and takes no more")]
     Full {
-        /// How many inputs the queue holds.
+        /// Capacity of the queue.
         capacity: usize,
     },
-    /// The agent is in no need of that result: no such call is open.
+    /// The agent expects no such result: the call is not open.
     #[error("no call {call_id} is open")]
     CallNotOpen {
         /// The call as given.
         call_id: CallId,
     },
-    /// The agent has ended, or is about to.
+    /// The agent has ended or is ending.
     #[error("agent {id} has ended")]
     Ended {
         /// Its session.

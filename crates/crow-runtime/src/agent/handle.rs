@@ -1,4 +1,4 @@
-//! Driving an agent from outside.
+//! Handles that control an agent from outside.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -29,28 +29,29 @@ use crate::{
     undo::{UndoError, UndoJournal},
 };
 
-/// How many inputs may wait.
+/// Capacity of the input queue, and of the steering queue.
 pub(super) const INPUT_QUEUE: usize = 16;
 
-/// What came of an agent that has ended.
+/// The results of an agent that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentEnd {
     /// Its session.
     pub session_id: SessionId,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub result: Result<(), String>,
-    /// How its last run ended, if it had one.
+    /// Outcome of its last run, if it had one.
     pub run: Option<RunOutcome>,
-    /// Its last words: those of its last reply, or what it said about the task when it was done.
+    /// The text of its last reply, or its summary of the completed task.
     pub text: String,
-    /// The files that its calls changed, and those of the agents that it drove, each once.
+    /// The files changed by its calls and by the agents that it drove, each once.
     pub files_modified: Vec<PathBuf>,
-    /// The tokens that they used since it was spawned.
+    /// Their token usage since it was spawned.
     pub usage: TokenUsage,
 }
 
 impl AgentEnd {
-    /// Returns what the agent came to: its last words, or what another one said that it drives and that had the last word.
+    /// Returns the final answer: the non-empty summary of a completed last run (which may come from an agent that this
+    /// one drove), otherwise `text`.
     pub fn answer(&self) -> &str {
         match &self.run {
             Some(RunOutcome::Completed { summary, .. }) if !summary.is_empty() => summary,
@@ -59,7 +60,7 @@ impl AgentEnd {
     }
 }
 
-/// Drives an agent. Cheap to clone.
+/// A handle that controls an agent. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct AgentHandle {
     pub(super) shared: Arc<AgentShared>,
@@ -69,53 +70,54 @@ pub struct AgentHandle {
 }
 
 impl AgentHandle {
-    /// Says something to the agent, which starts a run. Waits for nothing.
+    /// Sends a prompt to the agent, which starts a run. Does not wait.
     pub fn send_input(&self, content: Vec<Block>) -> Result<RunId, HandleError> {
         let run_id = RunId::new(self.config.ids.next_id());
         let token = self.shared.session_token.child_token();
-        // The run is known before the agent can take its input.
+        // The run is registered before the agent can take its input: `runs` stays locked meanwhile.
         let mut runs = self.shared.runs();
         self.send(InputMessage::UserInput { run_id: run_id.clone(), content })?;
         runs.ask_for(run_id.clone(), token);
         Ok(run_id)
     }
 
-    /// Says something in the middle of a run: the agent reads it before the next model call. Between runs it starts one.
+    /// Sends a message in the middle of a run: the agent reads it before the next model call. Between runs it starts
+    /// one.
     ///
-    /// What an interrupt finds unread starts no run: it stands before the words of the next one, unless it is
-    /// [taken back](Self::take_back_steering).
+    /// A message that is unread when the run is interrupted starts no run: it is put before the prompt of the next one,
+    /// unless it is [taken back](Self::take_back_steering).
     pub fn steer(&self, content: Vec<Block>) -> Result<(), HandleError> {
         self.refuse_after_end()?;
-        let full = |_| HandleError::Full { capacity: INPUT_QUEUE };
-        self.shared.steer(content).map_err(full)
+        let to_full = |_| HandleError::Full { capacity: INPUT_QUEUE };
+        self.shared.steer(content).map_err(to_full)
     }
 
-    /// Takes back what was said by [`steer`](Self::steer) and is unread, the oldest first: the agent will not read it.
+    /// Takes back the unread messages sent by [`steer`](Self::steer), oldest first: the agent will not read them.
     pub fn take_back_steering(&self) -> Vec<Vec<Block>> {
         self.shared.runs().take_steering()
     }
 
-    /// Gives the result of a call that was run outside: to the call, which may not wait for it yet, or to a loop that
-    /// runs calls by its own means. Each call takes one result.
+    /// Delivers the result of a call that was executed outside: to the call, which may not wait for it yet, or to a
+    /// loop that executes calls itself. Each call accepts one result.
     pub fn send_tool_result(&self, call_id: CallId, result: ToolResult) -> Result<(), HandleError> {
         self.refuse_after_end()?;
         let delivered = self.shared.calls.deliver(&call_id, result);
         delivered.map_err(|NotOpen| HandleError::CallNotOpen { call_id })
     }
 
-    /// Answers a question about a call, of this agent or of another one of the same root session. The first answer
-    /// counts. One that allows what was not offered is refused.
+    /// Answers the permission question of a call, of any agent of the root session. The first answer counts. An answer
+    /// that allows more than was offered is refused.
     pub fn answer(&self, id: &RequestId, answer: PermissionAnswer) -> Result<(), AnswerError> {
         self.shared.tree.answers.answer(id, answer)
     }
 
-    /// Returns the questions about calls that wait for an answer, of all agents of the root session.
+    /// Returns the unanswered permission questions of all agents of the root session.
     pub fn open_questions(&self) -> Vec<PermissionRequest> {
         self.shared.tree.answers.list()
     }
 
-    /// Answers what an agent of this root session asks the user. The first answer counts. One that the question does not
-    /// take is refused, see [`UserQuestion::takes`](crow_core::capability::UserQuestion::takes).
+    /// Answers a question to the user from any agent of the root session. The first answer counts. An answer that the
+    /// question does not accept is refused, see [`UserQuestion::takes`](crow_core::capability::UserQuestion::takes).
     pub fn answer_question(
         &self,
         id: &RequestId,
@@ -124,13 +126,13 @@ impl AgentHandle {
         self.shared.tree.questions.answer(id, answer)
     }
 
-    /// Returns what the agents of the root session ask the user and nobody has answered, the oldest first.
+    /// Returns the unanswered user questions of all agents of the root session, oldest first.
     pub fn open_user_questions(&self) -> Vec<QuestionRequest> {
         self.shared.tree.questions.list()
     }
 
-    /// Cancels the run under way and those that wait in the queue. What was said in the middle of them and is unread
-    /// starts no run, see [`steer`](Self::steer).
+    /// Cancels the run under way and the queued ones. Unread steering messages start no run, see
+    /// [`steer`](Self::steer).
     pub fn interrupt(&self) {
         self.shared.runs().interrupt();
         if *self.shared.state.borrow() != AgentState::Idle
@@ -140,7 +142,7 @@ impl AgentHandle {
         }
     }
 
-    /// Cancels one run, under way or in the queue, and no other. Returns whether there is such a run.
+    /// Cancels only this run, under way or queued. Returns false if there is no such run.
     pub fn cancel_run(&self, id: &RunId) -> bool {
         let cancelled = self.shared.runs().cancel(id);
         if cancelled == Some(true)
@@ -151,31 +153,31 @@ impl AgentHandle {
         cancelled.is_some()
     }
 
-    /// Cancels the run under way and ends the agent.
+    /// Cancels the run under way and asks the agent to end.
     pub fn shutdown(&self) {
         self.shared.session_token.cancel();
     }
 
-    /// Ends an agent that does not end by itself, at the next point where it waits. What it was about to do is not done;
-    /// its session is sealed all the same.
+    /// Ends an agent by force, at its next await point. Its pending work is dropped; its session is sealed all the
+    /// same.
     pub fn abort(&self) {
         self.shared.session_token.cancel();
         self.shared.abort_token.cancel();
     }
 
-    /// Waits until the agent has ended, and returns what came of it.
+    /// Waits until the agent has ended, and returns its results.
     pub async fn ended(&self) -> Arc<AgentEnd> {
         let mut end = self.shared.end.subscribe();
         let ended = end.wait_for(Option::is_some).await;
         match ended.map(|end| end.clone()) {
             Ok(Some(end)) => end,
-            // Neither happens: the sender lives as long as this handle, and none is not waited for.
+            // Unreachable: the sender lives as long as this handle, and `wait_for` does not return on `None`.
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }
 
-    /// Takes the one main stream, in which nothing is missing as long as it is read; none if it is taken, and for a child:
-    /// its events are in the stream of its root.
+    /// Takes the main stream, which is complete as long as it is read. `None` if it was taken before, and for a child,
+    /// whose events are in the stream of its root.
     pub fn stream(&self) -> Option<EventStream> {
         if self.shared.depth > 0 {
             return None;
@@ -183,12 +185,12 @@ impl AgentHandle {
         self.shared.tree.outlet.take_stream()
     }
 
-    /// Watches the agent from here on, without holding it up. On a root's handle the agents below are watched too.
+    /// Observes the agent from now on, without slowing it down. The handle of a root also observes its descendants.
     pub fn subscribe(&self) -> Observer {
         self.observe(ObserveFrom::Now)
     }
 
-    /// Watches the agent beginning with the first durable event after that number; 0 begins with the session.
+    /// Observes the agent from the first durable event after number `seq`; 0 starts with the session.
     pub fn subscribe_after(&self, seq: u64) -> Observer {
         self.observe(ObserveFrom::After(seq))
     }
@@ -198,32 +200,32 @@ impl AgentHandle {
         self.shared.tree.root.between(|now| now)
     }
 
-    /// Returns what the agent is doing.
+    /// Returns the state of the agent.
     pub fn state(&self) -> AgentState {
         self.shared.state.borrow().clone()
     }
 
-    /// Returns whether both drive the same agent. One of a session that was closed and opened again is another one.
+    /// Returns true if both handles control the same agent. A session that was closed and reopened has another agent.
     pub fn is_same_agent(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Returns whether [`ended`](Self::ended) would return at once.
+    /// Returns true if [`ended`](Self::ended) would return at once.
     pub(super) fn has_ended(&self) -> bool {
         self.shared.end.borrow().is_some()
     }
 
-    /// Returns the session's id.
+    /// Returns the session id.
     pub fn session_id(&self) -> &SessionId {
         &self.shared.id
     }
 
-    /// Returns how many bytes of a torn last line were cut off when the session was opened.
+    /// Returns the number of bytes of a torn last line that were cut off when the session was opened.
     pub fn torn_bytes(&self) -> usize {
         self.shared.torn_bytes
     }
 
-    /// Returns what of the session was found damaged when it was opened.
+    /// Returns the damage found when the session was opened.
     pub fn damage(&self) -> &Damage {
         &self.shared.damage
     }
@@ -236,12 +238,12 @@ impl AgentHandle {
             .map_err(|source| SessionError::Inconsistent { id: self.shared.id.clone(), source })
     }
 
-    /// Returns the session's header.
+    /// Returns the session header.
     pub fn metadata(&self) -> SessionMetadata {
         self.shared.metadata().clone()
     }
 
-    /// Gives the session a title. Blocks.
+    /// Sets the title of the session. Blocks.
     pub fn set_title(&self, title: &str) -> Result<(), SessionError> {
         self.change_metadata(|metadata| {
             let mut crow = metadata.crow();
@@ -251,7 +253,7 @@ impl AgentHandle {
         })
     }
 
-    /// Keeps in the session's header with what its agent is opened again. Blocks.
+    /// Stores in the session header the agent and choices to reopen the session with. Blocks.
     pub fn set_opened_with(&self, with: OpenedWith) -> Result<(), SessionError> {
         self.change_metadata(|metadata| {
             let mut crow = metadata.crow();
@@ -261,17 +263,17 @@ impl AgentHandle {
         })
     }
 
-    /// Returns how many tokens the model of this agent was sent last; 0 before the first time.
+    /// Returns the input tokens of the last model request of this agent; 0 before the first one.
     pub fn context_tokens(&self) -> u64 {
         self.shared.outcome().context_tokens
     }
 
-    /// Returns what each model was asked for by all agents of this root session, also in earlier processes.
+    /// Returns the token usage per model of all agents of this root session, including earlier processes.
     pub fn spent(&self) -> Vec<(ModelRef, TokenUsage)> {
         self.shared.tree.spent()
     }
 
-    /// Keeps a value of the program's own in the session's header. Blocks.
+    /// Stores a value of the embedding program in the session header. Blocks.
     pub fn set_metadata(&self, key: &str, value: Value) -> Result<(), SessionError> {
         self.change_metadata(|metadata| Ok(metadata.set(key, value)?))
     }
@@ -283,31 +285,32 @@ impl AgentHandle {
         let Some(recorder) = self.shared.recorder.upgrade() else {
             return Err(SessionError::Closed { id: self.shared.id.clone() });
         };
-        // Written under the lock: of two changes the later one is written last.
+        // Written under the lock, so that of two changes the later one is written last.
         let mut metadata = self.shared.metadata();
         change(&mut metadata)?;
         recorder.save_metadata(&metadata)
     }
 
-    /// Returns what started the session, for a child.
+    /// Returns the call that started the session, for a child.
     pub fn parent_info(&self) -> Option<&ParentCall> {
         self.shared.parent.as_ref()
     }
 
-    /// Returns the sessions that this one started.
+    /// Returns the ids of the child sessions.
     pub fn child_sessions(&self) -> Vec<SessionId> {
         self.shared.metadata().child_session_ids.clone()
     }
 
-    /// Returns what is permitted to the agents of this root session.
+    /// Returns the permission policy of the agents of this root session.
     pub fn policy(&self) -> PermissionPolicy {
         self.shared.tree.with_policy(PermissionPolicy::clone)
     }
 
-    /// Sets what happens to calls of which no rule speaks, from the next call on, for all agents of this root session.
+    /// Sets the permission mode for calls that no rule matches, from the next call on, for all agents of this root
+    /// session.
     ///
-    /// The root's handle also keeps it in the session's header, where it holds for the session when it is opened again.
-    /// It holds for now even if the header cannot be written. Blocks.
+    /// The root's handle also stores it in the session header, for when the session is opened again. The mode is in
+    /// effect even if the header cannot be written. Blocks.
     pub fn set_permission_mode(&self, mode: PermissionMode) -> Result<(), SessionError> {
         self.shared.tree.change_policy(|policy| policy.set_mode(mode));
         if self.shared.depth > 0 {
@@ -319,7 +322,7 @@ impl AgentHandle {
         })
     }
 
-    /// Takes back what was allowed for the rest of the session: it is asked about again, also after a resume. Blocks.
+    /// Revokes the permissions granted for the rest of the session, also for when it is opened again. Blocks.
     pub fn forget_grants(&self) -> Result<(), SessionError> {
         let tree = &self.shared.tree;
         tree.change_policy(|policy| policy.clear_session_rules(tree.root.id()));
@@ -332,39 +335,39 @@ impl AgentHandle {
         })
     }
 
-    /// Reads what the agents of this root session changed and what was undone of it. What is undone through it waits
-    /// for its turn to change files, and the agent is told before its model is asked again. Blocks.
+    /// Opens the undo journal of this root session. An undo through it waits for its turn to change files, and the
+    /// agent is notified before its next model call. Blocks.
     pub fn undo_journal(&self) -> Result<UndoJournal, UndoError> {
         UndoJournal::of_agent(&self.config, self.clone(), Arc::clone(&self.leases))
     }
 
-    /// Returns the store of what the files of the session's roots were; none if nothing is captured. Blocks.
+    /// Returns the snapshot store of the session's workspace; `None` if nothing is captured. Blocks.
     pub fn snapshot_store(&self) -> Result<Option<Arc<SnapshotStore>>, SnapshotStoreError> {
         let Some(stores) = &self.config.snapshots else { return Ok(None) };
         stores.of_workspace(&self.metadata().crow().workspace()).map(Some)
     }
 
-    /// Returns what takes known secrets out of texts that come from elsewhere than the events.
+    /// Returns the redactor, for texts that do not come from events.
     pub fn redactor(&self) -> &Redactor {
         &self.config.redactor
     }
 
-    /// Returns what holds the commands of this root session.
+    /// Returns the sandbox of the commands of this root session.
     pub(crate) fn sandbox(&self) -> Option<&Sandbox> {
         self.shared.tree.sandbox.as_deref()
     }
 
-    /// Wakes the agent, so that it tells of what was undone.
+    /// Wakes the agent so that it reports new undo records.
     pub(crate) fn tell_undone(&self) {
         self.shared.tree.undone.notify_one();
     }
 
-    /// Returns whether the agent is between runs.
+    /// Returns true if no run is under way or requested.
     pub(crate) fn is_idle(&self) -> bool {
         self.shared.runs().is_idle()
     }
 
-    /// Returns the session that the user knows.
+    /// Returns the id of the root session, which users see.
     pub(crate) fn root_id(&self) -> &SessionId {
         self.shared.tree.root.id()
     }
@@ -380,7 +383,7 @@ impl AgentHandle {
         self.input.try_send(message).map_err(|error| self.refusal(&error))
     }
 
-    /// What is sent after shutdown would be taken by nobody.
+    /// Fails if the agent has ended or was shut down: input sent now would never be read.
     fn refuse_after_end(&self) -> Result<(), HandleError> {
         let is_over = || self.input.is_closed() || self.shared.state.borrow().is_end();
         if self.shared.session_token.is_cancelled() || is_over() {
@@ -399,7 +402,7 @@ impl AgentHandle {
     }
 }
 
-/// A handle that keeps nothing alive: an agent that nobody can reach any more ends.
+/// A handle that does not keep the agent running: an agent ends when no [`AgentHandle`] is left.
 #[derive(Debug)]
 pub(super) struct WeakHandle {
     shared: Arc<AgentShared>,

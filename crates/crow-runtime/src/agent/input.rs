@@ -1,4 +1,4 @@
-//! What can be said to an agent.
+//! Input messages of an agent.
 
 use crow_core::{
     ids::{CallId, RunId},
@@ -6,24 +6,25 @@ use crow_core::{
     tool::ToolResult,
 };
 
-/// What can be said to an agent through its queue. Interrupt, shutdown and answers to questions do not wait in it.
+/// A message in the input queue of an agent. Interrupts, shutdown and answers to questions do not pass through it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InputMessage {
-    /// The user's words, which start a run.
+    /// A prompt of the user, which starts a run.
     UserInput {
-        /// The run that they start.
+        /// The run that it starts.
         run_id: RunId,
-        /// The words.
+        /// The content of the prompt.
         content: Vec<Block>,
     },
-    /// The user's words that were meant for a run and came when none was under way any more.
+    /// A steering message of the user that arrived when no run was under way.
     Steering {
-        /// The run that they start.
+        /// The run that it starts.
         run_id: RunId,
-        /// The words.
+        /// The content of the message.
         content: Vec<Block>,
     },
-    /// The result of an open call that was run outside and was not given to [`AgentInternals::call`](crate::AgentInternals::call).
+    /// The result of an open call that was executed outside and not delivered to
+    /// [`AgentInternals::call`](crate::AgentInternals::call).
     ToolResult {
         /// The call.
         call_id: CallId,
