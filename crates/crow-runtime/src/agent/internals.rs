@@ -1,4 +1,4 @@
-//! What an agent function works with.
+//! The internals that an agent function works with.
 
 use std::{
     collections::VecDeque,
@@ -41,37 +41,37 @@ use crate::{
 };
 use crow_sandbox::AgentJobs;
 
-/// What an agent function works with: its inbox, its history, its event stream, models and tools.
+/// The interface of an agent function: its inbox, its history, its event stream, models and tools.
 pub struct AgentInternals {
     pub(crate) config: Arc<RuntimeConfig>,
     pub(crate) shared: Arc<AgentShared>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) context: Arc<AgentContext>,
-    /// Runs the processes of its calls, too.
+    /// Runs the processes of its calls as well.
     pub(crate) runner: ProcessRunner,
     pub(super) history: History,
     input: mpsc::Receiver<InputMessage>,
     pub(super) conversation: Option<(ModelRef, Box<dyn Conversation>)>,
-    /// Made when a provider first leaves out what a call used.
+    /// Created when a provider first omits the usage of a reply.
     pub(super) estimator: Option<TokenEstimator>,
     pub(crate) tasks: TaskTracker,
     pub(crate) leases: Arc<Leases>,
-    /// Up to where all that was undone is told.
+    /// The undo mark of the session up to which undo records have been reported.
     pub(super) undo_mark: u64,
-    /// What the user was told of files that cannot be captured.
+    /// Capture problems that the user was told of.
     pub(crate) told_trouble: VecDeque<String>,
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
     pub(super) jobs: Arc<AgentJobs>,
     pub(super) children: Arc<ChildAgents>,
-    /// Events that calls want to be recorded.
+    /// Events that calls ask the agent to record.
     pub(super) asked: mpsc::Receiver<ToRecord>,
-    /// Ends the jobs when these internals are dropped: they never outlive the agent.
+    /// Ends the jobs when the internals are dropped: jobs never outlive the agent.
     _ends_jobs: DropGuard,
-    /// The same for children in the background.
+    /// Likewise for background children.
     _ends_children: DropGuard,
 }
 
-/// What internals are made of.
+/// Parts of new [`AgentInternals`].
 pub(super) struct InternalsParts {
     pub runtime: Weak<RuntimeInner>,
     pub config: Arc<RuntimeConfig>,
@@ -90,11 +90,11 @@ pub(super) struct InternalsParts {
 pub struct RunGuard {
     /// The run.
     pub id: RunId,
-    /// Cancelled by interrupt and shutdown.
+    /// Cancelled by an interrupt and by shutdown.
     pub cancel: CancellationToken,
 }
 
-/// Adds the temporary folder of the session's commands to the places that its tools may use, and returns all of them.
+/// Adds the temporary folder of the session's commands to the sandbox paths of the policy, and returns all of them.
 fn with_temp(shared: &AgentShared, temp: Option<&Path>) -> Arc<SandboxPlaces> {
     shared.tree.change_policy(|policy| {
         let writable = temp.map(Path::to_path_buf).into_iter().collect();
@@ -115,10 +115,11 @@ impl AgentInternals {
     pub(super) fn new(parts: InternalsParts) -> Self {
         let metadata = parts.shared.metadata().clone();
         let crow = metadata.crow();
+        // 1) Paths that tools and commands may use.
         let scratch = parts.config.store.scratch(&metadata.session_id);
         if let Some(folder) = &scratch {
-            // An agent may read what its own commands printed, and so may the others of the tree, also when it has ended:
-            // its parent reads what it left.
+            // Every agent of the tree may read the outputs of this one's commands, also after it ended: its parent
+            // reads them.
             parts.shared.tree.change_policy(|policy| policy.add_readable(folder));
         }
         let sandbox = parts.shared.tree.sandbox.clone();
@@ -127,6 +128,7 @@ impl AgentInternals {
         if let (Some(sandbox), Some(folder)) = (&sandbox, &scratch) {
             sandbox.show(folder);
         }
+        // 2) Capabilities that calls use.
         let snapshots = parts.config.snapshots.clone().map(|stores| ToolSnapshots {
             stores,
             workspace: crow.workspace(),
@@ -147,6 +149,7 @@ impl AgentInternals {
         let children = Arc::new(ChildAgents::new(&parts));
         let (questions, asked) =
             AgentQuestions::new(Arc::clone(&parts.config), Arc::clone(&parts.shared));
+        // 3) The context shared by the tools of this session.
         let ToolState { file_views, todo, resources } = parts.tools;
         let context = AgentContext {
             session_id: metadata.session_id.clone(),
@@ -195,37 +198,38 @@ impl AgentInternals {
         }
     }
 
-    /// Returns the session's id.
+    /// Returns the session id.
     pub fn session_id(&self) -> &SessionId {
         &self.shared.id
     }
 
-    /// Returns the session's header.
+    /// Returns the session header.
     pub fn metadata(&self) -> SessionMetadata {
         self.shared.metadata().clone()
     }
 
-    /// Returns the history.
+    /// Returns the session history.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// Returns what the tools of this session share.
+    /// Returns the context shared by the tools of this session.
     pub fn context(&self) -> &Arc<AgentContext> {
         &self.context
     }
 
-    /// Returns what the runtime is made of.
+    /// Returns the configuration of the runtime.
     pub fn config(&self) -> &RuntimeConfig {
         &self.config
     }
 
-    /// Returns the token that ends this agent: what hangs on it outlives a run.
+    /// Returns the token that ends this agent. Its child tokens outlive a run.
     pub fn session_token(&self) -> &CancellationToken {
         &self.shared.session_token
     }
 
-    /// Waits for the next input. Fails with [`AgentError::Closed`] on shutdown and when no handle is left.
+    /// Waits for the next input, and meanwhile reports undo records, job changes and moved files. Fails with
+    /// [`AgentError::Closed`] on shutdown and when no handle is left.
     pub async fn receive(&mut self) -> Result<InputMessage, AgentError> {
         self.tell_undone(true).await?;
         let (shared, jobs) = (Arc::clone(&self.shared), Arc::clone(&self.jobs));
@@ -259,7 +263,8 @@ impl AgentInternals {
         }
     }
 
-    /// Begins a run. An interrupt since its input was sent has cancelled it; one of an earlier run has not.
+    /// Begins a run. It is cancelled already if an interrupt came after its input was sent; interrupts of earlier runs
+    /// do not count.
     pub async fn start_run(&mut self, id: RunId) -> Result<RunGuard, AgentError> {
         let cancel = self.shared.begin_run(&id);
         self.tell_undone(true).await?;
@@ -273,7 +278,7 @@ impl AgentInternals {
         Ok(RunGuard { id, cancel })
     }
 
-    /// Ends a run, brings the header up to date and makes the log outlive a power cut.
+    /// Ends a run, updates the header and syncs the log to disk.
     pub async fn end_run(&mut self, run: RunGuard, result: RunOutcome) -> Result<(), AgentError> {
         self.look_at_jobs().await?;
         self.tell_moved_files().await?;
@@ -289,17 +294,17 @@ impl AgentInternals {
         self.emit(AgentEvent::RoundStart).await
     }
 
-    /// Returns the round that events are told with.
+    /// Returns the round number of the events.
     pub fn round(&self) -> u32 {
         self.recorder.round()
     }
 
-    /// Tells events with the round of another agent: of the one whose work this one looks at.
+    /// Sets the round number of the events to that of another agent whose work this one reviews.
     pub fn set_round(&mut self, round: u32) {
         self.recorder.set_round(round);
     }
 
-    /// Returns whether the kernel keeps commands of this session from changing anything, where they must not.
+    /// Returns true if the sandbox can enforce read-only commands: its containment is full.
     pub fn holds_read_only_commands(&self) -> impl Future<Output = bool> + Send + use<> {
         let sandbox = self.shared.tree.sandbox.clone();
         async move {
@@ -310,12 +315,12 @@ impl AgentInternals {
         }
     }
 
-    /// Records an event: durable ones are in the log when this returns, and in the history.
+    /// Records an event: when this returns, a durable one is in the log and in the history.
     ///
-    /// Secrets that the configuration knows are taken out first, so neither log nor history nor model sees them.
+    /// Secrets known to the configuration are removed first, so neither log nor history nor model sees them.
     pub async fn emit(&mut self, event: AgentEvent) -> Result<(), AgentError> {
         let event = self.recorder.redacted(event);
-        // What the history would not take must not stand in the log: the session could not be opened again.
+        // An event that the history rejects must not get into the log: the session could not be opened again.
         self.history.accepts(event.event())?;
         self.shared.on_event(event.event());
         if let AgentEvent::TurnStart { turn } = event.event() {
@@ -325,7 +330,7 @@ impl AgentInternals {
         Ok(self.history.apply(&envelope)?)
     }
 
-    /// Tells listeners of a failure, also when the log cannot take it.
+    /// Reports an error to listeners, even if the log cannot take it.
     pub async fn report_error(&mut self, error: &AgentError) {
         let provider = if let AgentError::Provider(provider) = error {
             Some(provider.as_ref().clone())
@@ -338,18 +343,18 @@ impl AgentInternals {
         }
     }
 
-    /// Puts somebody's words into the history.
+    /// Adds an input to the history, with an optional preface as its context.
     pub async fn say(
         &mut self,
         source: InputSource,
         preface: Option<String>,
         mut content: Vec<Block>,
     ) -> Result<(), AgentError> {
-        // The title is made of it.
+        // Redacted here already because the title is made from it.
         self.config.redactor.redact_blocks(&mut content);
         if matches!(source, InputSource::Prompt | InputSource::Steering) && self.set_title(&content)
         {
-            // A session that is killed in its first run has its title all the same.
+            // Saved at once so that a session killed in its first run has a title.
             self.save_metadata()?;
         }
         let message_id = MessageId::new(self.config.ids.next_id());
@@ -357,26 +362,27 @@ impl AgentInternals {
         self.sync_beside().await
     }
 
-    /// Tells the model something as a message that stays in its history.
+    /// Adds a notice for the model, which stays in its history.
     pub async fn remind(&mut self, text: impl Into<String>) -> Result<(), AgentError> {
         let (level, audience) = (NoticeLevel::Info, NoticeAudience::Model);
         self.emit(AgentEvent::Notice { level, audience, text: text.into() }).await
     }
 
-    /// Takes what was said in the middle of the run into the history, and returns it as text if there was anything.
+    /// Moves the unread steering messages into the history, and returns their text if there were any.
     pub async fn take_steering(&mut self) -> Result<Option<String>, AgentError> {
-        let mut said: Option<String> = None;
+        let mut text_so_far: Option<String> = None;
         loop {
             let next = self.shared.runs().next_steering();
-            let Some(content) = next else { return Ok(said) };
+            let Some(content) = next else { return Ok(text_so_far) };
             let text = Block::text_of(&content);
-            said = Some(said.map_or(text.clone(), |before| format!("{before}\n{text}")));
+            text_so_far =
+                Some(text_so_far.map_or(text.clone(), |before| format!("{before}\n{text}")));
             self.say(InputSource::Steering, None, content).await?;
         }
     }
 
-    /// Sets what the agent is doing. Fails, and changes nothing, where [`AgentState::may_become`] does not hold; the ends
-    /// of an agent are set by its runtime alone.
+    /// Sets the state of the agent. Fails without effect unless [`AgentState::may_become`] allows it; the end states
+    /// are set by the runtime only.
     pub async fn set_state(&mut self, state: AgentState) -> Result<(), AgentError> {
         let from = self.state();
         if from == state {
@@ -389,12 +395,13 @@ impl AgentInternals {
         self.emit(AgentEvent::StateChange { state }).await
     }
 
-    /// Returns what the agent is doing.
+    /// Returns the state of the agent.
     pub fn state(&self) -> AgentState {
         self.shared.state.borrow().clone()
     }
 
-    /// Answers every open call, as after a crash or a cancel, so that the model can be asked again.
+    /// Answers every open call, as after a crash or a cancel, so that the model can be called again. Returns their
+    /// number.
     pub async fn close_open_calls(&mut self) -> Result<usize, AgentError> {
         let Some(reply_id) = self.history.open_reply().cloned() else { return Ok(0) };
         let open = self.history.open_calls();
@@ -420,8 +427,8 @@ impl AgentInternals {
         self.emit(AgentEvent::CallEnd { call_id, reply_id, tool, result, denial: None }).await
     }
 
-    /// Lets the log be written to the disk beside what comes next. At most one such write is under way; the failure of
-    /// an earlier one is told here.
+    /// Syncs the log to disk in the background. At most one such sync is under way; the failure of an earlier one is
+    /// returned here.
     pub(super) async fn sync_beside(&mut self) -> Result<(), AgentError> {
         if let Some(task) = self.syncing.take() {
             if !task.is_finished() {
@@ -434,7 +441,7 @@ impl AgentInternals {
         Ok(())
     }
 
-    /// Waits until the log is on the disk.
+    /// Syncs the log to disk and waits for it.
     async fn sync(&mut self) -> Result<(), AgentError> {
         if let Some(task) = self.syncing.take() {
             finish(task).await?;
@@ -459,7 +466,7 @@ async fn finish(task: JoinHandle<Result<(), SessionError>>) -> Result<(), AgentE
     }
 }
 
-/// The result of a call whose end nobody saw.
+/// Returns the result of a call whose end was not recorded.
 fn interrupted(started: bool) -> ToolResult {
     let mut result = ToolResult::cancelled();
     result.output = if started {

@@ -1,4 +1,4 @@
-//! What the model is told of its jobs without asking.
+//! Recording of changes made by background jobs, and notices about jobs to the model.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
 };
 use crow_sandbox::job_number;
 
-/// Looks for what jobs changed between calls.
+/// Scans the workspace for changes that jobs made between calls.
 #[derive(Debug, Clone)]
 pub(super) struct JobLook {
     stores: Arc<SnapshotStores>,
@@ -35,8 +35,8 @@ pub(super) struct JobLook {
 }
 
 impl JobLook {
-    /// Looks, unless a call changes files right now: then the next look finds it.
-    async fn look(&self) -> Result<(), SnapshotStoreError> {
+    /// Scans, unless a call is changing files right now: then the next scan finds the changes.
+    async fn scan(&self) -> Result<(), SnapshotStoreError> {
         let watch = self.stores.watch_of(&self.workspace);
         let roots = self.workspace.roots();
         let lease = if watch.is_watching() { self.leases.try_take(roots) } else { None };
@@ -49,16 +49,16 @@ impl JobLook {
             watch.began(&store);
             watch.look(&store, &session, &activity).map(drop)
         };
-        // It is not cancelled, and what panics in it is told by the panic itself.
+        // The task is never cancelled, and a panic in it is reported by the panic hook.
         self.tasks.spawn_blocking(work).await.unwrap_or(Ok(()))
     }
 
-    /// Looks once more when the jobs of an agent have ended with it, and forgets them.
+    /// Scans a last time after the jobs of an agent have ended with it, and stops watching them.
     pub(super) async fn last(self, shared: &AgentShared, recorder: &Recorder) {
         let watch = self.stores.watch_of(&self.workspace);
-        let looked = self.look().await;
+        let result = self.scan().await;
         watch.forget(&shared.id);
-        if let Err(error) = looked {
+        if let Err(error) = result {
             tracing::warn!(session = %shared.id, %error, "what its jobs changed last is not known");
         }
         for event in watch.take(&shared.id) {
@@ -70,7 +70,7 @@ impl JobLook {
     }
 }
 
-/// Tells the user what was found when the jobs of an agent ended with it.
+/// Notifies the user of files that were moved aside when the jobs of an agent ended with it.
 pub(super) async fn tell_last_moved_files(shared: &AgentShared, recorder: &Recorder) {
     let Some(sandbox) = &shared.tree.sandbox else { return };
     for moved in sandbox.take_untold() {
@@ -84,7 +84,7 @@ pub(super) async fn tell_last_moved_files(shared: &AgentShared, recorder: &Recor
 }
 
 impl AgentInternals {
-    /// Returns what looks for changes of jobs, where files are captured.
+    /// Returns the scanner for changes of jobs; `None` if no files are captured.
     pub(super) fn job_look(&self) -> Option<JobLook> {
         Some(JobLook {
             stores: self.config.snapshots.clone()?,
@@ -95,16 +95,16 @@ impl AgentInternals {
         })
     }
 
-    /// Records what jobs changed since the files were looked at last.
+    /// Scans for changes of jobs since the last scan, and records them.
     pub(super) async fn look_at_jobs(&mut self) -> Result<(), AgentError> {
         let Some(look) = self.job_look() else { return Ok(()) };
-        if let Err(error) = look.look().await {
+        if let Err(error) = look.scan().await {
             self.tell_trouble(&error).await?;
         }
         self.tell_job_changes().await
     }
 
-    /// Records what was found of this agent's jobs.
+    /// Records the changes already found for this agent's jobs.
     pub(crate) async fn tell_job_changes(&mut self) -> Result<(), AgentError> {
         let Some(stores) = &self.config.snapshots else { return Ok(()) };
         for event in stores.watch_of(&self.context.workspace).take(&self.shared.id) {
@@ -113,7 +113,7 @@ impl AgentInternals {
         Ok(())
     }
 
-    /// Records what jobs of this session changed that were killed with an earlier process.
+    /// Records the changes of this session's jobs that were killed with an earlier process.
     pub(crate) async fn record_killed_jobs(&mut self) -> Result<(), AgentError> {
         let Some(stores) = self.config.snapshots.clone() else { return Ok(()) };
         let (config, workspace) = (self.config.clone(), self.context.workspace.clone());
@@ -127,8 +127,9 @@ impl AgentInternals {
             let journal = UndoJournal::open(&config, &root)?;
             Ok(Some((killed, journal.changed_by_killed_job().cloned())))
         };
-        let looked = self.tasks.spawn_blocking(work);
-        let found = match self.look_at_files(looked).await? {
+        // 1) Killed jobs and the files that they changed.
+        let task = self.tasks.spawn_blocking(work);
+        let found = match self.look_at_files(task).await? {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
                 let text = format!(
@@ -139,6 +140,7 @@ impl AgentInternals {
             Err(error) => return Err(AgentError::Custom(Box::new(error))),
         };
         let Some((killed, call)) = found else { return Ok(()) };
+        // 2) The event.
         if let Some(ChangedCall { call_id, files, before, after: Some(after), changes, .. }) = call
         {
             let (shared, cut_off) = (true, true);
@@ -146,7 +148,7 @@ impl AgentInternals {
                 AgentEvent::JobChanges { call_id, files, before, after, changes, shared, cut_off };
             self.emit(event).await?;
         }
-        // Only now: if this process is killed before, the next one finds it.
+        // The marks are removed last: if this process is killed before, the next one finds them.
         for job in killed {
             if let Err(error) = job.forget() {
                 self.tell_trouble(&error).await?;
@@ -155,7 +157,7 @@ impl AgentInternals {
         Ok(())
     }
 
-    /// Watches over the job that a call started, if it did.
+    /// Starts to watch the job that a call started, if it started one that still runs.
     pub(crate) async fn watch_job(
         &mut self,
         call_id: &CallId,
@@ -194,7 +196,7 @@ impl AgentInternals {
         }
     }
 
-    /// Tells the model of jobs whose end it has not seen, each once.
+    /// Tells the model of jobs that ended and whose end it has not seen, each once.
     pub(super) async fn tell_ended_jobs(&mut self) -> Result<(), AgentError> {
         let ended = self.jobs.take_ended();
         if ended.is_empty() {
@@ -206,8 +208,8 @@ impl AgentInternals {
         self.remind(lines.collect::<Vec<_>>().join("\n")).await
     }
 
-    /// Tells the model which jobs, and tasks in the background, ended with the process that had the session before. What the history says of them is
-    /// asked each time: it may have gone back to before they were told of.
+    /// Tells the model which jobs and background tasks ended with an earlier process of the session. Consults the
+    /// history each time, since it may have been rewound to before the model was told.
     pub(super) async fn tell_gone_jobs(&mut self) -> Result<(), AgentError> {
         let gone = self.gone_jobs();
         if gone.is_empty() {
@@ -216,41 +218,41 @@ impl AgentInternals {
         self.remind(gone.iter().map(|id| gone_line(id)).collect::<Vec<_>>().join("\n")).await
     }
 
-    /// Returns the jobs and tasks of earlier processes that the model takes for running.
+    /// Returns the jobs and tasks of earlier processes that the model believes to be running.
     fn gone_jobs(&self) -> Vec<String> {
-        let mut open: Vec<String> = Vec::new();
+        let mut running: Vec<String> = Vec::new();
         let jobs = jobs_in(&self.history).filter(|(id, _)| self.jobs.is_earlier(id));
         let is_earlier = |id: &str| self.children.background.is_earlier(id);
         let tasks = named_in(&self.history, BackgroundChild::EXTRA_KEY);
         for (id, metadata) in jobs.chain(tasks.filter(|(id, _)| is_earlier(id))) {
-            open.retain(|other| *other != id);
+            running.retain(|other| *other != id);
             if metadata.extra.get(JobInfo::RUNNING_KEY) != Some(&Value::Bool(false)) {
-                open.push(id);
+                running.push(id);
             }
         }
-        if open.is_empty() {
+        if running.is_empty() {
             return Vec::new();
         }
-        // The model is not asked as long as calls are open.
+        // The history yields no messages while calls are open; the model is not called then.
         let Ok(messages) = self.history.messages() else { return Vec::new() };
         for line in messages.iter().flat_map(|message| texts(message)).flat_map(str::lines) {
-            open.retain(|id| !tells_the_end(line, id));
+            running.retain(|id| !reports_end(line, id));
         }
-        open
+        running
     }
 }
 
-/// Returns the number of the last job that results tell of.
+/// Returns the highest job number in the results of the history.
 pub(super) fn last_job(history: &History) -> u64 {
     jobs_in(history).filter_map(|(id, _)| job_number(&id)).max().unwrap_or(0)
 }
 
-/// Returns what is known of the calls that tell of a job.
+/// Returns the job ids in the results of the history, with the metadata of the results.
 fn jobs_in(history: &History) -> impl Iterator<Item = (String, ToolMetadata)> {
     named_in(history, JobInfo::EXTRA_KEY)
 }
 
-/// Returns what is known of the calls that tell of something under that key, and its name.
+/// Returns the names under `key` in the results of the history, with the metadata of the results.
 pub(super) fn named_in(
     history: &History,
     key: &'static str,
@@ -272,8 +274,8 @@ fn texts(message: &Message) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a line is one of those that tell of a job's end.
-fn tells_the_end(line: &str, id: &str) -> bool {
+/// Returns true if the line is one that reports the end of a job.
+fn reports_end(line: &str, id: &str) -> bool {
     line == gone_line(id) || line.strip_prefix(id).is_some_and(|rest| rest.starts_with(" ("))
 }
 

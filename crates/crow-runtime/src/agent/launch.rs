@@ -1,4 +1,9 @@
-//! From a session to a running agent, and from its end to a sealed session.
+//! From a session to a running agent, and from the agent's end to a sealed session.
+//!
+//! The task of an agent runs its function, then ends its children and jobs, seals the session (last events, log
+//! released) and reports to the parent. [`AgentEndGuard`] publishes the end when the task is dropped in any way, so
+//! waiting for an agent always finishes. Panics in the function, while sealing and while reporting are caught
+//! separately.
 
 use std::{
     future::Future,
@@ -26,24 +31,24 @@ use super::{
 };
 use crate::{agent_tree::AgentTree, events::Recorder, session::AgentSession};
 
-/// Where an agent stands among the others.
+/// The position of an agent among the others.
 pub(super) struct AgentPlacement {
     pub tree: Arc<AgentTree>,
-    /// How many agents stand above it.
+    /// Number of ancestors.
     pub depth: usize,
-    /// How many of them, itself included, were spawned by another one.
+    /// Number of spawned agents among its ancestors and itself.
     pub spawned: usize,
-    /// How far it may go.
+    /// Its access limit.
     pub reach: AgentAccess,
-    /// What it may use, if that is not its driver's.
+    /// Its budget; `None` if it uses its driver's.
     pub budget: Option<Budget>,
-    /// The agent whose function drives it, if it gets no task of its own.
+    /// The agent whose function drives it, if it has no task of its own.
     pub driver: Option<Arc<AgentShared>>,
     pub session_token: CancellationToken,
     pub abort_token: CancellationToken,
 }
 
-/// An agent that is about to run.
+/// An agent that is ready to run.
 pub(super) struct AgentLaunch {
     runtime: Weak<RuntimeInner>,
     tasks: tokio_util::task::TaskTracker,
@@ -53,7 +58,7 @@ pub(super) struct AgentLaunch {
 }
 
 impl AgentLaunch {
-    /// Puts an agent and its handle together. Nobody knows of it yet.
+    /// Assembles an agent and its handle. It is not registered yet.
     pub(super) fn new(
         inner: &Arc<RuntimeInner>,
         session: AgentSession,
@@ -111,7 +116,7 @@ impl AgentLaunch {
         (Self { runtime, tasks, shared, recorder, internals }, handle)
     }
 
-    /// Makes the agent known and starts its task, which owns all that the agent is.
+    /// Registers the agent and starts its task, which owns all parts of the agent.
     pub(super) fn start<F, Fut>(self, handle: &AgentHandle, parent: Option<ParentLink>, agent: F)
     where
         F: FnOnce(AgentInternals) -> Fut + Send + 'static,
@@ -127,8 +132,9 @@ impl AgentLaunch {
         let is_child = parent.is_some();
         let ending = AgentEndGuard { runtime, shared: Arc::clone(&shared), is_child, end: None };
         tasks.spawn(async move {
-            // Dropped last, whatever happens to the rest: the session is free before its end is told.
+            // Dropped last, whatever else fails: the session is free before its end is published.
             let (mut ending, recorder) = (ending, recorder);
+            // 1) The agent function.
             let work = run_caught(&shared, async move {
                 if is_refused { Err(AgentError::Closed) } else { agent(internals).await }
             });
@@ -136,7 +142,7 @@ impl AgentLaunch {
                 Some(parent) => with_parent(&shared, &parent.session_token, work).await,
                 None => work.await,
             };
-            // A part of the program may panic in these too: a clock, a store.
+            // 2) The end. The clock and the store are supplied by the program and may panic here too.
             let sealing = async {
                 tokio::join!(end_children(&shared), jobs.end());
                 if let Some(look) = look {
@@ -150,9 +156,10 @@ impl AgentLaunch {
                 AgentEnd::failed(&shared, format!("the end of the agent panicked: {}", panic_message(panic.as_ref())))
             }));
             ending.end = Some(Arc::clone(&end));
+            // 3) The report to the parent.
             if let Some(parent) = parent {
-                let telling = AssertUnwindSafe(parent.on_child_end(&shared, &end)).catch_unwind();
-                if let Err(panic) = telling.await {
+                let report = AssertUnwindSafe(parent.on_child_end(&shared, &end)).catch_unwind();
+                if let Err(panic) = report.await {
                     let message = panic_message(panic.as_ref());
                     tracing::error!(session = %shared.id, message, "the end of a child could not be told");
                 }
@@ -161,8 +168,7 @@ impl AgentLaunch {
     }
 }
 
-/// Lets go of an agent when its task is over, in whatever way: it is not known any more, and whoever waits for its end
-/// learns of it.
+/// Releases an agent when its task is over in any way: unregisters it and wakes everyone waiting for its end.
 struct AgentEndGuard {
     runtime: Weak<RuntimeInner>,
     shared: Arc<AgentShared>,
@@ -190,13 +196,14 @@ impl Drop for AgentEndGuard {
         if let Some(inner) = runtime.upgrade() {
             inner.forget(shared);
         }
-        // Whatever still hangs on the agent has no owner any more.
+        // Cancels anything that still depends on the agent: it has no owner left.
         shared.session_token.cancel();
         shared.end.send_replace(Some(end));
     }
 }
 
-/// Runs the agent function until it returns or is aborted; a panic in it becomes an error, also one in what an abort drops.
+/// Runs the agent function until it returns or is aborted. A panic becomes an error, also one from dropping an aborted
+/// function.
 async fn run_caught(
     shared: &AgentShared,
     agent: impl Future<Output = Result<(), AgentError>>,
@@ -208,7 +215,7 @@ async fn run_caught(
     }
 }
 
-/// Lets a child work, and shuts it down with its parent, whatever owns it.
+/// Runs a child, and shuts it down together with its parent, whoever owns it.
 async fn with_parent(
     shared: &AgentShared,
     parent: &CancellationToken,
@@ -223,7 +230,7 @@ async fn with_parent(
     work.await
 }
 
-/// Says how it ended: in the log, in the stream and in the state. The session is free afterwards.
+/// Records how the agent ended, in the log, the stream and the state. Afterwards the session is free.
 async fn seal(
     shared: &AgentShared,
     recorder: Arc<Recorder>,

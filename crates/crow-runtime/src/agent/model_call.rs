@@ -1,4 +1,8 @@
-//! One call of the model: stream, events, record.
+//! A model call: streaming, events, recording and usage.
+//!
+//! Deltas pass through a redaction stream, which may hold text back until it is known to contain no secret. The final
+//! reply is recorded as one durable event. Usage is counted for every attempt that delivered something, with estimates
+//! where the provider reports none, so that budgets apply to all providers.
 
 use std::time::Duration;
 
@@ -20,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AgentError, AgentInternals};
 use crate::session::model_of;
 
-/// What the model is asked with, beside the history.
+/// The parameters of a model call besides the history.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelCall<'a> {
     /// The model.
@@ -29,17 +33,17 @@ pub struct ModelCall<'a> {
     pub system: &'a str,
     /// The tools.
     pub tools: &'a [ToolDefinition],
-    /// How the model is asked.
+    /// Generation settings.
     pub config: &'a ModelConfig,
-    /// Whether it may call tools, or must.
+    /// Whether the model may or must call tools.
     pub tool_choice: ToolChoice<'a>,
 }
 
-/// What came of the open reply so far.
+/// The part of a reply received so far.
 #[derive(Debug)]
 struct StreamedReply {
     id: ReplyId,
-    /// Something of it came.
+    /// True once any part of the reply was received.
     has_begun: bool,
     text: String,
     thinking: String,
@@ -47,14 +51,14 @@ struct StreamedReply {
     thinking_stream: RedactedStream,
 }
 
-/// A call under way, and what its tokens cost where money is bounded.
+/// A call under way, and the price of its tokens if there is a limit in money.
 #[derive(Debug, Clone, Copy)]
 struct PricedModelCall<'a> {
     call: ModelCall<'a>,
     price: Option<Price>,
 }
 
-/// What a delta is a part of.
+/// The part of a reply that a delta belongs to.
 #[derive(Debug, Clone, Copy)]
 enum DeltaKind {
     Text,
@@ -73,9 +77,9 @@ impl StreamedReply {
         }
     }
 
-    /// Takes a delta, or none at the end, and returns the event that shows what can be shown by now.
+    /// Takes a delta, or `None` at the end, and returns an event with the text that can be shown by now.
     fn take(&mut self, part: DeltaKind, delta: Option<String>) -> Option<AgentEvent> {
-        let (known, stream) = match part {
+        let (buffer, stream) = match part {
             DeltaKind::Text => (&mut self.text, &mut self.text_stream),
             DeltaKind::Thinking => (&mut self.thinking, &mut self.thinking_stream),
         };
@@ -88,8 +92,8 @@ impl StreamedReply {
         if delta.is_empty() && is_end {
             return None;
         }
-        let (reply_id, offset) = (self.id.clone(), known.len() as u64);
-        known.push_str(&delta);
+        let (reply_id, offset) = (self.id.clone(), buffer.len() as u64);
+        buffer.push_str(&delta);
         Some(match part {
             DeltaKind::Text => AgentEvent::TextDelta { reply_id, offset, delta },
             DeltaKind::Thinking => AgentEvent::ThinkingDelta { reply_id, offset, delta },
@@ -98,43 +102,46 @@ impl StreamedReply {
 }
 
 impl AgentInternals {
-    /// Asks the model with the whole history, passes what comes on as events, and records the reply and its usage.
+    /// Calls the model with the whole history, emits deltas as events, and records the reply and its usage.
     ///
-    /// Returns the reply with the id under which it stands in the history.
+    /// Returns the reply and its id in the history.
     pub async fn call_model(
         &mut self,
         call: ModelCall<'_>,
         cancel: &CancellationToken,
     ) -> Result<(ReplyId, ModelReply), AgentError> {
         self.set_state(AgentState::Processing).await?;
+        // 1) Notices that the model must see first.
         self.tell_undone(false).await?;
         self.tell_gone_jobs().await?;
         self.tell_ended_jobs().await?;
         self.tell_ended_tasks().await?;
+        // 2) The request.
         let price = self.price(&call.model.info.reference).await?;
         let stream = self.open_stream(call)?;
         self.sync_beside().await?;
         let id = ReplyId::new(self.config.ids.next_id());
-        let mut open = StreamedReply::new(id.clone(), &self.config.redactor);
-        let asked = PricedModelCall { call, price };
-        let read = cancel.run_until_cancelled(self.read(stream, &mut open, asked)).await;
+        let mut partial = StreamedReply::new(id.clone(), &self.config.redactor);
+        let priced = PricedModelCall { call, price };
+        let read = cancel.run_until_cancelled(self.read_stream(stream, &mut partial, priced)).await;
         let mut reply = match read.unwrap_or(Err(AgentError::Cancelled)) {
             Ok(reply) => reply,
             Err(error) => {
-                self.record_attempt(&open, asked).await?;
+                self.record_attempt(&partial, priced).await?;
                 return Err(error);
             }
         };
+        // 3) Usage and the recorded reply.
         make_call_ids_unique(&mut reply.blocks);
         let estimated = self.complete_usage(&mut reply, call)?;
         self.draw(reply.usage, price);
         self.shared.tree.spend(model_of(&reply.origin), reply.usage);
-        self.record_reply(open, &reply, estimated).await?;
+        self.record_reply(partial, &reply, estimated).await?;
         Ok((id, reply))
     }
 
-    /// Puts an estimate in place of what the provider does not say, and returns whether it did: a bound on tokens
-    /// holds for every provider.
+    /// Replaces usage that the provider does not report with estimates, so that token limits apply to every provider.
+    /// Returns true if anything was estimated.
     fn complete_usage(
         &mut self,
         reply: &mut ModelReply,
@@ -163,24 +170,24 @@ impl AgentInternals {
         Ok(self.estimator.as_mut().map_or(0, |estimator| estimator.request(messages)))
     }
 
-    /// Counts an attempt that broke off in the middle of a reply: it is paid for all the same. One that brought nothing
-    /// was most likely never begun.
+    /// Counts an attempt that failed in the middle of a reply, since it is charged all the same. One that delivered
+    /// nothing most likely never began, and is not counted.
     async fn record_attempt(
         &mut self,
-        open: &StreamedReply,
-        asked: PricedModelCall<'_>,
+        partial: &StreamedReply,
+        priced: PricedModelCall<'_>,
     ) -> Result<(), AgentError> {
-        if !open.has_begun {
+        if !partial.has_begun {
             return Ok(());
         }
-        let PricedModelCall { call, price } = asked;
+        let PricedModelCall { call, price } = priced;
         let input_tokens = self.estimated_input(call)?;
         let estimator = self.estimator(call);
-        let output_tokens = estimator.text(&open.text) + estimator.text(&open.thinking);
+        let output_tokens = estimator.text(&partial.text) + estimator.text(&partial.thinking);
         let usage = TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() };
         self.draw_attempt(usage, price);
         self.shared.tree.spend(call.model.info.reference.clone(), usage);
-        let reply_id = open.id.clone();
+        let reply_id = partial.id.clone();
         self.emit(AgentEvent::Usage { reply_id, usage, estimated: true }).await
     }
 
@@ -195,43 +202,44 @@ impl AgentInternals {
             config: call.config,
             tool_choice: call.tool_choice,
         };
-        let (_, conversation) =
-            if let Some(known) = self.conversation.take().filter(|(model, _)| model == reference) {
-                self.conversation.insert(known)
-            } else {
-                let new = call.model.provider.conversation(&call.model.info, &self.shared.id);
-                self.conversation.insert((reference.clone(), new))
-            };
+        let (_, conversation) = if let Some(current) =
+            self.conversation.take().filter(|(model, _)| model == reference)
+        {
+            self.conversation.insert(current)
+        } else {
+            let new = call.model.provider.conversation(&call.model.info, &self.shared.id);
+            self.conversation.insert((reference.clone(), new))
+        };
         Ok(conversation.stream(request))
     }
 
-    async fn read(
+    async fn read_stream(
         &mut self,
         mut stream: ModelStream,
-        open: &mut StreamedReply,
-        asked: PricedModelCall<'_>,
+        partial: &mut StreamedReply,
+        priced: PricedModelCall<'_>,
     ) -> Result<ModelReply, AgentError> {
         while let Some(event) = stream.next().await {
             match event? {
                 ModelEvent::TextDelta(delta) => {
-                    self.pass_delta_on(open, DeltaKind::Text, Some(delta)).await?;
+                    self.pass_delta_on(partial, DeltaKind::Text, Some(delta)).await?;
                 }
                 ModelEvent::ThinkingDelta(delta) => {
-                    self.pass_delta_on(open, DeltaKind::Thinking, Some(delta)).await?;
+                    self.pass_delta_on(partial, DeltaKind::Thinking, Some(delta)).await?;
                 }
-                ModelEvent::CallStarted { .. } => open.has_begun = true,
+                ModelEvent::CallStarted { .. } => partial.has_begun = true,
                 ModelEvent::Waiting(wait) => {
                     let wait_ms = wait.wait.map(whole_millis);
-                    let (reply_id, reason) = (open.id.clone(), wait.reason);
+                    let (reply_id, reason) = (partial.id.clone(), wait.reason);
                     self.emit(AgentEvent::ModelWait { reply_id, reason, wait_ms }).await?;
                 }
                 ModelEvent::Retrying(retry) => {
-                    self.record_attempt(open, asked).await?;
-                    self.reset(open, retry).await?;
+                    self.record_attempt(partial, priced).await?;
+                    self.reset(partial, retry).await?;
                 }
                 ModelEvent::Completed(reply) => {
-                    self.pass_delta_on(open, DeltaKind::Thinking, None).await?;
-                    self.pass_delta_on(open, DeltaKind::Text, None).await?;
+                    self.pass_delta_on(partial, DeltaKind::Thinking, None).await?;
+                    self.pass_delta_on(partial, DeltaKind::Text, None).await?;
                     return Ok(reply);
                 }
             }
@@ -245,21 +253,21 @@ impl AgentInternals {
 
     async fn pass_delta_on(
         &mut self,
-        open: &mut StreamedReply,
+        partial: &mut StreamedReply,
         part: DeltaKind,
         delta: Option<String>,
     ) -> Result<(), AgentError> {
-        match open.take(part, delta) {
+        match partial.take(part, delta) {
             Some(event) => self.emit(event).await,
             None => Ok(()),
         }
     }
 
-    async fn reset(&mut self, open: &mut StreamedReply, retry: Retry) -> Result<(), AgentError> {
-        *open = StreamedReply::new(open.id.clone(), &self.config.redactor);
+    async fn reset(&mut self, partial: &mut StreamedReply, retry: Retry) -> Result<(), AgentError> {
+        *partial = StreamedReply::new(partial.id.clone(), &self.config.redactor);
         let wait_ms = whole_millis(retry.wait);
         let event = AgentEvent::ReplyReset {
-            reply_id: open.id.clone(),
+            reply_id: partial.id.clone(),
             error: retry.error,
             attempt: retry.attempt,
             wait_ms,
@@ -269,11 +277,11 @@ impl AgentInternals {
 
     async fn record_reply(
         &mut self,
-        open: StreamedReply,
+        partial: StreamedReply,
         reply: &ModelReply,
         estimated: bool,
     ) -> Result<(), AgentError> {
-        let StreamedReply { id, text, thinking, .. } = open;
+        let StreamedReply { id, text, thinking, .. } = partial;
         self.emit(AgentEvent::Reply {
             reply_id: id.clone(),
             blocks: reply.blocks.clone(),
@@ -297,7 +305,7 @@ fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Gives every call of a reply an id of its own: some servers repeat them or leave them out.
+/// Makes the call ids of a reply unique: some servers repeat or omit them.
 fn make_call_ids_unique(blocks: &mut [ReplyBlock]) {
     let mut seen: Vec<CallId> = Vec::new();
     for block in blocks {
@@ -310,7 +318,7 @@ fn make_call_ids_unique(blocks: &mut [ReplyBlock]) {
             id = CallId::new(format!("{base}-{number}"));
             number += 1;
         }
-        // The native item names the old id, and is dropped by itself because the block has changed.
+        // The native item contains the old id; it is discarded because the block differs from it now.
         call.id = id.clone();
         seen.push(id);
     }

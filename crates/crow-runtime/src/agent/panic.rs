@@ -1,4 +1,4 @@
-//! What a panic said.
+//! Panic messages.
 
 use std::any::Any;
 

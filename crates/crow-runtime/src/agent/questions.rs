@@ -1,4 +1,4 @@
-//! What agents ask the user from within their calls.
+//! Questions of agents to the user, from within calls and between them.
 
 use std::{
     future::{Future as _, poll_fn},
@@ -21,17 +21,17 @@ use tokio_util::sync::CancellationToken;
 use super::{AgentError, AgentInternals, agent_shared::AgentShared, panic::panic_message};
 use crate::config::RuntimeConfig;
 
-/// How many events of questions may wait until the agent records them. Whoever asks waits for that.
+/// Maximum number of question events waiting to be recorded. A question waits until its event is recorded.
 const QUEUE: usize = 8;
 
-/// An event that a call wants to be recorded before it goes on.
+/// An event that a call wants recorded before it continues.
 #[derive(Debug)]
 pub(crate) struct ToRecord {
     event: AgentEvent,
     recorded: oneshot::Sender<()>,
 }
 
-/// Asks the user for the calls of an agent. Its events are recorded by the agent itself, in the order of its own.
+/// Asks the user on behalf of an agent's calls. Its events are recorded by the agent itself, in order with its own.
 #[derive(Debug)]
 pub(super) struct AgentQuestions {
     config: Arc<RuntimeConfig>,
@@ -40,7 +40,7 @@ pub(super) struct AgentQuestions {
 }
 
 impl AgentQuestions {
-    /// Makes one, and the place where its events come out.
+    /// Creates the asker, and the receiver of its events.
     pub(super) fn new(
         config: Arc<RuntimeConfig>,
         shared: Arc<AgentShared>,
@@ -49,11 +49,11 @@ impl AgentQuestions {
         (Self { config, shared, record }, events)
     }
 
-    /// Waits until an event is recorded. An agent that is gone records nothing any more.
+    /// Sends an event to the agent and waits until it is recorded. Does nothing once the agent is gone.
     async fn record(&self, event: AgentEvent) {
         let (recorded, done) = oneshot::channel();
         if self.record.send(ToRecord { event, recorded }).await.is_ok() {
-            // An error means the same: the agent is gone.
+            // An error means that the agent is gone as well.
             drop(done.await);
         }
     }
@@ -85,18 +85,18 @@ impl UserQuestions for AgentQuestions {
             call_id: call_id.clone(),
             question: request.question.clone(),
         };
-        // It can be answered as soon as it can be seen.
+        // Opened first, so that it can be answered as soon as its event is visible.
         let mut open = self.shared.tree.questions.open(request.clone());
         self.record(asked).await;
         let answer = tokio::select! {
             biased;
             () = cancellation.cancelled() => None,
             answer = open.answered() => Some(answer),
-            answer = answered(self.config.answerer.as_ref(), request) => Some(answer),
+            answer = ask_answerer(self.config.answerer.as_ref(), request) => Some(answer),
         };
         let answer = match answer {
             Some(answer) => Some(open.close_answered(answer)),
-            // An answer that was taken before counts: whoever gave it was told so.
+            // An answer that was accepted before counts, since its sender was told so.
             None => open.withdraw(),
         };
         let event = match answer.clone() {
@@ -109,7 +109,7 @@ impl UserQuestions for AgentQuestions {
 }
 
 impl AgentInternals {
-    /// Asks the user something between calls. None if nobody can be asked, or if it was cancelled before.
+    /// Asks the user between calls. Returns `None` if nobody can be asked, or if the question was cancelled first.
     pub(crate) async fn ask_user(
         &mut self,
         mut question: UserQuestion,
@@ -118,7 +118,7 @@ impl AgentInternals {
         let (config, shared) = (Arc::clone(&self.config), Arc::clone(&self.shared));
         config.redactor.redact_question(&mut question);
         let request_id = RequestId::new(config.ids.next_id());
-        // No call asks.
+        // There is no call, so the request id serves as its id.
         let call_id = CallId::new(request_id.as_str());
         let request = QuestionRequest {
             id: request_id.clone(),
@@ -127,8 +127,8 @@ impl AgentInternals {
             call_id: call_id.clone(),
             question: question.clone(),
         };
-        let mut answering = pin!(answered(config.answerer.as_ref(), request.clone()));
-        // Where nobody can be asked, that there was a question helps nobody.
+        let mut answering = pin!(ask_answerer(config.answerer.as_ref(), request.clone()));
+        // If nobody can be asked, no event of the question is emitted.
         let mut first = poll_fn(|context| Poll::Ready(answering.as_mut().poll(context))).await;
         if let Poll::Ready(QuestionAnswer::Nobody { .. }) = first {
             return Ok(None);
@@ -160,27 +160,27 @@ impl AgentInternals {
         Ok(answer)
     }
 
-    /// Returns the next event that a call wants to be recorded.
+    /// Returns the next event that a call wants recorded.
     pub(crate) async fn next_to_record(&mut self) -> ToRecord {
         match self.asked.recv().await {
             Some(event) => event,
-            // The other end lives as long as the context of this agent.
+            // Unreachable: the sender lives as long as the context of this agent.
             None => std::future::pending().await,
         }
     }
 
-    /// Records an event for a call that waits for that.
+    /// Records an event and notifies the call that waits for it.
     pub(crate) async fn record_for(&mut self, event: ToRecord) -> Result<(), AgentError> {
         let ToRecord { event, recorded } = event;
         self.emit(event).await?;
-        // Nobody waits where the call was dropped meanwhile.
+        // The receiver is gone if the call was dropped meanwhile.
         let _is_waiting = recorded.send(()).is_ok();
         Ok(())
     }
 }
 
-/// Asks the answerer. A panic in it is no answer, and neither is what does not fit.
-async fn answered(answerer: &dyn Answerer, request: QuestionRequest) -> QuestionAnswer {
+/// Asks the answerer. A panic, or an answer that does not fit the question, counts as nobody.
+async fn ask_answerer(answerer: &dyn Answerer, request: QuestionRequest) -> QuestionAnswer {
     let question = request.question.clone();
     let caught = AssertUnwindSafe(async { answerer.ask_user(request).await }).catch_unwind().await;
     match caught {
