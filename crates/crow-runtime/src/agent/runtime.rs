@@ -1,4 +1,4 @@
-//! Spawning agents and ending them.
+//! The runtime: spawns agents and shuts them down.
 
 use std::{
     collections::HashMap,
@@ -20,10 +20,10 @@ use crate::{
     Sandbox, agent_tree::AgentTree, changes::Leases, config::RuntimeConfig, session::AgentSession,
 };
 
-/// How long an aborted agent may take to reach a point where it waits.
+/// Time for an aborted agent to reach an await point.
 pub(super) const ABORT_GRACE: Duration = Duration::from_millis(500);
 
-/// Spawns agents and owns their tasks.
+/// A runtime, which spawns agents and owns their tasks.
 #[derive(Debug, Clone)]
 pub struct AgentRuntime {
     pub(super) inner: Arc<RuntimeInner>,
@@ -38,17 +38,17 @@ pub(super) struct RuntimeInner {
     token: CancellationToken,
 }
 
-/// What a shutdown had to leave behind.
+/// Agents that a shutdown had to end by force.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShutdownReport {
-    /// Agents that did not end by the deadline and were aborted. Their sessions are sealed.
+    /// Agents that missed the deadline and were aborted. Their sessions are sealed.
     pub aborted: Vec<SessionId>,
-    /// Agents that could not even be aborted: they compute without ever waiting. They end with the process.
+    /// Agents that could not even be aborted because they never reach an await point. They end with the process.
     pub stuck: Vec<SessionId>,
 }
 
 impl AgentRuntime {
-    /// Makes a runtime.
+    /// Creates a runtime.
     pub fn new(config: RuntimeConfig) -> Self {
         let inner = RuntimeInner {
             config: Arc::new(config),
@@ -60,15 +60,15 @@ impl AgentRuntime {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Returns what the runtime is made of.
+    /// Returns the configuration.
     pub fn config(&self) -> &Arc<RuntimeConfig> {
         &self.inner.config
     }
 
-    /// Starts an agent in a session. It ends when its function returns, and is asked to when it is shut down or when no
-    /// handle is left. After [`shutdown_all`](Self::shutdown_all) it ends at once, and its function is not run.
+    /// Starts an agent in a session. The agent ends when its function returns; it is asked to end on shutdown and when
+    /// no handle is left. After [`shutdown_all`](Self::shutdown_all) it ends at once without running its function.
     ///
-    /// A permission mode that the session keeps stands above that of the configuration, see
+    /// A permission mode stored in the session takes precedence over that of the configuration, see
     /// [`AgentSession::set_permission_mode`].
     pub fn spawn<F, Fut>(&self, session: AgentSession, agent: F) -> AgentHandle
     where
@@ -113,18 +113,17 @@ impl AgentRuntime {
         self.inner.agents().get(id).and_then(WeakHandle::upgrade)
     }
 
-    /// Returns whether an agent runs in that session.
+    /// Returns true if an agent is running in the session.
     pub fn is_running(&self, id: &SessionId) -> bool {
         self.inner.agents().contains_key(id)
     }
 
-    /// Returns the sessions in which agents run.
+    /// Returns the sessions with a running agent.
     pub fn list_active(&self) -> Vec<SessionId> {
         self.inner.agents().keys().cloned().collect()
     }
 
-    /// Ends the agent of a session and waits for it. If it has not ended by the deadline, it is aborted with the agents
-    /// that it started.
+    /// Ends the agent of a session and waits for it. After the deadline it is aborted together with its descendants.
     pub async fn shutdown(&self, id: &SessionId, deadline: Duration) -> ShutdownReport {
         let shared = self.inner.agents().get(id).map(|weak| Arc::clone(weak.shared()));
         let Some(shared) = shared else { return ShutdownReport::default() };
@@ -135,7 +134,7 @@ impl AgentRuntime {
         }
         let late = shared.family();
         shared.abort_token.cancel();
-        // An error means that some are stuck: they are told from the others by their ends.
+        // After a timeout some agents are stuck; their `end` tells which.
         drop(tokio::time::timeout(ABORT_GRACE, end.wait_for(Option::is_some)).await);
         let (stuck, aborted): (Vec<_>, Vec<_>) =
             late.iter().partition(|agent| agent.end.borrow().is_none());
@@ -144,7 +143,7 @@ impl AgentRuntime {
         ShutdownReport { aborted: ids(aborted), stuck: ids(stuck) }
     }
 
-    /// Ends all agents and waits for all tasks. What has not ended by the deadline is aborted.
+    /// Ends all agents and waits for all tasks. Agents that miss the deadline are aborted.
     pub async fn shutdown_all(&self, deadline: Duration) -> ShutdownReport {
         self.inner.token.cancel();
         self.inner.tasks.close();
@@ -156,7 +155,7 @@ impl AgentRuntime {
             agents.values().for_each(|weak| weak.shared().abort_token.cancel());
             agents.keys().cloned().collect()
         };
-        // An error means that some are stuck: they are told from the others by the list.
+        // After a timeout some agents are stuck; the list of running agents tells which.
         drop(tokio::time::timeout(ABORT_GRACE, self.inner.tasks.wait()).await);
         let (stuck, aborted) = late.into_iter().partition(|id| self.is_running(id));
         ShutdownReport { aborted, stuck }
@@ -164,12 +163,12 @@ impl AgentRuntime {
 }
 
 impl RuntimeInner {
-    /// Whether all agents were asked to end: none is started any more.
+    /// Returns true if the runtime is shutting down and starts no more agents.
     pub(super) fn is_over(&self) -> bool {
         self.token.is_cancelled()
     }
 
-    /// Forgets an agent that has ended, and not one that goes on with its session.
+    /// Unregisters an agent that has ended, but not another one that runs in the same session by now.
     pub(super) fn forget(&self, ended: &Arc<AgentShared>) {
         let mut agents = self.agents();
         if agents.get(&ended.id).is_some_and(|known| Arc::ptr_eq(known.shared(), ended)) {

@@ -1,4 +1,4 @@
-//! The header of an agent's session: what lists and other programs read without the log.
+//! The session header of an agent, which lists and other programs read instead of the log.
 
 use crow_core::{message::Block, settings::SessionSettings};
 use serde_json::Value;
@@ -10,14 +10,14 @@ use crate::{
 };
 
 impl AgentInternals {
-    /// Keeps a value of the program's own in the session's header. Blocks for one small write.
+    /// Stores a value of the embedding program in the session header. Blocks for one small write.
     pub fn set_metadata(&mut self, key: &str, value: Value) -> Result<(), AgentError> {
         self.shared.metadata().set(key, value.clone()).map_err(SessionError::from)?;
         self.context.metadata.set(key, value);
         self.save_metadata()
     }
 
-    /// Names the session after its first prompt. Returns whether it had no name before.
+    /// Sets the session title from the first prompt. Returns false if it has a title already.
     pub(super) fn set_title(&self, content: &[Block]) -> bool {
         let mut metadata = self.shared.metadata();
         let mut crow = metadata.crow();
@@ -27,29 +27,29 @@ impl AgentInternals {
         true
     }
 
-    /// Returns what the session goes on with, where its log does not tell it yet.
+    /// Returns the session settings if they differ from those last recorded in the log.
     pub(super) fn settings_to_record(&self) -> Option<Box<SessionSettings>> {
         let metadata = self.shared.metadata();
         if metadata.parent_session_id.is_some() {
-            // A child goes on with what its root says.
+            // A child uses the settings of its root.
             return None;
         }
         let settings = metadata.crow().settings();
         (self.history.settings() != Some(&settings)).then(|| Box::new(settings))
     }
 
-    /// Brings the session's header up to date. Runs do so when they end; whoever drives a child does when its turn is
-    /// over. Blocks for one small write.
+    /// Updates and writes the session header. Done at the end of each run, and by the driver of a child after the
+    /// child's turn. Blocks for one small write.
     pub fn save_metadata(&self) -> Result<(), AgentError> {
         let now = self.config.clock.now();
-        // Written under the lock: of two changes the later one is written last.
+        // Written under the lock, so that of two changes the later one is written last.
         let mut metadata = self.shared.metadata();
         metadata.updated_at = now;
         let mut crow = metadata.crow();
         crow.turns = self.history.turns();
         crow.usage = self.history.usage();
         if crow.root_id == self.shared.id {
-            // The agents of a tree work on the same files.
+            // All agents of a tree work on the same files.
             let TreeSnapshots { initial, current } = self.shared.tree.snapshots();
             (crow.initial_snapshot, crow.current_snapshot) = (initial, current);
             crow.spent = self.shared.tree.spent_for_header();

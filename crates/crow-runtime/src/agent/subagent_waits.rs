@@ -1,4 +1,4 @@
-//! Which subagents the calls of an agent wait for, as its state tells it.
+//! Tracks which subagents the calls of an agent wait for, and shows it as the state of the agent.
 
 use std::{
     future::Future,
@@ -12,29 +12,29 @@ use crow_core::{
 
 use super::{AgentHandle, child_agents::ChildAgents};
 
-/// Who waits for a subagent.
+/// Whether anything waits for a subagent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SubagentWaiter {
     /// The call that started it.
     Call,
-    /// It works in the background.
+    /// Nothing: it runs in the background.
     Nobody,
 }
 
-/// The subagents that calls of one agent wait for, the last one that began at the end.
+/// The subagents that calls of one agent wait for, the latest last.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SubagentWaits(Arc<Mutex<WaitTable>>);
 
 #[derive(Debug, Default)]
 struct WaitTable {
     children: Vec<SessionId>,
-    /// What the agent did when the first of them began.
+    /// The state of the agent before the first of these waits.
     before: Option<AgentState>,
 }
 
 impl SubagentWaits {
-    /// Waits for the end of a subagent. Meanwhile the agent is in the state
-    /// [`WaitingForSubagent`](AgentState::WaitingForSubagent), and afterwards in the one that it was in.
+    /// Waits for the end of a subagent. Meanwhile the state of the agent is
+    /// [`WaitingForSubagent`](AgentState::WaitingForSubagent); afterwards the previous state is restored.
     pub(super) async fn wait<T>(
         &self,
         agents: &ChildAgents,
@@ -46,7 +46,7 @@ impl SubagentWaits {
         set_state(agents, AgentState::WaitingForSubagent(id), |_| true).await;
         let end = end.await;
         if let Some(state) = waits.next_state() {
-            // Another call may ask for a permission meanwhile: that is told first.
+            // A state set by another call meanwhile, such as waiting for a permission, is not replaced.
             let is_waiting = |now: &AgentState| matches!(now, AgentState::WaitingForSubagent(_));
             set_state(agents, state, is_waiting).await;
         }
@@ -54,41 +54,41 @@ impl SubagentWaits {
     }
 
     fn begin(&self, now: &AgentState, child: SessionId) -> SubagentWait<'_> {
-        let mut known = self.known();
-        if known.children.is_empty() {
-            known.before = Some(now.clone());
+        let mut table = self.table();
+        if table.children.is_empty() {
+            table.before = Some(now.clone());
         }
-        known.children.push(child.clone());
+        table.children.push(child.clone());
         SubagentWait { waits: self, child }
     }
 
-    fn known(&self) -> MutexGuard<'_, WaitTable> {
+    fn table(&self) -> MutexGuard<'_, WaitTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A call that waits for a subagent. Dropped, it waits no longer.
+/// Registration of a call that waits for a subagent; removed when dropped.
 struct SubagentWait<'a> {
     waits: &'a SubagentWaits,
     child: SessionId,
 }
 
 impl SubagentWait<'_> {
-    /// Returns the state after the end of the subagent.
+    /// Ends the wait and returns the state that follows: waiting for another subagent, or the previous state.
     fn next_state(&self) -> Option<AgentState> {
-        let mut known = self.waits.known();
-        known.children.retain(|id| *id != self.child);
-        match known.children.last() {
+        let mut table = self.waits.table();
+        table.children.retain(|id| *id != self.child);
+        match table.children.last() {
             Some(next) => Some(AgentState::WaitingForSubagent(next.clone())),
-            None => known.before.take(),
+            None => table.before.take(),
         }
     }
 }
 
 impl Drop for SubagentWait<'_> {
     fn drop(&mut self) {
-        let mut known = self.waits.known();
-        known.children.retain(|id| *id != self.child);
+        let mut table = self.waits.table();
+        table.children.retain(|id| *id != self.child);
     }
 }
 

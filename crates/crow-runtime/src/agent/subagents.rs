@@ -1,4 +1,4 @@
-//! What an agent function does about the children that are started by name, and what it may use.
+//! Budgets, tools and named children of an agent function.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,43 +14,43 @@ use crow_core::{
 use super::{AgentError, AgentInternals, ChildFactory, background::task_number, jobs::named_in};
 
 impl AgentInternals {
-    /// Lets the calls of this agent start children by name. Those that it drives itself may, too, if they are made later.
+    /// Enables the calls of this agent, and of agents it drives from now on, to start children by name.
     pub fn offer_children(&self, factory: Arc<dyn ChildFactory>) {
         self.children.set_factory(factory);
     }
 
-    /// Gives this agent, and all agents of its tree, tools that come and go. The first source stays: whoever offers another
-    /// one is told no.
+    /// Sets the source of dynamic tools for all agents of the tree. Returns false if there is one already, which is
+    /// kept.
     pub fn offer_tools(&self, source: Arc<dyn ToolSource>) -> bool {
         self.shared.tree.tool_source.set(source).is_ok()
     }
 
-    /// Returns where the agents of the tree take tools from beside their own.
+    /// Returns the source of dynamic tools of the tree.
     pub fn tool_source(&self) -> Option<Arc<dyn ToolSource>> {
         self.shared.tree.tool_source.get().cloned()
     }
 
-    /// Bounds what is used from here on, by this agent and by all that it starts, within what it was given itself.
+    /// Limits the usage from now on, of this agent and its descendants, within the budget of the agent.
     pub fn set_budget(&self, limits: BudgetLimits) {
         self.shared.set_budget(limits, self.config.clock.monotonic());
     }
 
-    /// Returns what may be used: of its parent's, for a child.
+    /// Returns the budget of the run under way; for a child it is part of its parent's.
     pub fn budget(&self) -> Budget {
         self.shared.budget()
     }
 
-    /// Returns the bound that is reached, if one is: no model is to be asked any more.
+    /// Returns the limit that is exceeded, if any: then no model may be called.
     pub fn over_budget(&self) -> Option<LimitKind> {
         self.shared.budget().reached(self.config.clock.monotonic())
     }
 
-    /// Returns how much time is left, where time is bounded.
+    /// Returns the remaining time, if time is limited.
     pub fn time_left(&self) -> Option<Duration> {
         self.shared.budget().remaining(self.config.clock.monotonic()).time
     }
 
-    /// Returns the price of a model, where money is bounded: nothing else needs it.
+    /// Returns the price of a model if money is limited; fails if the price is unknown.
     pub(super) async fn price(&mut self, model: &ModelRef) -> Result<Option<Price>, AgentError> {
         if !self.shared.budget().bounds_money() {
             return Ok(None);
@@ -67,7 +67,7 @@ impl AgentInternals {
         self.shared.budget().draw_attempt(usage, price.map(|price| price.cost(&usage)));
     }
 
-    /// Tells the model of tasks whose end it has not seen, each once.
+    /// Tells the model of background tasks whose end it has not seen, each once.
     pub(super) async fn tell_ended_tasks(&mut self) -> Result<(), AgentError> {
         let ended = self.children.take_ended();
         if ended.is_empty() {
@@ -92,7 +92,7 @@ fn line(child: &BackgroundChild) -> String {
     format!("{id} ({agent}: {description}) {end}; its result was not read, task_output has it")
 }
 
-/// Returns the number of the last task in the background that results tell of.
+/// Returns the highest number of a background task in the results of the history.
 pub(super) fn last_task(history: &History) -> u64 {
     let ids = named_in(history, BackgroundChild::EXTRA_KEY);
     ids.filter_map(|(id, _)| task_number(&id)).max().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Going on with another model, or as another agent.
+//! Switching to another model or agent within a session.
 
 use crow_core::{event::AgentEvent, model::ModelInfo};
 
@@ -6,7 +6,7 @@ use super::{AgentError, AgentInternals};
 use crate::session::model_switch;
 
 impl AgentInternals {
-    /// Goes on with another model from the next model call on. The switch is recorded, and the header names the new model.
+    /// Switches to another model for all later model calls. The switch is recorded, and the header names the new model.
     pub async fn switch_model(&mut self, info: &ModelInfo) -> Result<(), AgentError> {
         let before = self.shared.metadata().model_ref();
         let reference = &info.reference;
@@ -23,8 +23,8 @@ impl AgentInternals {
         self.save_metadata()
     }
 
-    /// Goes on as another agent from here on: its events have this name, and so do the rules that hold for it alone. What it
-    /// takes the place of is told as switches, each in a few words.
+    /// Switches to another agent: later events carry its name, and the permission rules of that agent apply. The
+    /// `switches` describe the differences and are recorded first.
     pub async fn switch_agent(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Telling the model what the user undid.
+//! Reporting of undo records to the model.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::{AgentError, AgentInternals};
 use crate::{session::ToolState, undo::UndoRecord};
 
 impl AgentInternals {
-    /// Records what was undone since, so that the model reads of it. Between runs the conversation goes back, too, if
-    /// that was asked for.
+    /// Records the undos made since the last time, so that the model sees them. Between runs, also rewinds the
+    /// conversation where an undo asked for it. Only for the root's agent.
     pub(super) async fn tell_undone(&mut self, between_runs: bool) -> Result<(), AgentError> {
         if self.shared.id != *self.shared.tree.root.id() {
             return Ok(());
@@ -19,13 +19,14 @@ impl AgentInternals {
             return Ok(());
         }
         let records = self.config.store.undos(&self.shared.id)?;
-        let mut all_told = true;
+        let mut all_reported = true;
+        // 1) Rewinds. During a run, or while calls are open, they are postponed.
         for record in &records {
-            let Some(last_kept) = record.last_kept.filter(|_| self.goes_back(record)) else {
+            let Some(last_kept) = record.last_kept.filter(|_| self.needs_rewind(record)) else {
                 continue;
             };
             if !between_runs || self.history.open_reply().is_some() {
-                all_told = false;
+                all_reported = false;
             } else {
                 let undo_id = record.id.clone();
                 self.rewind(AgentEvent::Rewind { undo_id, last_kept }).await?;
@@ -34,30 +35,31 @@ impl AgentInternals {
                 }
             }
         }
+        // 2) Notices of the other records.
         for record in records {
-            let is_known = self.history.knows_undo(&record.id) || self.goes_back(&record);
-            // The model does not remember what was undone.
+            let is_known = self.history.knows_undo(&record.id) || self.needs_rewind(&record);
+            // Undone calls that were rewound are no longer in the model's history.
             let is_gone = !record.calls.is_empty()
                 && record.calls.iter().all(|call| self.history.is_gone(call.seq));
             if let Some(text) = record.notice.filter(|_| !is_known && !is_gone) {
                 self.emit(AgentEvent::FilesRestored { undo_id: record.id, text }).await?;
             }
         }
-        if all_told {
+        if all_reported {
             self.undo_mark = mark;
         }
         Ok(())
     }
 
-    /// Returns whether the conversation is still to go back for a record. What was said since that was decided is not
-    /// thrown away: then the model is told instead.
-    fn goes_back(&self, record: &UndoRecord) -> bool {
+    /// Returns true if the conversation has yet to be rewound for a record. It is not rewound over user input that came
+    /// after the undo: then the model gets a notice instead.
+    fn needs_rewind(&self, record: &UndoRecord) -> bool {
         record.last_kept.is_some()
             && !self.history.knows_undo(&record.id)
             && record.last_seen.is_none_or(|seen| self.history.last_input() <= seen)
     }
 
-    /// Goes back. What the provider's encoder and the tools remember of what is gone is forgotten.
+    /// Rewinds the conversation, and resets the provider's conversation and the tool state accordingly.
     async fn rewind(&mut self, event: AgentEvent) -> Result<(), AgentError> {
         self.emit(event).await?;
         self.conversation = None;

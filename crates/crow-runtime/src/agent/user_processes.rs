@@ -1,4 +1,4 @@
-//! Commands that the user configured.
+//! Running of commands that the user configured.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{ProcessRunner, agent_tree::AgentTree};
 
-/// Runs commands that the user configured. They are held as the run is: an agent that only reads has the checks run that
-/// its whole run is measured by.
+/// Runs commands that the user configured. They are limited by the permission mode of the run and not by the access of
+/// the agent: a read-only agent may run the checks that verify the whole run.
 #[derive(Debug)]
 pub(super) struct UserProcesses {
-    /// Not the one of the agent's calls: that one goes only as far as the agent.
+    /// Separate from the runner of the agent's calls, which is limited to the agent's access.
     pub(super) runner: ProcessRunner,
     pub(super) tree: Arc<AgentTree>,
 }

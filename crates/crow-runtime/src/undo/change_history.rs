@@ -1,4 +1,8 @@
-//! From the logs of a session and of those below it to the calls that changed files.
+//! Extracts the calls that changed files from the logs of a session tree.
+//!
+//! The logs of the root and its descendants are read once. A call with differing snapshots before and after it becomes
+//! a [`ChangedCall`], as does every change of a background job (with the identity of the call that started the job) and
+//! every call that was cut off. The calls are ordered by event number, which also determines their turn of the root.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,22 +17,22 @@ use super::{CallKey, ChangedCall, UndoRecord};
 use crate::session::{SessionStore, StoredSession};
 use crow_snapshot::is_of_project;
 
-/// What the logs say.
+/// The changes recorded in the logs of a session tree.
 #[derive(Debug, Default)]
 pub(super) struct ChangeHistory {
-    /// In the order in which they began.
+    /// The changing calls, ordered by `seq`.
     pub(super) calls: Vec<ChangedCall>,
-    /// The calls that started background jobs, as if those had changed nothing.
+    /// The calls that started background jobs, without changes. Templates for the job changes.
     pub(super) job_starts: Vec<ChangedCall>,
-    /// What a job changed that was killed with its process, if the logs do not tell it. It is one of the calls.
+    /// The entry of `calls` for the changes of a job killed with its process, if the logs do not contain them.
     pub(super) killed_job: Option<CallKey>,
-    /// The last look at all files at the end of a call, and the number of that event.
+    /// The event number and the snapshot of the last full scan at the end of a call.
     pub(super) last_look: Option<(u64, SnapshotId)>,
-    /// The turns that the conversation still has.
+    /// The turns that are still part of the conversation.
     pub(super) turns: Vec<TurnBoundary>,
     /// The number of the root's last event.
     pub(super) last_seq: u64,
-    /// Where each turn of the root began that there ever was.
+    /// Event number and turn number of each turn of the root, including rewound ones.
     turn_starts: Vec<(u64, u32)>,
 }
 
@@ -36,13 +40,13 @@ pub(super) struct ChangeHistory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TurnBoundary {
     pub(super) number: u32,
-    /// The number of the event that began it.
+    /// The number of its first event.
     pub(super) seq: u64,
-    /// The last event before everything that belongs to it.
+    /// The number of the last event before everything that belongs to the turn.
     pub(super) last_before: u64,
 }
 
-/// The beginning of a call whose end was not read yet.
+/// A call whose end was not read yet.
 struct StartedCall<'a> {
     line: &'a Envelope,
     title: &'a str,
@@ -50,7 +54,8 @@ struct StartedCall<'a> {
 }
 
 impl ChangeHistory {
-    /// Reads the logs. What is undone of the calls is not told by them. `is_at_work` says that calls without an end are under way, not cut off. Blocks.
+    /// Reads the logs of the root and its descendants. Does not set [`ChangedCall::undone`]. If `is_at_work`, calls
+    /// without an end count as running, otherwise as cut off. Blocks.
     pub(super) fn read(
         store: &dyn SessionStore,
         root: &StoredSession,
@@ -58,33 +63,34 @@ impl ChangeHistory {
         is_at_work: bool,
     ) -> Self {
         let last_seq = root.events.iter().filter_map(|line| line.seq).max().unwrap_or(0);
-        let mut told = Self { turns: turns(&root.events, records), last_seq, ..Self::default() };
-        told.turn_starts = turn_starts(&root.events);
-        let mut job_changes = told.take(root, is_at_work);
-        let mut known = BTreeSet::new();
-        let mut open = root.metadata.child_session_ids.clone();
-        while let Some(id) = open.pop() {
-            if !known.insert(id.clone()) {
+        let mut history = Self { turns: turns(&root.events, records), last_seq, ..Self::default() };
+        history.turn_starts = turn_starts(&root.events);
+        let mut job_changes = history.take(root, is_at_work);
+        let mut visited = BTreeSet::new();
+        let mut pending = root.metadata.child_session_ids.clone();
+        while let Some(id) = pending.pop() {
+            if !visited.insert(id.clone()) {
                 continue;
             }
             match store.read(&id) {
                 Ok(stored) => {
-                    job_changes.extend(told.take(&stored, is_at_work));
-                    open.extend(stored.metadata.child_session_ids);
+                    job_changes.extend(history.take(&stored, is_at_work));
+                    pending.extend(stored.metadata.child_session_ids);
                 }
-                // What it changed cannot be told; all else can.
+                // Only its own changes are missing then.
                 Err(error) => tracing::warn!(session = %id, %error, "a child session is left out"),
             }
         }
+        // Job changes come last, since they refer to the starts of jobs in any session.
         for (id, line) in job_changes {
-            let changed = told.job_changes(&id, &line);
-            told.calls.extend(changed);
+            let changed = history.job_changes(&id, &line);
+            history.calls.extend(changed);
         }
-        told.sort();
-        told
+        history.sort();
+        history
     }
 
-    /// Adds a change that the logs do not tell of.
+    /// Adds a change that is not in the logs.
     pub(super) fn add(&mut self, call: ChangedCall) {
         self.calls.push(call);
         self.sort();
@@ -100,8 +106,8 @@ impl ChangeHistory {
         }
     }
 
-    /// Returns what a job changed after the end of the call that started it. A job that ended with a process that was killed
-    /// is told of by the root, in whatever session it was started.
+    /// Converts a job change after the end of the call that started the job. Changes of a job killed with its process
+    /// are in the root's log, whichever session started it.
     fn job_changes(&self, id: &SessionId, line: &Envelope) -> Option<ChangedCall> {
         let AgentEvent::JobChanges { call_id, files, before, after, changes, shared, cut_off } =
             &line.event
@@ -124,7 +130,7 @@ impl ChangeHistory {
         })
     }
 
-    /// Takes the calls of a session, and returns the lines about its jobs.
+    /// Adds the calls of a session, and returns the events about its jobs.
     #[expect(clippy::wildcard_enum_match_arm, reason = "only calls change files")]
     fn take(&mut self, session: &StoredSession, is_at_work: bool) -> Vec<(SessionId, Envelope)> {
         let mut begun: BTreeMap<&CallId, StartedCall<'_>> = BTreeMap::new();
@@ -139,7 +145,7 @@ impl ChangeHistory {
                     let Some(begun) = begun.remove(call_id) else { continue };
                     self.calls.extend(begun.ended(id, call_id, result));
                     self.job_starts.extend(begun.job_start(id, call_id, result));
-                    self.saw(line.seq, &result.metadata);
+                    self.note_scan(line.seq, &result.metadata);
                 }
                 AgentEvent::JobChanges { .. } => job_changes.push((id.clone(), line.clone())),
                 _ => {}
@@ -152,7 +158,7 @@ impl ChangeHistory {
         job_changes
     }
 
-    fn saw(&mut self, seq: Option<u64>, metadata: &ToolMetadata) {
+    fn note_scan(&mut self, seq: Option<u64>, metadata: &ToolMetadata) {
         let Some((seq, after)) = seq.zip(metadata.snapshot_after.as_ref()) else { return };
         if is_of_project(after) && self.last_look.as_ref().is_none_or(|(last, _)| *last < seq) {
             self.last_look = Some((seq, after.clone()));
@@ -177,7 +183,8 @@ impl StartedCall<'_> {
         })
     }
 
-    /// Returns the job that a call started, if it did.
+    /// Returns the template for the changes of the job that a call started, if it started one that still ran at its
+    /// end.
     fn job_start(
         &self,
         id: &SessionId,
@@ -222,7 +229,7 @@ impl StartedCall<'_> {
     }
 }
 
-/// Returns the snapshots that a log and its undos refer to.
+/// Returns the ids of the snapshots that a log and its undo records refer to.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only calls and jobs refer to snapshots")]
 pub(crate) fn snapshots_of(events: &[Envelope], records: &[UndoRecord]) -> Vec<SnapshotId> {
     let mut found = BTreeSet::new();
@@ -246,7 +253,7 @@ pub(crate) fn snapshots_of(events: &[Envelope], records: &[UndoRecord]) -> Vec<S
     found.into_iter().collect()
 }
 
-/// Returns where each turn began that there ever was.
+/// Returns event number and turn number of each turn, including rewound ones.
 fn turn_starts(events: &[Envelope]) -> Vec<(u64, u32)> {
     let start = |line: &Envelope| {
         let AgentEvent::TurnStart { turn } = line.event else { return None };
@@ -255,12 +262,13 @@ fn turn_starts(events: &[Envelope]) -> Vec<(u64, u32)> {
     events.iter().filter_map(start).collect()
 }
 
-/// Returns the turns that the conversation still has, also after the rewinds of which the log does not tell yet.
+/// Returns the turns that are still part of the conversation, with the rewinds of undo records that the log does not
+/// contain yet applied.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only these shape the turns")]
 fn turns(events: &[Envelope], records: &[UndoRecord]) -> Vec<TurnBoundary> {
     let mut turns: Vec<TurnBoundary> = Vec::new();
     let mut last_before = 0;
-    let mut told = BTreeSet::new();
+    let mut rewound = BTreeSet::new();
     for line in events {
         let seq = line.seq.unwrap_or(0);
         match &line.event {
@@ -270,13 +278,13 @@ fn turns(events: &[Envelope], records: &[UndoRecord]) -> Vec<TurnBoundary> {
             }
             AgentEvent::TurnComplete { .. } => last_before = seq,
             AgentEvent::Rewind { undo_id, last_kept } => {
-                told.insert(undo_id);
+                rewound.insert(undo_id);
                 turns.retain(|turn| turn.seq <= *last_kept);
             }
             _ => {}
         }
     }
-    for record in records.iter().filter(|record| !told.contains(&record.id)) {
+    for record in records.iter().filter(|record| !rewound.contains(&record.id)) {
         if let Some(last_kept) = record.last_kept {
             turns.retain(|turn| turn.seq <= last_kept);
         }

@@ -1,10 +1,10 @@
-//! Why nothing is undone.
+//! Errors of undo, redo and restore.
 
 use crow_core::ids::SessionId;
 
 use crate::{SnapshotStoreError, session::SessionError};
 
-/// Why nothing is undone.
+/// Reason why nothing was undone.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UndoError {
@@ -17,10 +17,10 @@ pub enum UndoError {
     /// The snapshots cannot be read or written.
     #[error(transparent)]
     Snapshots(#[from] SnapshotStoreError),
-    /// A call changes files now, and goes on for long.
+    /// A call is changing files and does not end in time.
     #[error("a call changes files now; interrupt it, or wait until it has ended")]
     Busy,
-    /// The folder of the project is not where it was, and no call removed it.
+    /// The project folder is missing, and no call removed it.
     #[error("{} is gone: was the project moved?", .path.display())]
     ProjectGone {
         /// The folder.
@@ -29,35 +29,35 @@ pub enum UndoError {
     /// There is nothing to do.
     #[error("there is nothing to {what}")]
     Nothing {
-        /// What was asked for: `undo`, `redo`.
+        /// The operation: `undo` or `redo`.
         what: &'static str,
     },
-    /// There is nothing to undo, and this may be why.
+    /// There is nothing to undo, possibly because changes are not captured.
     #[error("there is nothing to undo; what commands change here is not captured: {0}")]
     NotCaptured(SnapshotStoreError),
-    /// No call that changed files begins with what was given.
+    /// No call that changed files has an id with this prefix.
     #[error("no call that changed files has an id that begins with {id}")]
     UnknownCall {
         /// The id as given.
         id: String,
     },
-    /// Several calls begin with what was given.
+    /// Several call ids begin with this prefix.
     #[error("{count} calls begin with {id}; give more of the id")]
     AmbiguousCall {
         /// The id as given.
         id: String,
-        /// How many calls fit.
+        /// Number of matching calls.
         count: usize,
     },
-    /// In this turn no file was changed.
+    /// No file was changed in this turn.
     #[error("turn {turn} changed no files; the session has {turns} turns")]
     UnknownTurn {
         /// The turn as given.
         turn: u32,
-        /// How many turns there are.
+        /// Number of turns.
         turns: u32,
     },
-    /// What was asked for is undone already.
+    /// The selected changes are undone already.
     #[error("that is undone already")]
     UndoneAlready,
     /// The path is in no snapshot of that point.
@@ -66,7 +66,7 @@ pub enum UndoError {
         /// The path as given.
         path: String,
     },
-    /// The conversation can only go back together with everything after the point.
+    /// The conversation can only be rewound if everything after the point is undone as well.
     #[error(
         "the conversation can only go back to before turn {turn} if all later changes are undone, too"
     )]
@@ -74,7 +74,7 @@ pub enum UndoError {
         /// The turn.
         turn: u32,
     },
-    /// The conversation of a session that is at work elsewhere is not touched.
+    /// The session is in use by another process, so its conversation cannot be rewound.
     #[error("session {id} is in use by another process, so its conversation cannot go back")]
     ChatInUse {
         /// The session.

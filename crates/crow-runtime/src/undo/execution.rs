@@ -1,4 +1,9 @@
-//! Putting paths back, and saying what became of each.
+//! Carries out an undo, redo or restore, path by path.
+//!
+//! Steps: sort out refused paths, capture the current state of all paths, announce the intent (so that an interrupted
+//! undo can be completed later), put the paths back through the snapshot store, capture the result. The store replaces
+//! a path only if it is in the expected state; anything else is a conflict and stays, unless `force` is set and helps.
+//! With `force`, content that others may have made is copied before it is overwritten.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,64 +26,64 @@ use crate::{
     SnapshotStoreError, WhyNotCovered,
 };
 
-/// What is to be done.
+/// The undo, redo or restore to carry out.
 #[derive(Debug)]
 pub(super) struct UndoRequest {
     pub(super) action: UndoAction,
     pub(super) reversals: Vec<Reversal>,
-    /// Whose changes an undo is about.
+    /// The authors of the changes to undo.
     pub(super) authors: Vec<StepAuthor>,
-    /// The places of the calls that are undone or redone.
+    /// Indexes of the calls that are undone or redone.
     pub(super) calls: Vec<usize>,
     pub(super) reverses: Option<UndoId>,
-    /// The turn before which the conversation goes on, and the last event before it.
+    /// The turn before which the conversation continues, and the number of the last event before it.
     pub(super) last_kept: Option<(u32, u64)>,
 }
 
-/// How far a path was taken back.
+/// Extent to which a path was taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RewindExtent {
     /// Not at all.
     Left,
-    /// As far as the changes join.
+    /// As far as the changes join without foreign edits between them.
     Joined,
-    /// To what it was before the first of the changes.
+    /// To the state before the first of the changes.
     First,
 }
 
-/// What is known before anything is touched.
+/// The state just before the first path is touched.
 #[derive(Debug)]
 pub(super) struct PreparedUndo {
     pub(super) before: SnapshotId,
-    /// What the paths are to become.
+    /// Snapshot of the states that the paths are meant to get.
     pub(super) intent: SnapshotId,
-    /// How far each path is to be taken back.
+    /// Intended extent for each path.
     pub(super) reached: BTreeMap<PathBuf, RewindExtent>,
 }
 
-/// What was done.
+/// The result of carrying out a request.
 #[derive(Debug)]
 pub(super) struct CompletedUndo {
     pub(super) paths: Vec<RestoredPath>,
     pub(super) reached: BTreeMap<PathBuf, RewindExtent>,
-    /// What was to be done was said before.
+    /// True if the intent was announced.
     pub(super) is_announced: bool,
     pub(super) before: SnapshotId,
     pub(super) after: SnapshotId,
 }
 
-/// Puts paths back.
+/// Carries out requests for one session.
 #[derive(Debug)]
 pub(super) struct UndoExecution<'a> {
     pub(super) store: &'a SnapshotStore,
     pub(super) session: &'a SessionId,
     pub(super) calls: &'a [ChangedCall],
-    /// Roots that are not where they were: nothing is put into a folder that only has their name.
+    /// Roots that no longer exist: nothing is put into a new folder of the same name.
     pub(super) gone: Vec<PathBuf>,
     pub(super) force: bool,
 }
 
-/// What may be put back, and what is refused before anything is touched.
+/// Reversals to try, and those refused before anything is touched.
 #[derive(Debug, Default)]
 struct SortedReversals<'a> {
     changes: Vec<PathChange>,
@@ -87,40 +92,42 @@ struct SortedReversals<'a> {
 }
 
 impl UndoExecution<'_> {
-    /// Tells what would become of each path.
+    /// Predicts the outcome of each path without touching anything.
     pub(super) fn foresee(&self, request: &UndoRequest) -> Result<Vec<RestoredPath>, UndoError> {
         let SortedReversals { changes, reversals, refused } = self.sort(request);
         let mut outcomes = refused;
-        for undone in self.store.foresee(&changes)? {
-            let reversal = reversals.get(undone.path.as_path()).copied();
-            let is_forcible = self.is_forcible(&undone, reversal)?;
+        for restored in self.store.foresee(&changes)? {
+            let reversal = reversals.get(restored.path.as_path()).copied();
+            let is_forcible = self.is_forcible(&restored, reversal)?;
             let outcome = if self.force && is_forcible {
                 PathOutcome::Restored { how: change_of(reversal), copy: None }
             } else {
-                self.outcome(&undone, reversal, is_forcible)
+                self.outcome(&restored, reversal, is_forcible)
             };
-            outcomes.push(RestoredPath { path: undone.path, outcome });
+            outcomes.push(RestoredPath { path: restored.path, outcome });
         }
-        Ok(tidy(outcomes))
+        Ok(sort_and_prune(outcomes))
     }
 
-    /// Puts paths back. What was there before is captured first, so that it can be taken back. `announce` is told what is to
-    /// become of the paths before the first of them is touched; if it fails, nothing is.
+    /// Puts the paths back. Captures their current state first, so that this can be undone. `announce` is called before
+    /// the first path is touched; if it fails, nothing is changed.
     pub(super) fn carry_out(
         &self,
         request: &UndoRequest,
         announce: &dyn Fn(&PreparedUndo) -> Result<(), UndoError>,
     ) -> Result<CompletedUndo, UndoError> {
-        // Calls of other processes that look at the files meanwhile learn that others were at work.
+        // Calls of other processes that scan the files meanwhile see that somebody else was active.
         let _activity = self.store.begin()?;
+        // 1) Refusals, and the current state of all paths.
         let SortedReversals { mut changes, reversals, refused } = self.sort(request);
         let all = Self::with_missing_folders(&changes);
         let before = self.store.capture_exactly(self.session, &all)?;
         let mut outcomes = refused;
         if request.action == UndoAction::Restore && !self.force {
-            // What nobody knows is overwritten only if it can be brought back.
-            outcomes.extend(self.not_kept(&before, &mut changes)?);
+            // A restore overwrites content of unknown origin, so only if that was captured and can be brought back.
+            outcomes.extend(self.take_uncaptured(&before, &mut changes)?);
         }
+        // 2) The announced intent.
         let mut reached: BTreeMap<PathBuf, RewindExtent> =
             outcomes.iter().map(|path| (path.path.clone(), RewindExtent::Left)).collect();
         let goal = if self.force { RewindExtent::First } else { RewindExtent::Joined };
@@ -130,39 +137,41 @@ impl UndoExecution<'_> {
             let intent = self.store.record(self.session, &changes)?.0;
             announce(&PreparedUndo { before: before.clone(), intent, reached: reached.clone() })?;
         }
+        // 3) The paths, with the results of force where needed.
         let mut not_empty = BTreeSet::new();
-        let mut copies = self.keep_doubtful(request, &changes, &reversals)?;
-        for undone in self.store.undo(&changes)? {
-            let reversal = reversals.get(undone.path.as_path()).copied();
-            let is_put = matches!(undone.result, Ok(PutBack::Done | PutBack::Unchanged));
-            let is_forcible = self.is_forcible(&undone, reversal)?;
+        let mut copies = self.copy_doubtful(request, &changes, &reversals)?;
+        for restored in self.store.undo(&changes)? {
+            let reversal = reversals.get(restored.path.as_path()).copied();
+            let is_put = matches!(restored.result, Ok(PutBack::Done | PutBack::Unchanged));
+            let is_forcible = self.is_forcible(&restored, reversal)?;
             let mut outcome = match reversal {
                 Some(reversal) if self.force && is_forcible => {
                     self.force(&reversal.change, &reversal.first)
                 }
-                _ => self.outcome(&undone, reversal, is_forcible),
+                _ => self.outcome(&restored, reversal, is_forcible),
             };
             if let PathOutcome::Restored { copy, .. } = &mut outcome {
-                *copy = copy.take().or_else(|| copies.remove(&undone.path));
+                *copy = copy.take().or_else(|| copies.remove(&restored.path));
             }
-            let is_not_empty = matches!(undone.result, Ok(PutBack::NotEmpty));
+            let is_not_empty = matches!(restored.result, Ok(PutBack::NotEmpty));
             if is_not_empty {
-                not_empty.insert(undone.path.clone());
+                not_empty.insert(restored.path.clone());
             }
-            // A folder that was to go and holds what others made: nothing more can be done for it, even by force.
-            let is_left = stays(&outcome) && (is_forcible || !is_not_empty);
-            // Where somebody else's edit is in the way of the rest, what was joined is undone all the same.
+            // A folder to be removed that contains files of others: nothing more can be done for it, even by force.
+            let is_left = is_unresolved(&outcome) && (is_forcible || !is_not_empty);
+            // If a foreign edit only blocks the rest of the chain, the joined part counts as undone.
             if is_left && !is_put {
-                reached.insert(undone.path.clone(), RewindExtent::Left);
+                reached.insert(restored.path.clone(), RewindExtent::Left);
             }
-            outcomes.push(RestoredPath { path: undone.path, outcome });
+            outcomes.push(RestoredPath { path: restored.path, outcome });
         }
         accept_folders_of_copies(&mut outcomes, not_empty);
         let after = self.store.capture_exactly(self.session, &all)?;
-        Ok(CompletedUndo { paths: tidy(outcomes), reached, is_announced, before, after })
+        Ok(CompletedUndo { paths: sort_and_prune(outcomes), reached, is_announced, before, after })
     }
 
-    /// Returns the paths that change, with the folders on the way that will be made: taking it back removes them again.
+    /// Returns the changed paths and the missing parent folders that will be created, so that undoing this removes them
+    /// again.
     fn with_missing_folders(changes: &[PathChange]) -> Vec<PathBuf> {
         let mut all: BTreeSet<PathBuf> = BTreeSet::new();
         for change in changes {
@@ -182,22 +191,22 @@ impl UndoExecution<'_> {
         all.into_iter().collect()
     }
 
-    /// Parts what may be put back from what is refused because others may have made it.
+    /// Separates the reversals to try from those that are refused because others may have made the change.
     fn sort<'r>(&self, request: &'r UndoRequest) -> SortedReversals<'r> {
         let mut sorted = SortedReversals::default();
         for reversal in &request.reversals {
             if request.action == UndoAction::Undo && reversal.is_nothing() {
-                // What was changed and changed back is as it was.
+                // Changed and changed back: nothing to do.
                 continue;
             }
             let mut change = reversal.change.clone();
             if self.force {
                 change.before = reversal.first.clone();
             }
-            let without_help = self
-                .of_gone_root(&change.path)
+            let hard_refusal = self
+                .gone_root_reason(&change.path)
                 .or_else(|| reversal.later.map(|author| self.later_reason(author)));
-            let refusal = without_help.map(|reason| (reason, false)).or_else(|| {
+            let refusal = hard_refusal.map(|reason| (reason, false)).or_else(|| {
                 let reason = self.refusal(request.action, reversal).filter(|_| !self.force)?;
                 Some((reason, true))
             });
@@ -212,7 +221,7 @@ impl UndoExecution<'_> {
         sorted
     }
 
-    fn of_gone_root(&self, path: &Path) -> Option<String> {
+    fn gone_root_reason(&self, path: &Path) -> Option<String> {
         let root = self.gone.iter().find(|root| path.starts_with(root))?;
         Some(format!("{} is gone: was it moved?", root.display()))
     }
@@ -224,7 +233,7 @@ impl UndoExecution<'_> {
     fn name(&self, author: StepAuthor) -> String {
         match author {
             StepAuthor::Call(call) => {
-                self.calls.get(call).map_or_else(|| "a call".to_owned(), words)
+                self.calls.get(call).map_or_else(|| "a call".to_owned(), call_label)
             }
             StepAuthor::Restore(_) => "a restore".to_owned(),
         }
@@ -243,31 +252,32 @@ impl UndoExecution<'_> {
         None
     }
 
-    /// Takes out what is there now and could not be captured.
-    fn not_kept(
+    /// Removes the changes whose current content could not be captured, and returns them as conflicts.
+    fn take_uncaptured(
         &self,
         before: &SnapshotId,
         changes: &mut Vec<PathChange>,
     ) -> Result<Vec<RestoredPath>, UndoError> {
-        let mut lost = BTreeMap::new();
+        let mut uncaptured = BTreeMap::new();
         for change in changes.iter() {
             if let Some(SnapshotEntry::File {
                 content: ContentRef::NotStored { why, .. }, ..
             }) = self.store.entry(before, &change.path)?
             {
-                lost.insert(change.path.clone(), why);
+                uncaptured.insert(change.path.clone(), why);
             }
         }
-        changes.retain(|change| !lost.contains_key(&change.path));
+        changes.retain(|change| !uncaptured.contains_key(&change.path));
         let refused = |(path, why)| RestoredPath {
             path,
             outcome: PathOutcome::Conflict { reason: not_kept_reason(why), forcible: true },
         };
-        Ok(lost.into_iter().map(refused).collect())
+        Ok(uncaptured.into_iter().map(refused).collect())
     }
 
-    /// Keeps copies of what force overwrites and somebody else may have made.
-    fn keep_doubtful(
+    /// With force, copies current content that somebody else may have made, before it is overwritten. Returns the
+    /// copies by path.
+    fn copy_doubtful(
         &self,
         request: &UndoRequest,
         changes: &[PathChange],
@@ -294,30 +304,33 @@ impl UndoExecution<'_> {
         Ok(copies)
     }
 
-    /// Tells whether force helps: what lies behind a link stays, and so does a folder that was to go and holds what others
-    /// made. One that is in the place of a file is moved aside with what it holds.
+    /// Returns true if force helps. It does not for a path behind a link, nor for a folder to be removed that contains
+    /// files of others. A folder in the place of a file is moved aside with its content.
     fn is_forcible(
         &self,
-        undone: &RestoreOutcome,
+        restored: &RestoreOutcome,
         reversal: Option<&Reversal>,
     ) -> Result<bool, UndoError> {
         let Some(reversal) = reversal else { return Ok(false) };
-        let is_in_the_way = match &undone.result {
+        let is_in_the_way = match &restored.result {
             Ok(PutBack::Conflict { .. }) => true,
             Ok(PutBack::NotEmpty) => reversal.first != SnapshotEntry::Absent,
             Ok(PutBack::Done | PutBack::Unchanged | PutBack::NotCovered { .. }) | Err(_) => false,
         };
-        Ok(is_in_the_way && self.store.is_reached(&undone.path)?)
+        Ok(is_in_the_way && self.store.is_reached(&restored.path)?)
     }
 
     fn shared_reason(&self, call: usize) -> String {
         match self.calls.get(call) {
             Some(call) if call.cut_off => format!(
                 "{} was cut off, so nobody knows whether it or somebody else changed this",
-                words(call)
+                call_label(call)
             ),
             Some(call) => {
-                format!("others were at work while {} ran and may have changed it", words(call))
+                format!(
+                    "others were at work while {} ran and may have changed it",
+                    call_label(call)
+                )
             }
             None => "others may have changed it".to_owned(),
         }
@@ -325,7 +338,7 @@ impl UndoExecution<'_> {
 
     fn outcome(
         &self,
-        undone: &RestoreOutcome,
+        restored: &RestoreOutcome,
         reversal: Option<&Reversal>,
         is_forcible: bool,
     ) -> PathOutcome {
@@ -333,7 +346,7 @@ impl UndoExecution<'_> {
             reason,
             forcible: helps && !self.force,
         };
-        match &undone.result {
+        match &restored.result {
             Ok(PutBack::Done | PutBack::Unchanged)
                 if let Some(author) = reversal.and_then(|reversal| reversal.broken_after)
                     && !self.force =>
@@ -360,25 +373,25 @@ impl UndoExecution<'_> {
         }
     }
 
-    /// Puts a path back although it is not what it should be, and keeps a copy of what it is.
+    /// Puts a path back although it is not in the expected state, and keeps a copy of its current content.
     fn force(&self, change: &PathChange, wanted: &SnapshotEntry) -> PathOutcome {
         let path = &change.path;
         let forced = || -> Result<PathOutcome, SnapshotStoreError> {
             let mut copy = self.store.keep_copy(path)?;
             let found = self.store.look_at(path, &change.after)?;
             let mut put = self.store.put_back(path, &found, wanted);
-            // A folder cannot be replaced in one step while something is in it: it is moved aside as a whole.
+            // A folder that is not empty cannot be replaced in one step, so it is moved aside as a whole.
             if matches!(put, Ok(PutBack::NotEmpty)) {
                 copy = self.store.move_aside(path)?;
                 put = match self.store.put_back(path, &SnapshotEntry::Absent, wanted) {
-                    // Nothing was to be there.
+                    // The wanted state is absence.
                     Ok(PutBack::Unchanged) => Ok(PutBack::Done),
                     put => put,
                 };
             }
             let how = change_between(&found, wanted);
-            let undone = RestoreOutcome { path: path.clone(), result: put };
-            Ok(match (self.outcome(&undone, None, false), copy) {
+            let restored = RestoreOutcome { path: path.clone(), result: put };
+            Ok(match (self.outcome(&restored, None, false), copy) {
                 (PathOutcome::Restored { .. }, copy) => PathOutcome::Restored { how, copy },
                 (PathOutcome::Failed { error }, Some(copy)) => {
                     let error = format!("{error}; what was there is in {}", copy.display());
@@ -391,11 +404,11 @@ impl UndoExecution<'_> {
     }
 }
 
-/// Counts folders as done that stay only for the copies that were kept in them: nothing of a call is left there.
+/// Marks folders as done that remain only because of copies kept in them: nothing of a call is left there.
 fn accept_folders_of_copies(outcomes: &mut [RestoredPath], not_empty: BTreeSet<PathBuf>) {
     let mut own: BTreeSet<PathBuf> =
         outcomes.iter().filter_map(RestoredPath::copy).cloned().collect();
-    // What is in a folder comes behind it.
+    // In reverse, since the content of a folder sorts after it.
     for folder in not_empty.into_iter().rev() {
         let names = Directory::open(&folder).and_then(|directory| directory.names());
         let is_own = |name: &EntryName| own.contains(&folder.join(name.as_os_str()));
@@ -409,8 +422,8 @@ fn accept_folders_of_copies(outcomes: &mut [RestoredPath], not_empty: BTreeSet<P
     }
 }
 
-/// Tells whether something is left to do for a path.
-fn stays(outcome: &PathOutcome) -> bool {
+/// Returns true if the path is not done.
+fn is_unresolved(outcome: &PathOutcome) -> bool {
     matches!(outcome, PathOutcome::Conflict { .. } | PathOutcome::Failed { .. })
 }
 
@@ -443,13 +456,13 @@ fn conflict_reason(found: &SnapshotEntry, expected: Option<&SnapshotEntry>) -> S
     .to_owned()
 }
 
-/// Names a call.
-fn words(call: &ChangedCall) -> String {
+/// Returns the name of a call for texts.
+fn call_label(call: &ChangedCall) -> String {
     format!("{} `{}`", call.tool, call.title)
 }
 
-/// Sorts paths and leaves out folders that something in them stands for.
-fn tidy(mut paths: Vec<RestoredPath>) -> Vec<RestoredPath> {
+/// Sorts the paths, and drops folders without conflict or copy if a path inside them is listed.
+fn sort_and_prune(mut paths: Vec<RestoredPath>) -> Vec<RestoredPath> {
     paths.sort_by(|a, b| a.path.cmp(&b.path));
     paths.dedup_by(|a, b| a.path == b.path);
     let keep: Vec<bool> = paths
@@ -457,7 +470,7 @@ fn tidy(mut paths: Vec<RestoredPath>) -> Vec<RestoredPath> {
         .enumerate()
         .map(|(at, path)| {
             let inner = paths.get(at + 1).is_some_and(|next| next.path.starts_with(&path.path));
-            // Where a copy is kept has to be told.
+            // The location of a copy must be reported.
             let plain = matches!(
                 path.outcome,
                 PathOutcome::Restored { copy: None, .. } | PathOutcome::Unchanged

@@ -1,4 +1,10 @@
-//! The journal of a session: what its calls changed, and what was undone of it.
+//! The undo journal of a session: the changes of its calls, and what was undone of them.
+//!
+//! The journal is rebuilt from disk by `reload`: [`ChangeHistory`] (from the logs) lists the changing calls, the undo
+//! records (from `undo.jsonl`) say what was undone since, and [`UndoneSteps`] combines both per path. Calls and records
+//! are referred to by their index in these lists, so indexes are valid until the next reload. Every operation first
+//! takes the right to change files (`begin`), reloads, completes undos that were killed, and then executes an
+//! [`UndoRequest`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,10 +38,10 @@ use crate::{
 };
 use crow_fs::FileLock;
 
-/// How long an undo waits for a call that changes files.
+/// Time that an undo waits for a call that is changing files.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What the calls of a root session and of the agents below it changed, and what was undone of it.
+/// The changes made by the calls of a root session and its descendants, and what was undone of them.
 ///
 /// All methods block.
 #[derive(Debug)]
@@ -47,13 +53,13 @@ pub struct UndoJournal {
     ids: Arc<dyn IdSource>,
     pub(super) id: SessionId,
     pub(super) root: PathBuf,
-    /// The folders in which the agents of the session work.
+    /// The roots of the session's workspace.
     roots: Vec<PathBuf>,
     pub(super) told: ChangeHistory,
     pub(super) records: Vec<UndoRecord>,
-    /// What undos began that were killed, or are under way.
+    /// Records of undos that were announced but not completed: killed, or under way.
     pub(super) killed: Vec<UndoRecord>,
-    /// Those that were killed and of which is known what they did since what is under way now has begun.
+    /// Records of killed undos that were completed since the current operation began.
     pub(super) finished: Vec<UndoRecord>,
     pub(super) undone: UndoneSteps,
     /// The agent of the session, if it runs in this process.
@@ -61,7 +67,7 @@ pub struct UndoJournal {
 }
 
 impl UndoJournal {
-    /// Reads the journal of a root session. Somebody may work in it meanwhile.
+    /// Reads the journal of a root session, which may be in use.
     pub fn open(config: &RuntimeConfig, id: &SessionId) -> Result<Self, UndoError> {
         let stores = config.snapshots.as_ref().ok_or(UndoError::Unavailable)?;
         let crow = config.store.read(id)?.metadata.crow();
@@ -86,8 +92,8 @@ impl UndoJournal {
         Ok(journal)
     }
 
-    /// Reads the journal of an agent that runs in this process. What is done waits for its turn to change files, and
-    /// wakes the agent.
+    /// Reads the journal of an agent that runs in this process. Operations wait for their turn to change files, and
+    /// wake the agent.
     pub(crate) fn of_agent(
         config: &RuntimeConfig,
         handle: AgentHandle,
@@ -98,12 +104,12 @@ impl UndoJournal {
         Ok(journal)
     }
 
-    /// Returns the calls that changed files, in the order in which they were made.
+    /// Returns the calls that changed files, in order.
     pub fn calls(&self) -> &[ChangedCall] {
         &self.told.calls
     }
 
-    /// Returns what was undone, redone and restored, the first one first.
+    /// Returns the undo, redo and restore records, oldest first.
     pub fn records(&self) -> &[UndoRecord] {
         &self.records
     }
@@ -113,51 +119,51 @@ impl UndoJournal {
         self.told.last_turn()
     }
 
-    /// Returns the folder of the project.
+    /// Returns the project folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns the folders in which the agents of the session work: that of the project first.
+    /// Returns the workspace roots of the session, the project folder first.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
 
-    /// Returns which of these paths git ignores, so that they can be told of apart from others.
+    /// Returns those of the paths that git ignores, so that they can be shown separately.
     pub fn ignored<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) -> BTreeSet<PathBuf> {
         self.store.ignored(&paths.into_iter().map(Path::to_path_buf).collect())
     }
 
-    /// Undoes calls. The last restore counts as one.
+    /// Undoes calls, or the last restore, which counts as one.
     pub fn undo(
         &mut self,
         target: &UndoTarget,
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
         let _turn = self.begin(options)?;
-        let chosen = self.chosen(target, options)?;
-        let last_kept = match chosen.turn.filter(|_| options.chat) {
+        let selection = self.select(target, options)?;
+        let last_kept = match selection.turn.filter(|_| options.chat) {
             Some(turn) => {
                 self.refuse_if_at_work()?;
                 Some((turn.number, turn.last_before))
             }
             None => None,
         };
-        let restore = chosen.restore.and_then(|at| self.records.get(at));
+        let restore = selection.restore.and_then(|at| self.records.get(at));
         let request = UndoRequest {
             action: UndoAction::Undo,
-            reversals: self.reversals(&chosen.authors())?,
+            reversals: self.reversals(&selection.authors())?,
             reverses: restore.map(|restore| restore.id.clone()),
-            authors: chosen.authors(),
-            calls: chosen.calls,
+            authors: selection.authors(),
+            calls: selection.calls,
             last_kept,
         };
-        self.act(&request, options)
+        self.execute(&request, options)
     }
 
-    /// Finds what is to be undone. Without a target, what the user did last comes first: a restore, a redo, an undo that left
-    /// something and is now forced.
-    fn chosen(
+    /// Selects what to undo. Without a target, the user's last operation has priority: a restore, a redo, or with force
+    /// an undo that left something.
+    fn select(
         &self,
         target: &UndoTarget,
         options: UndoOptions,
@@ -171,25 +177,26 @@ impl UndoJournal {
                 return Ok(self.told.chosen(calls));
             }
         }
-        self.told.choose(target, options.chat).map_err(|error| self.why(error))
+        self.told.choose(target, options.chat).map_err(|error| self.explain(error))
     }
 
-    /// Says why there is nothing to undo, where nothing is captured.
-    fn why(&self, error: UndoError) -> UndoError {
+    /// Replaces "nothing to undo" with the reason if nothing is captured.
+    fn explain(&self, error: UndoError) -> UndoError {
         match (error, self.store.may_scan()) {
             (UndoError::Nothing { .. }, Err(refused)) => UndoError::NotCaptured(refused),
             (error, _) => error,
         }
     }
 
-    /// Takes the last undo back: each path becomes what it was before that undo, and nothing else is touched.
+    /// Reverts the last undo: each path gets the state before that undo, and no other path is touched.
     pub fn redo(&mut self, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let _turn = self.begin(options)?;
         let at = self.undone.last_undo().ok_or(UndoError::Nothing { what: "redo" })?;
         let continued = self.records.get(at).and_then(|undo| undo.continues.clone());
         let mut report = self.redo_one(at, options)?;
-        let place = |id: &UndoId| self.records.iter().position(|record| record.id == *id);
-        if let Some(at) = continued.as_ref().and_then(place) {
+        let index_of = |id: &UndoId| self.records.iter().position(|record| record.id == *id);
+        // The undo completed an earlier one that was killed: that is reverted as well.
+        if let Some(at) = continued.as_ref().and_then(index_of) {
             let first = self.redo_one(at, options)?;
             report.calls.retain(|call| !first.calls.iter().any(|own| own.key() == call.key()));
             report.calls.extend(first.calls);
@@ -199,7 +206,7 @@ impl UndoJournal {
         Ok(report)
     }
 
-    /// Takes the undo at a place among the records back.
+    /// Reverts the undo record with this index.
     fn redo_one(&mut self, at: usize, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let undo = self.records.get(at).ok_or(UndoError::Nothing { what: "redo" })?.clone();
         let mut changes = self.store.changes(&undo.before, &undo.after)?;
@@ -220,10 +227,10 @@ impl UndoJournal {
             reverses: Some(undo.id),
             last_kept: None,
         };
-        self.act(&request, options)
+        self.execute(&request, options)
     }
 
-    /// Puts a path into the state that it had at a point; of a folder, everything in it that calls changed.
+    /// Restores a path to its state at a point; for a folder, everything in it that calls changed.
     pub fn restore(
         &mut self,
         path: &Path,
@@ -231,9 +238,9 @@ impl UndoJournal {
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
         let _turn = self.begin(options)?;
-        let place = self.told.place(at)?;
+        let index = self.told.place(at)?;
         let path = self.root.join(path);
-        let wanted = self.state_at(&path, place)?;
+        let wanted = self.state_at(&path, index)?;
         let mut reversals = Vec::new();
         for (changed, wanted, is_certain) in wanted {
             let found = self.store.look_at(&changed, &wanted)?;
@@ -253,10 +260,10 @@ impl UndoJournal {
             reverses: None,
             last_kept: None,
         };
-        self.act(&request, options)
+        self.execute(&request, options)
     }
 
-    /// Returns what changed from one point to another. From the start to the end, what is undone does not count.
+    /// Returns the changes between two points. From start to end, undone changes are excluded.
     pub fn diff(&self, from: &RestorePoint, to: &RestorePoint) -> Result<Patch, UndoError> {
         let (first, end) = (self.told.place(from)?, self.told.place(to)?);
         let all = (from, to) == (&RestorePoint::Start, &RestorePoint::End);
@@ -276,6 +283,7 @@ impl UndoJournal {
         Ok(describe_all(&self.store, &changes))
     }
 
+    /// Rebuilds the journal from the log and the undo records.
     pub(super) fn reload(&mut self) -> Result<(), UndoError> {
         let records = UndoRecord::settled(self.sessions.undos(&self.id)?);
         (self.killed, self.records) =
@@ -292,23 +300,24 @@ impl UndoJournal {
         Ok(())
     }
 
-    /// Waits for the turn to change files, and reads what happened until then. Who only looks may do so where nothing can be
-    /// written.
+    /// Waits for the right to change files, then reloads the journal and completes killed undos. A dry run also works
+    /// where nothing can be written.
     fn begin(&mut self, options: UndoOptions) -> Result<(Option<Lease>, Vec<FileLock>), UndoError> {
         let roots = &self.roots;
         let lease = match &self.agent {
             None => None,
             Some((_, leases)) => Some(leases.take_within(roots, PATIENCE).ok_or(UndoError::Busy)?),
         };
-        let alone = match self.store.undo_alone() {
+        let locks = match self.store.undo_alone() {
             Err(_) if options.dry_run => Vec::new(),
-            alone => alone?,
+            locks => locks?,
         };
         self.reload()?;
         self.finished.clear();
         if !options.dry_run {
             self.finish_killed()?;
         }
+        // A missing project folder is an error, unless the last call removed it.
         let last = self.told.calls.iter().rev().find(|call| !call.undone);
         let removed = last
             .and_then(|call| call.after.as_ref())
@@ -316,7 +325,7 @@ impl UndoJournal {
         if !self.root.exists() && !removed && !self.told.calls.is_empty() {
             return Err(UndoError::ProjectGone { path: self.root.clone() });
         }
-        Ok((lease, alone))
+        Ok((lease, locks))
     }
 
     fn refuse_if_at_work(&self) -> Result<(), UndoError> {
@@ -327,7 +336,7 @@ impl UndoJournal {
         if is_free { Ok(()) } else { Err(UndoError::ChatInUse { id: self.id.clone() }) }
     }
 
-    /// Returns the last restore of which something is not undone, unless a call changed something since.
+    /// Returns the index of the last restore that is not fully undone, unless a call changed something since.
     fn last_restore(&self) -> Result<Option<usize>, UndoError> {
         let last_call = (0..self.told.calls.len())
             .rev()
@@ -346,14 +355,14 @@ impl UndoJournal {
         Ok(None)
     }
 
-    /// Returns the calls of the last redo, if nothing was changed and nothing else was done since.
+    /// Returns the calls of the last redo, if nothing was changed or undone since.
     fn last_redo(&self) -> Option<Vec<usize>> {
         let redo = self.last_record_since_calls(UndoAction::Redo)?;
         let undo = self.records.iter().find(|record| Some(&record.id) == redo.reverses.as_ref());
         Some(self.open_places_of(&undo?.calls)).filter(|calls| !calls.is_empty())
     }
 
-    /// Returns the calls of which the last undo left something, if nothing was changed and nothing else was done since.
+    /// Returns the calls that the last undo left incomplete, if nothing was changed or undone since.
     fn left_by_undo(&self) -> Option<Vec<usize>> {
         let undo = self.last_record_since_calls(UndoAction::Undo)?;
         Some(self.open_places_of(&undo.calls)).filter(|calls| !calls.is_empty())
@@ -365,20 +374,20 @@ impl UndoJournal {
         self.records.get(at).filter(|record| is_last && record.action == action)
     }
 
-    /// Returns the places of calls.
+    /// Returns the indexes of the calls with these keys.
     pub(super) fn places_of(&self, keys: &[CallKey]) -> Vec<usize> {
         let keys: BTreeSet<&CallKey> = keys.iter().collect();
         let calls = self.told.calls.iter().enumerate();
         calls.filter(|(_, call)| keys.contains(&call.key())).map(|(at, _)| at).collect()
     }
 
-    /// Returns the places of those calls of which something is not undone.
+    /// Returns the indexes of those calls that are not fully undone.
     fn open_places_of(&self, keys: &[CallKey]) -> Vec<usize> {
         let is_open = |at: &usize| self.told.calls.get(*at).is_some_and(|call| !call.undone);
         self.places_of(keys).into_iter().filter(is_open).collect()
     }
 
-    /// Returns who changed each path last since a record was made.
+    /// Returns the last author of each path after the record with index `at`.
     fn last_authors_after(&self, at: usize) -> Result<BTreeMap<PathBuf, StepAuthor>, UndoError> {
         let is_later = |step: &&PathStep| match step.author {
             StepAuthor::Call(_) => true,
@@ -389,16 +398,16 @@ impl UndoJournal {
         Ok(steps.filter_map(|(path, steps)| Some((path, last(&steps)?))).collect())
     }
 
-    /// Puts paths back. Jobs, and commands that run beside it, are not to blame.
+    /// Carries out a request. Its changes are not attributed to jobs, or to commands that run at the same time.
     fn carry_out(
         &self,
-        act: &UndoExecution<'_>,
+        execution: &UndoExecution<'_>,
         request: &UndoRequest,
         announce: &dyn Fn(&PreparedUndo) -> Result<(), UndoError>,
     ) -> Result<CompletedUndo, UndoError> {
         self.watch.began(&self.store);
         let carry_out = || -> Result<(CompletedUndo, Vec<PathChange>), UndoError> {
-            let done = act.carry_out(request, announce)?;
+            let done = execution.carry_out(request, announce)?;
             let changes = self.store.changes(&done.before, &done.after)?;
             Ok((done, changes))
         };
@@ -416,14 +425,14 @@ impl UndoJournal {
         Ok(done)
     }
 
-    fn act(
+    fn execute(
         &mut self,
         request: &UndoRequest,
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
         let (store, session, calls) = (&self.store, &self.id, &self.told.calls);
         let gone = self.gone_roots(&request.calls)?;
-        let act = UndoExecution { store, session, calls, gone, force: options.force };
+        let execution = UndoExecution { store, session, calls, gone, force: options.force };
         let calls: Vec<&ChangedCall> =
             request.calls.iter().filter_map(|at| self.told.calls.get(*at)).collect();
         let mut report = UndoReport {
@@ -435,18 +444,20 @@ impl UndoJournal {
             dry_run: options.dry_run,
         };
         if options.dry_run {
-            report.paths = act.foresee(request)?;
+            report.paths = execution.foresee(request)?;
             return Ok(report);
         }
+        // 1) The announcement is a record with an intent: if this process is killed, the next undo completes it.
         let id = UndoId::new(self.ids.next_id());
-        let begun = |prepared: &PreparedUndo| -> Result<(), UndoError> {
+        let announce = |prepared: &PreparedUndo| -> Result<(), UndoError> {
             let reached = prepared.reached.clone();
             let (before, after) = (prepared.before.clone(), prepared.before.clone());
             let record = self.record(id.clone(), request, &reached, (before, after));
             let record = UndoRecord { intent: Some(prepared.intent.clone()), ..record };
             Ok(self.sessions.add_undo(&self.id, &record)?)
         };
-        let done = self.carry_out(&act, request, &begun)?;
+        let done = self.carry_out(&execution, request, &announce)?;
+        // 2) The final record, or a void one if nothing was done.
         report.paths = done.paths;
         let notice = notice(request.action, &calls, &report.paths, &self.root);
         let stays = stays(&report.paths, &self.root).filter(|_| request.last_kept.is_some());
@@ -471,6 +482,7 @@ impl UndoJournal {
             }
             return Ok(report);
         }
+        // 3) The record is stored, then the agent is notified.
         self.sessions.add_undo(&self.id, &record)?;
         if let Some((handle, _)) = &self.agent {
             handle.tell_undone();
@@ -478,7 +490,7 @@ impl UndoJournal {
             report.told_later = record.notice.is_some() && self.sessions.is_in_use(&self.id)?;
         }
         self.reload()?;
-        // They are told as they are now.
+        // The report shows the calls in their new state.
         for call in &mut report.calls {
             let is_same = |now: &&ChangedCall| (now.seq, &now.call_id) == (call.seq, &call.call_id);
             if let Some(now) = self.told.calls.iter().find(is_same) {

@@ -1,8 +1,8 @@
-//! What a background job changed whose process was killed.
+//! Changes of a background job that was killed with its process.
 //!
-//! Nobody looked at the files after that job's last writes. What is known is how they were when a call last looked at all of
-//! them, and what calls and jobs did since. What differs from that now is the work of the job, or of somebody else: it is
-//! told as the job's, as cut off and shared, so that it can be undone by force.
+//! The files were not scanned after that job's last writes. The baseline is the last full scan by a call, updated with
+//! the recorded changes of calls, jobs and undos since. Whatever differs from it now was made by the job or by somebody
+//! else: it is attributed to the job, marked as cut off and shared, so that it can be undone by force.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl UndoJournal {
-    /// Adds what a job that was killed with its process changed, if that is not in the log yet. Of several it is the one
-    /// that began last.
+    /// Adds the changes of a job killed with its process, if they are not in the log yet. Of several jobs, the one that
+    /// began last gets them.
     pub(super) fn add_killed_job(&mut self) {
         match self.find_killed_job() {
             Ok(None) => {}
@@ -28,7 +28,7 @@ impl UndoJournal {
         }
     }
 
-    /// Returns what a job that was killed with its process changed, if that is not in the log yet.
+    /// Returns the changes of a job killed with its process, if they are not in the log yet.
     pub(crate) fn changed_by_killed_job(&self) -> Option<&ChangedCall> {
         let key = self.told.killed_job.as_ref()?;
         self.told.calls.iter().find(|call| call.key() == *key)
@@ -58,6 +58,7 @@ impl UndoJournal {
         }))
     }
 
+    /// Returns the differences between the baseline and the current files.
     fn changes_since_last_look(&self) -> Result<Vec<PathChange>, UndoError> {
         let Some((looked, seen)) = &self.told.last_look else { return Ok(Vec::new()) };
         let Some(roots) = self.store.roots_of(seen)? else { return Ok(Vec::new()) };
@@ -68,7 +69,7 @@ impl UndoJournal {
             .into_iter()
             .map(|change| (change.path.clone(), change))
             .collect();
-        // It is compared with what calls, jobs and undos left since then.
+        // Corrects the baseline by what calls, jobs and undos left since the scan.
         for (path, left) in self.left_since(*looked)? {
             let found = match changes.remove(&path) {
                 Some(change) => Some(change.after),
@@ -81,20 +82,20 @@ impl UndoJournal {
         Ok(changes.into_values().collect())
     }
 
-    /// Returns what calls, jobs and undos since an event of the root left of the paths that they changed.
+    /// Returns the states in which calls, jobs and undos since an event of the root left the paths that they changed.
     fn left_since(&self, seq: u64) -> Result<BTreeMap<PathBuf, SnapshotEntry>, UndoError> {
         let mut left = BTreeMap::new();
         let is_later = |at: &usize| self.told.calls.get(*at).is_some_and(|call| call.seq > seq);
-        for place in 0..=self.told.calls.len() {
+        for index in 0..=self.told.calls.len() {
             let records = self.records.iter().filter(|record| {
-                self.place_of(record) == place && record.last_seen.is_none_or(|seen| seen >= seq)
+                self.place_of(record) == index && record.last_seen.is_none_or(|seen| seen >= seq)
             });
             for record in records {
                 let changes = self.store.changes(&record.before, &record.after)?;
                 left.extend(changes.into_iter().map(|change| (change.path, change.after)));
             }
-            if is_later(&place) {
-                let steps = self.steps(&[place])?.into_iter();
+            if is_later(&index) {
+                let steps = self.steps(&[index])?.into_iter();
                 left.extend(steps.filter_map(|(path, steps)| {
                     Some((path, steps.into_iter().next_back()?.after))
                 }));

@@ -1,8 +1,8 @@
-//! Undoing what calls changed: which calls there are, what undoes them, and what was undone.
+//! Undoing changes of calls: which calls there are, how each is reverted, and what was undone.
 //!
-//! The logs of a root session and of those below it say which call changed what; `undo.jsonl` beside the root's log says
-//! what was undone since. An undo takes back what the chosen calls are known to have changed, path by path, and nothing
-//! else: what somebody changed since is a conflict and stays.
+//! The logs of a root session and its descendants record which call changed what; `undo.jsonl` next to the root's log
+//! records what was undone since. An undo reverts exactly what the chosen calls are known to have changed, path by
+//! path: anything changed by others since is a conflict and stays.
 
 mod change_history;
 mod error;

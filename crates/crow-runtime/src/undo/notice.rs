@@ -1,20 +1,20 @@
-//! What the model is told of an undo.
+//! Notices to the model about undos.
 
 use std::{fmt::Write as _, path::Path};
 
 use super::{ChangedCall, PathOutcome, RestoredPath, UndoAction};
 
-/// How many calls and paths are named.
+/// Maximum number of calls and paths in a notice.
 const NAMED: usize = 30;
 
-/// Words what was done, for the model.
+/// Returns the notice of an undo for the model, or `None` if no path was restored.
 pub(super) fn notice(
     action: UndoAction,
     calls: &[&ChangedCall],
     paths: &[RestoredPath],
     root: &Path,
 ) -> Option<String> {
-    let restored: Vec<String> = paths.iter().filter_map(|path| name(path, root)).collect();
+    let restored: Vec<String> = paths.iter().filter_map(|path| restored_name(path, root)).collect();
     if restored.is_empty() {
         return None;
     }
@@ -31,29 +31,30 @@ pub(super) fn notice(
         let _ = write!(text, " Calls: {}.", list(&titles, "; "));
     }
     let _ = write!(text, "\nNot as you left them any more: {}.", list(&restored, ", "));
-    let kept: Vec<String> = paths
+    let unrestored: Vec<String> = paths
         .iter()
         .filter(|path| !is_done(&path.outcome))
-        .map(|path| shown(&path.path, root))
+        .map(|path| relative(&path.path, root))
         .collect();
-    if !kept.is_empty() {
-        let _ = write!(text, "\nLeft as they are: {}.", list(&kept, ", "));
+    if !unrestored.is_empty() {
+        let _ = write!(text, "\nLeft as they are: {}.", list(&unrestored, ", "));
     }
     text.push_str("\nRead them again before you change them, and do not repeat what was undone unless asked to.");
     Some(text)
 }
 
-/// Words what stays of changes of which the conversation no longer tells.
+/// Returns the notice about changes that remain although the conversation was rewound to before them, or `None` if
+/// there are none.
 pub(super) fn stays(paths: &[RestoredPath], root: &Path) -> Option<String> {
-    let kept: Vec<String> = paths
+    let unrestored: Vec<String> = paths
         .iter()
         .filter(|path| !is_done(&path.outcome))
-        .map(|path| shown(&path.path, root))
+        .map(|path| relative(&path.path, root))
         .collect();
-    (!kept.is_empty()).then(|| {
+    (!unrestored.is_empty()).then(|| {
         format!(
             "The user took back a part of the conversation. Changes made in it stay in: {}. Read them before you change them.",
-            list(&kept, ", ")
+            list(&unrestored, ", ")
         )
     })
 }
@@ -62,7 +63,7 @@ fn is_done(outcome: &PathOutcome) -> bool {
     matches!(outcome, PathOutcome::Restored { .. } | PathOutcome::Unchanged)
 }
 
-fn name(path: &RestoredPath, root: &Path) -> Option<String> {
+fn restored_name(path: &RestoredPath, root: &Path) -> Option<String> {
     use crow_core::tool::FileChange;
     let PathOutcome::Restored { how, .. } = &path.outcome else { return None };
     let word = match how {
@@ -70,10 +71,10 @@ fn name(path: &RestoredPath, root: &Path) -> Option<String> {
         FileChange::Modified => "",
         FileChange::Deleted => " (removed)",
     };
-    Some(shown(&path.path, root) + word)
+    Some(relative(&path.path, root) + word)
 }
 
-fn shown(path: &Path, root: &Path) -> String {
+fn relative(path: &Path, root: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 

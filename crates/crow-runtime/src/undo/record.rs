@@ -1,7 +1,8 @@
-//! Writing down what an undo does: before it touches a file, and when it has.
+//! Undo records: writing them before and after files are touched, and completing those of killed undos.
 //!
-//! The first line says what each path is to become, the second one, with the same id, what was reached. If the process is
-//! killed in between, only the first is there: whoever undoes next compares it with the files and writes the second.
+//! The first line (with an `intent`) says what each path is meant to become; the second line, with the same id, says
+//! what was achieved. If the process is killed in between, only the first exists: the next undo compares it with the
+//! files and writes the second.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +24,7 @@ use super::{
 use crate::{PathChange, SnapshotEntry};
 
 impl UndoRecord {
-    /// Keeps the last line of each record, and no record that did nothing.
+    /// Keeps the last line of each record, and drops records that did nothing.
     pub(super) fn settled(lines: Vec<Self>) -> Vec<Self> {
         let mut records: Vec<Self> = Vec::with_capacity(lines.len());
         for line in lines {
@@ -36,7 +37,7 @@ impl UndoRecord {
         records
     }
 
-    /// Makes it one that did nothing, which takes back what was written before it was tried.
+    /// Turns the record into one that did nothing, which cancels the announced one.
     pub(super) fn void(self) -> Self {
         Self {
             after: self.before.clone(),
@@ -63,8 +64,8 @@ impl UndoRecord {
 }
 
 impl UndoJournal {
-    /// Makes the record of what was done, by how far each path was taken back. A path that is not named there was to stay
-    /// as it is.
+    /// Creates the record of a request from the extent to which each path was taken back. Paths missing in `reached`
+    /// were meant to stay as they are.
     pub(super) fn record(
         &self,
         id: UndoId,
@@ -115,7 +116,7 @@ impl UndoJournal {
         }
     }
 
-    /// Returns the undo that was killed and that an undo of some of its calls brings to its end.
+    /// Returns the killed undo that this request completes: an undo of some of its calls.
     fn continued(&self, request: &UndoRequest) -> Option<UndoId> {
         let killed = self.finished.last().filter(|_| request.action == UndoAction::Undo)?;
         let places = self.places_of(&killed.calls);
@@ -138,22 +139,22 @@ impl UndoJournal {
         exception
     }
 
-    /// Writes down what undos did that were killed: the paths that are as they were to become. What they left beside the
-    /// files is removed.
+    /// Completes the records of killed undos: paths with their intended state count as done. Temporary files left by
+    /// the killed undos are removed.
     pub(super) fn finish_killed(&mut self) -> Result<(), UndoError> {
         if self.killed.is_empty() {
             return Ok(());
         }
         self.store.undo(&[])?;
         for killed in std::mem::take(&mut self.killed) {
-            let record = self.finished(killed)?;
+            let record = self.complete(killed)?;
             self.sessions.add_undo(&self.id, &record)?;
             self.finished.push(record);
         }
         self.reload()
     }
 
-    /// Returns what paths were when calls that were made since a record first changed them.
+    /// Returns the states of paths before calls made since a record first changed them.
     fn first_states_since(
         &self,
         record: &UndoRecord,
@@ -164,15 +165,16 @@ impl UndoJournal {
         Ok(steps.filter_map(|(path, steps)| Some((path, steps.first()?.before.clone()))).collect())
     }
 
-    /// Completes the record of an undo that was killed.
-    fn finished(&self, killed: UndoRecord) -> Result<UndoRecord, UndoError> {
+    /// Completes the record of a killed undo from the states of its paths.
+    fn complete(&self, killed: UndoRecord) -> Result<UndoRecord, UndoError> {
         let Some(intent) = &killed.intent else { return Ok(killed) };
         let later = self.first_states_since(&killed)?;
+        // 1) Which paths have their intended state.
         let (mut changes, mut left, mut restored) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_any_reached = false;
         for path in self.store.paths_of(&killed.before)?.unwrap_or_default() {
             let before = self.store.entry(&killed.before, &path)?.unwrap_or(SnapshotEntry::Absent);
-            // A folder that was made on the way is no goal of its own.
+            // A folder that was only created on the way is absent from the intent.
             let wanted = self.store.entry(intent, &path)?;
             let like = wanted.as_ref().unwrap_or(&before);
             let found = match later.get(&path) {
@@ -198,6 +200,7 @@ impl UndoJournal {
             }
             changes.push(PathChange { path, before, after });
         }
+        // 2) The completed record.
         if !is_any_reached && killed.last_kept.is_none() {
             return Ok(killed.void());
         }
@@ -205,8 +208,8 @@ impl UndoJournal {
         let mut exceptions = killed.exceptions;
         if killed.action == UndoAction::Undo {
             exceptions.retain(|exception| !left.contains(&exception.path));
-            let none = |path: &PathBuf| self.exception(path.clone(), &BTreeSet::new());
-            exceptions.extend(left.iter().map(none));
+            let nothing_undone = |path: &PathBuf| self.exception(path.clone(), &BTreeSet::new());
+            exceptions.extend(left.iter().map(nothing_undone));
             left.clear();
         }
         left.extend(killed.left.iter().cloned());

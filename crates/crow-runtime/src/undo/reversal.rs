@@ -1,19 +1,19 @@
-//! What takes back several changes of a path: from what it is to what it was before.
+//! Combines several changes of a path into one reversal: from its current state to an earlier one.
 //!
-//! The changes of a path that are not undone form a chain, in the order in which they were made: what one left, the next
-//! found. The way back from the last chosen change goes over earlier ones as long as they join. Where they do not, somebody
-//! has edited the path in between: the way back ends there, and only force goes on.
+//! The changes of a path that are not undone form a chain in chronological order: each starts from the state that the
+//! previous one left. The reversal of the last chosen change extends over earlier chosen ones as long as they join. A
+//! gap means that somebody else edited the path in between: the reversal ends there, and only force goes further.
 
 use std::path::PathBuf;
 
 use crate::{PathChange, SnapshotEntry};
 
-/// Who changed a path: a call, or the user by a restore. By its place in the journal.
+/// The author of a change: a call, or the user through a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StepAuthor {
-    /// The place of the call among all calls.
+    /// Index among all calls.
     Call(usize),
-    /// The place of the restore among all records.
+    /// Index among all records.
     Restore(usize),
 }
 
@@ -23,33 +23,34 @@ pub(super) struct PathStep {
     pub(super) author: StepAuthor,
     pub(super) before: SnapshotEntry,
     pub(super) after: SnapshotEntry,
-    /// Others may have done it.
+    /// True if others may have made the change.
     pub(super) shared: bool,
-    /// A background job did it, which is told later than it happened.
+    /// True if a background job made the change, which is reported later than it happened.
     pub(super) by_job: bool,
 }
 
-/// What takes back the chosen changes of a path.
+/// The reversal of the chosen changes of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reversal {
-    /// From what it was before to what it is, as far as the chosen changes are known to have led from one to the other.
+    /// From the current state (`after`) to the target (`before`), as far as the chosen changes are known to connect
+    /// them.
     pub(super) change: PathChange,
-    /// The call after which somebody else changed the path, so that the way back ends there.
+    /// The call after which somebody else changed the path, so that the reversal ends there.
     pub(super) broken_after: Option<StepAuthor>,
-    /// Whose changes are undone when the path is as it was before `change`.
+    /// Authors whose changes are undone once the path has the state `change.before`.
     pub(super) joined: Vec<StepAuthor>,
-    /// Whose changes are undone when the path is as it was at first: also those after the first chosen one.
+    /// Authors whose changes are undone once the path has the state `first`; includes those after the first chosen one.
     pub(super) all: Vec<StepAuthor>,
-    /// What the path was before the first of the chosen changes.
+    /// The state before the first chosen change.
     pub(super) first: SnapshotEntry,
-    /// A call whose change may be that of others.
+    /// A call whose change may have been made by others.
     pub(super) shared: Option<usize>,
-    /// Who changed the path since what is taken back: nothing is put over that.
+    /// Author of a later change of the path, which must not be overwritten.
     pub(super) later: Option<StepAuthor>,
 }
 
 impl Reversal {
-    /// Makes the way back of one change that is known to be whole.
+    /// Creates the reversal of a single change.
     pub(super) fn of(change: PathChange) -> Self {
         let first = change.before.clone();
         Self {
@@ -63,14 +64,14 @@ impl Reversal {
         }
     }
 
-    /// Returns whether the path is to become what it is already.
+    /// Returns true if the path already has the target state.
     pub(super) fn is_nothing(&self) -> bool {
         self.change.before == self.change.after && self.broken_after.is_none()
     }
 }
 
-/// Puts the changes of a path that jobs made where they belong: a job is told later than it wrote, so a call that ran
-/// meanwhile may stand before it.
+/// Moves the changes of jobs to where they happened: a job's change is reported later than it was written, so a call
+/// that ran meanwhile may precede it in the list.
 pub(super) fn order_jobs(steps: &mut Vec<PathStep>) {
     for at in 1..steps.len() {
         let Some([earlier, step]) =
@@ -93,7 +94,7 @@ pub(super) fn order_jobs(steps: &mut Vec<PathStep>) {
     }
 }
 
-/// Joins the chosen ones of the changes of a path to one way back. None are chosen: there is none.
+/// Combines the chosen changes of a path into one reversal. Returns `None` if none is chosen.
 pub(super) fn reversal(
     path: PathBuf,
     steps: &[PathStep],
@@ -107,6 +108,7 @@ pub(super) fn reversal(
     let mut shared = shared_call(last_step);
     let mut begin = last;
     let mut broken_after = None;
+    // Extends the reversal backwards over chosen changes until a gap.
     for at in (first..last).rev().filter(chosen) {
         let Some(earlier) = steps.get(at) else { break };
         if !joins(steps.get(at..begin).unwrap_or_default(), &before) {
@@ -132,7 +134,7 @@ pub(super) fn reversal(
     })
 }
 
-/// Tells whether a chosen change leads to a state: by itself, or by the restores that follow it.
+/// Returns true if a chosen change leads to a state, by itself or through the restores that follow it.
 fn joins(steps: &[PathStep], state: &SnapshotEntry) -> bool {
     let Some((chosen, between)) = steps.split_first() else { return false };
     if chosen.after == *state {
@@ -165,38 +167,38 @@ mod tests {
         SnapshotEntry::Link { target: target.into() }
     }
 
-    fn made(author: StepAuthor, before: &str, after: &str) -> PathStep {
+    fn step_by(author: StepAuthor, before: &str, after: &str) -> PathStep {
         let (before, after) = (link(before), link(after));
         let shared = matches!(author, Call(10..));
         PathStep { author, before, after, shared, by_job: false }
     }
 
     fn step(call: usize, before: &str, after: &str) -> PathStep {
-        made(Call(call), before, after)
+        step_by(Call(call), before, after)
     }
 
     #[test]
-    fn the_way_back_goes_as_far_as_the_steps_join() {
+    fn a_reversal_extends_as_far_as_the_steps_join() {
         let table = [
             (vec![step(0, "a", "b")], ("a", "b", None, None)),
             (vec![step(0, "a", "b"), step(1, "b", "c")], ("a", "c", None, None)),
             (vec![step(0, "a", "b"), step(1, "b", "a")], ("a", "a", None, None)),
-            // Somebody made an x of the b.
+            // Somebody else changed b to x.
             (vec![step(0, "a", "b"), step(1, "x", "c")], ("x", "c", Some(0), None)),
             (
                 vec![step(0, "a", "b"), step(1, "x", "y"), step(2, "y", "c")],
                 ("x", "c", Some(0), None),
             ),
             (vec![step(10, "a", "b"), step(1, "b", "c")], ("a", "c", None, Some(10))),
-            // The shared one lies beyond the break.
+            // The shared change lies beyond the gap.
             (vec![step(10, "a", "b"), step(1, "x", "c")], ("x", "c", Some(10), None)),
-            // A restore leads from one to the other, and does not count where it does not.
+            // A restore bridges two changes only if it starts from the state that the first one left.
             (
-                vec![step(0, "a", "b"), made(Restore(0), "b", "a"), step(1, "a", "c")],
+                vec![step(0, "a", "b"), step_by(Restore(0), "b", "a"), step(1, "a", "c")],
                 ("a", "c", None, None),
             ),
             (
-                vec![step(0, "a", "b"), made(Restore(0), "x", "a"), step(1, "a", "c")],
+                vec![step(0, "a", "b"), step_by(Restore(0), "x", "a"), step(1, "a", "c")],
                 ("a", "c", Some(0), None),
             ),
         ];
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_after_a_chosen_change_is_undone_with_it() {
+    fn changes_after_a_chosen_one_are_undone_with_it() {
         let steps = [step(0, "a", "b"), step(1, "b", "c"), step(2, "x", "y")];
         let found = reversal("/p".into(), &steps, |author| author == Call(1)).unwrap();
         assert_eq!((found.joined, found.all), (vec![Call(1), Call(2)], vec![Call(1), Call(2)]));
@@ -224,12 +226,12 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_told_late_stands_where_it_wrote() {
+    fn a_job_change_reported_late_moves_to_where_it_happened() {
         let job = |before, after| PathStep { by_job: true, ..step(9, before, after) };
         let table = [
             (vec![step(0, "a", "b"), job("b", "c")], [0, 9]),
             (vec![step(0, "b", "c"), job("a", "b")], [9, 0]),
-            // Nowhere: it stays where it was told.
+            // No place fits: it stays last.
             (vec![step(0, "b", "c"), job("x", "y")], [0, 9]),
         ];
         for (mut steps, expected) in table {

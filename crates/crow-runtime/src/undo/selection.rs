@@ -1,4 +1,4 @@
-//! Which calls are meant.
+//! Selection of calls and of points in the history.
 
 use super::{
     ChangedCall, RestorePoint, UndoError, UndoTarget,
@@ -6,19 +6,19 @@ use super::{
     reversal::StepAuthor,
 };
 
-/// The calls to undo, and where the conversation would go on.
+/// The calls to undo, and the turn before which the conversation would continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UndoSelection {
-    /// Their places, in the order in which they were made.
+    /// Indexes of the calls, in order.
     pub(super) calls: Vec<usize>,
-    /// A restore of the user, by its place among the records: then there are no calls.
+    /// Index of a restore record to undo instead of calls.
     pub(super) restore: Option<usize>,
-    /// The first turn that they belong to.
+    /// The turn of the first call.
     pub(super) turn: Option<TurnBoundary>,
 }
 
 impl UndoSelection {
-    /// Returns whose changes are to be undone.
+    /// Returns the authors of the changes to undo.
     pub(super) fn authors(&self) -> Vec<StepAuthor> {
         let calls = self.calls.iter().map(|at| StepAuthor::Call(*at));
         calls.chain(self.restore.map(StepAuthor::Restore)).collect()
@@ -26,33 +26,33 @@ impl UndoSelection {
 }
 
 impl ChangeHistory {
-    /// Finds the calls that a target means. With `chat`, turns count that changed no files, too.
+    /// Selects the calls of a target that are not undone. With `chat`, turns without changes count as well.
     pub(super) fn choose(
         &self,
         target: &UndoTarget,
         chat: bool,
     ) -> Result<UndoSelection, UndoError> {
-        let open = |keep: &dyn Fn(&ChangedCall) -> bool| -> Vec<usize> {
+        let open_calls = |keep: &dyn Fn(&ChangedCall) -> bool| -> Vec<usize> {
             let fits = |(_, call): &(usize, &ChangedCall)| !call.undone && keep(call);
             self.calls.iter().enumerate().filter(fits).map(|(at, _)| at).collect()
         };
         let (calls, first) = match target {
             UndoTarget::LastTurn if chat => {
                 let turn = self.turns.last().ok_or(UndoError::Nothing { what: "undo" })?.number;
-                (open(&|call| call.turn >= turn), turn)
+                (open_calls(&|call| call.turn >= turn), turn)
             }
             UndoTarget::LastTurn => {
                 let last = self.calls.iter().rev().find(|call| !call.undone);
                 let turn = last.ok_or(UndoError::Nothing { what: "undo" })?.turn;
-                (open(&|call| call.turn == turn), turn)
+                (open_calls(&|call| call.turn == turn), turn)
             }
             UndoTarget::Call(id) => {
                 let call = self.call(id)?;
                 let found = self.calls.get(call).ok_or(UndoError::Nothing { what: "undo" })?;
-                let is_its = |other: &ChangedCall| {
+                let is_same_call = |other: &ChangedCall| {
                     (&other.session_id, other.started) == (&found.session_id, found.started)
                 };
-                let calls = open(&is_its);
+                let calls = open_calls(&is_same_call);
                 if calls.is_empty() {
                     return Err(UndoError::UndoneAlready);
                 }
@@ -65,7 +65,7 @@ impl ChangeHistory {
                 (self.of_turns(*turn, chat, &|call| call.turn >= *turn)?, *turn)
             }
             UndoTarget::ToStart => {
-                let calls = open(&|_| true);
+                let calls = open_calls(&|_| true);
                 if calls.is_empty() && !chat {
                     return Err(UndoError::Nothing { what: "undo" });
                 }
@@ -76,15 +76,15 @@ impl ChangeHistory {
         if chat {
             let turn =
                 turn.ok_or(UndoError::UnknownTurn { turn: first, turns: self.last_turn() })?;
-            // What comes after is no longer part of the conversation: its files must not stay behind.
-            if open(&|call| call.seq > turn.last_before) != calls {
+            // Later turns leave the conversation, so their file changes must not stay.
+            if open_calls(&|call| call.seq > turn.last_before) != calls {
                 return Err(UndoError::ChatNeedsAll { turn: turn.number });
             }
         }
         Ok(UndoSelection { calls, restore: None, turn })
     }
 
-    /// Chooses calls by their places.
+    /// Creates a selection from the indexes of calls.
     pub(super) fn chosen(&self, calls: Vec<usize>) -> UndoSelection {
         let first = calls.first().and_then(|at| self.calls.get(*at)).map(|call| call.turn);
         let turn = self.turns.iter().find(|turn| Some(turn.number) == first).copied();
@@ -109,7 +109,7 @@ impl ChangeHistory {
         Ok(open)
     }
 
-    /// Finds a call by its id or the beginning of it; of several with the same id the last one is meant.
+    /// Returns the index of the call with this id or unique id prefix; of several calls with the same id, the last.
     pub(super) fn call(&self, id: &str) -> Result<usize, UndoError> {
         let places = |fits: &dyn Fn(&str) -> bool| -> Vec<usize> {
             let fitting =
@@ -120,7 +120,7 @@ impl ChangeHistory {
             return Ok(*exact);
         }
         let mut begin = places(&|other| !id.is_empty() && other.starts_with(id));
-        // A call and what its jobs changed later have one id.
+        // A call and the later changes of its jobs have the same id and count as one.
         begin.reverse();
         begin.dedup_by_key(|at| self.calls.get(*at).map(|call| (&call.session_id, call.started)));
         match begin.as_slice() {
@@ -130,7 +130,7 @@ impl ChangeHistory {
         }
     }
 
-    /// Returns how many of the calls come before a point.
+    /// Returns the number of calls before a point, which is the index of the first call after it.
     pub(super) fn place(&self, point: &RestorePoint) -> Result<usize, UndoError> {
         Ok(match point {
             RestorePoint::Start => 0,
@@ -143,17 +143,17 @@ impl ChangeHistory {
             }
             RestorePoint::AfterCall(id) => self.call(id)? + 1,
             RestorePoint::BeforeTurn(turn) => {
-                self.known_turn(*turn)?;
+                self.check_turn(*turn)?;
                 self.calls.partition_point(|call| call.turn < *turn)
             }
             RestorePoint::AfterTurn(turn) => {
-                self.known_turn(*turn)?;
+                self.check_turn(*turn)?;
                 self.calls.partition_point(|call| call.turn <= *turn)
             }
         })
     }
 
-    fn known_turn(&self, turn: u32) -> Result<(), UndoError> {
+    fn check_turn(&self, turn: u32) -> Result<(), UndoError> {
         let known = self.turns.iter().any(|known| known.number == turn)
             || self.calls.iter().any(|call| call.turn == turn);
         if known { Ok(()) } else { Err(UndoError::UnknownTurn { turn, turns: self.last_turn() }) }
