@@ -1,4 +1,4 @@
-//! From changes in the store to what people and models read.
+//! Converts snapshot changes into descriptions for results, logs and users.
 
 use std::{
     os::unix::ffi::OsStrExt as _,
@@ -9,20 +9,20 @@ use crow_core::tool::{ChangeCounts, FileChange, FileContents, FileDiff, NotResto
 
 use crate::{ContentRef, PathChange, SnapshotEntry, SnapshotStore, WhyNotCovered};
 
-/// How many files are compared line by line.
+/// Maximum number of files compared line by line.
 const COMPARED_FILES: usize = 50;
-/// The largest file that is compared line by line.
+/// Largest file compared line by line, in bytes.
 const COMPARED_BYTES: u64 = 1024 * 1024;
-/// How many bytes of hunks all files have together.
+/// Maximum size of the hunks of all files together, in bytes.
 const HUNKS: usize = 64 * 1024;
-/// How long files are compared.
+/// Time limit for comparing files.
 const TIME: Duration = Duration::from_millis(200);
-/// How many paths are named.
+/// Maximum number of paths listed.
 const NAMED: usize = 1000;
-/// How many paths are named that cannot be put back.
+/// Maximum number of non-restorable paths listed.
 const NAMED_LOST: usize = 20;
 
-/// Changes as a result tells them.
+/// The changes as they appear in the result of a call.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeDescription {
     pub(crate) files: Vec<std::path::PathBuf>,
@@ -31,7 +31,7 @@ pub(crate) struct ChangeDescription {
     pub(crate) not_restorable: Vec<NotRestorable>,
 }
 
-/// How much is compared.
+/// The remaining budget for comparisons.
 #[derive(Debug, Clone, Copy)]
 struct DiffBounds {
     files: usize,
@@ -39,12 +39,13 @@ struct DiffBounds {
     until: Instant,
 }
 
-/// Describes changes within bounds. Folders are not named: what is in them is.
+/// Describes changes within the limits above. Folders are not listed, only their contents.
 pub(crate) fn describe(store: &SnapshotStore, changes: &[PathChange]) -> ChangeDescription {
     let mut described = ChangeDescription::default();
-    let mut left = DiffBounds { files: COMPARED_FILES, hunks: HUNKS, until: Instant::now() + TIME };
+    let mut budget =
+        DiffBounds { files: COMPARED_FILES, hunks: HUNKS, until: Instant::now() + TIME };
     for change in changes {
-        if let Some(reason) = lost(change)
+        if let Some(reason) = loss_reason(change)
             && described.not_restorable.len() < NAMED_LOST
         {
             let path = as_text(&change.path);
@@ -60,10 +61,10 @@ pub(crate) fn describe(store: &SnapshotStore, changes: &[PathChange]) -> ChangeD
         if described.files.len() < NAMED {
             described.files.push(as_text(&change.path));
         }
-        if left.files > 0 && left.hunks > 0 && Instant::now() < left.until {
-            left.files -= 1;
+        if budget.files > 0 && budget.hunks > 0 && Instant::now() < budget.until {
+            budget.files -= 1;
             for diff in file_diffs(store, change, FileDiff::of_text) {
-                left.hunks = left.hunks.saturating_sub(diff.hunks.len());
+                budget.hunks = budget.hunks.saturating_sub(diff.hunks.len());
                 counts.additions += diff.additions;
                 counts.deletions += diff.deletions;
                 described.patch.files.push(FileDiff { path: as_text(&diff.path), ..diff });
@@ -73,7 +74,7 @@ pub(crate) fn describe(store: &SnapshotStore, changes: &[PathChange]) -> ChangeD
     described
 }
 
-/// Describes changes whole, whatever that takes.
+/// Describes changes without limits.
 pub(crate) fn describe_all(store: &SnapshotStore, changes: &[PathChange]) -> Patch {
     let whole = |change| file_diffs(store, change, FileDiff::of_whole_text);
     let mut files = Vec::new();
@@ -88,8 +89,8 @@ pub(crate) fn describe_all(store: &SnapshotStore, changes: &[PathChange]) -> Pat
     Patch { files }
 }
 
-/// Returns what was at a path and what is there now, if both are known. A file that became a link is one that is no more and
-/// one that is new.
+/// Returns the content of a path before and after a change, if both are known. A file that became a link is described
+/// as a deletion and a creation.
 fn contents(store: &SnapshotStore, change: &PathChange, kind: FileChange) -> Option<FileContents> {
     let read = |entry: &SnapshotEntry| match entry {
         SnapshotEntry::File { content: ContentRef::Stored(_), .. } => store.read(entry).ok(),
@@ -103,15 +104,15 @@ fn contents(store: &SnapshotStore, change: &PathChange, kind: FileChange) -> Opt
     Some(FileContents { before, after })
 }
 
-/// Names a path in a way that a log can hold: logs are text, names of files need not be. The snapshots know the true one.
+/// Converts a path to valid UTF-8 for logs, which are text. Snapshots keep the exact name.
 fn as_text(path: &std::path::Path) -> std::path::PathBuf {
     path.to_string_lossy().into_owned().into()
 }
 
-/// Says why a change cannot be undone.
-fn lost(change: &PathChange) -> Option<String> {
+/// Returns the reason why a change cannot be undone, if it cannot.
+fn loss_reason(change: &PathChange) -> Option<String> {
     match (&change.before, &change.after) {
-        // It stays, so nothing of it is lost.
+        // A repository is never removed by an undo, so nothing is lost.
         (SnapshotEntry::Absent, SnapshotEntry::LeftOut { why: WhyNotCovered::Repository }) => None,
         (
             SnapshotEntry::File { content: ContentRef::NotStored { why, .. }, .. }
@@ -123,7 +124,7 @@ fn lost(change: &PathChange) -> Option<String> {
     }
 }
 
-/// Tells what became of a file or link; nothing for folders.
+/// Returns the kind of change of a file or link, `None` for folders.
 fn kind(change: &PathChange) -> Option<FileChange> {
     let is_file = |entry: &SnapshotEntry| {
         matches!(entry, SnapshotEntry::File { .. } | SnapshotEntry::Link { .. })
@@ -138,10 +139,10 @@ fn kind(change: &PathChange) -> Option<FileChange> {
     }
 }
 
-/// How two texts are compared.
+/// Compares two texts, limited or completely.
 type DiffFunction = fn(&std::path::Path, &str, &str) -> FileDiff;
 
-/// Describes a change. As git tells it, a file that became a link is no more, and the link is new.
+/// Describes a change. Like git, describes a file that became a link as a deletion and a creation, and the reverse.
 fn file_diffs(store: &SnapshotStore, change: &PathChange, compare: DiffFunction) -> Vec<FileDiff> {
     let parts = match (&change.before, &change.after) {
         (before @ SnapshotEntry::File { .. }, after @ SnapshotEntry::Link { .. })
@@ -176,7 +177,7 @@ fn file_diff(
     diff
 }
 
-/// Tells whether nothing but the mode of a file changed, which needs no look at its lines.
+/// Returns true if only the mode of a file changed, so that its lines need no comparison.
 fn has_same_content(change: &PathChange) -> bool {
     matches!(
         (&change.before, &change.after),
@@ -187,7 +188,8 @@ fn has_same_content(change: &PathChange) -> bool {
     )
 }
 
-/// Reads what is text: files, and the names of the targets of links. What is not there is the empty text.
+/// Returns the text of an entry: file content, or the target of a link. Absent entries and folders count as empty;
+/// `None` for binary, large and unstored files.
 fn text(store: &SnapshotStore, entry: &SnapshotEntry) -> Option<String> {
     match entry {
         SnapshotEntry::File { size, content: ContentRef::Stored(_), .. }
@@ -203,7 +205,7 @@ fn text(store: &SnapshotStore, entry: &SnapshotEntry) -> Option<String> {
     }
 }
 
-/// Says what lines do not.
+/// Returns a note on what the lines do not show: sizes, links, modes, and why it cannot be undone.
 fn note(change: &PathChange, no_lines: bool) -> String {
     let mut notes = Vec::new();
     if no_lines {
@@ -229,7 +231,7 @@ fn note(change: &PathChange, no_lines: bool) -> String {
     {
         notes.push(format!("mode {old:o} -> {new:o}"));
     }
-    // A new file that can be run, or one that is no more: a patch must not lose that.
+    // Created and deleted executables: a patch must not lose their mode.
     if let (SnapshotEntry::File { mode, .. }, SnapshotEntry::Absent | SnapshotEntry::Folder { .. })
     | (SnapshotEntry::Absent | SnapshotEntry::Folder { .. }, SnapshotEntry::File { mode, .. }) =
         (&change.before, &change.after)
@@ -237,7 +239,7 @@ fn note(change: &PathChange, no_lines: bool) -> String {
     {
         notes.push(format!("mode {mode:o}"));
     }
-    notes.extend(lost(change));
+    notes.extend(loss_reason(change));
     notes.retain(|note| !note.is_empty());
     notes.join(", ")
 }

@@ -1,7 +1,9 @@
-//! What background jobs change between calls.
+//! Detection of changes made by background jobs between calls.
 //!
-//! While a job runs, the files are known after each call. What differs from that when they are looked at next is the work of
-//! the job, unless others were at work, too.
+//! While a job runs, the state of the files is known after each call (the baseline: a snapshot, plus the paths that
+//! calls wrote since). Differences found at the next scan were made by the job, unless others were active as well
+//! (`mixed`); then they are marked as shared. Several jobs cannot be told apart: the one that began last gets all
+//! changes.
 
 use std::{
     collections::BTreeMap,
@@ -22,26 +24,27 @@ use crate::{
 use crow_sandbox::AgentJobs;
 use crow_snapshot::{JobMark, is_of_project};
 
-/// The jobs of all agents of this process that may change files of one workspace.
+/// The watched jobs of all agents of this process in one workspace.
 #[derive(Debug, Default)]
 pub(crate) struct JobWatch(Mutex<JobWatchState>);
 
 #[derive(Debug, Default)]
 struct JobWatchState {
     jobs: Vec<WatchedJob>,
-    /// The roots as they were last seen. Nothing if nobody saw it since the first job began.
-    known: Option<SnapshotId>,
-    /// What calls that declare their paths have made of them since.
+    /// Snapshot of the roots when they were last scanned; `None` if there was no scan since the first job began.
+    baseline: Option<SnapshotId>,
+    /// States written since the baseline by calls that declare their paths.
     touched: BTreeMap<PathBuf, SnapshotEntry>,
-    /// How many activities should have begun by now: those of this process are known.
+    /// Expected value of the store's activity counter: the last one read plus the activities of this process since. A
+    /// higher value means that others were active.
     begun: u64,
-    /// Others were at work since.
+    /// True if others were active since the baseline.
     mixed: bool,
-    /// What was found and not yet told.
+    /// Changes that were found and not taken yet.
     found: Vec<JobChangeEvent>,
 }
 
-/// A job, and the call that started it.
+/// A job and the call that started it.
 #[derive(Debug)]
 pub(crate) struct WatchedJob {
     pub(crate) jobs: Arc<AgentJobs>,
@@ -51,9 +54,9 @@ pub(crate) struct WatchedJob {
     pub(crate) agent: SessionId,
     /// The root session.
     pub(crate) root: SessionId,
-    /// Tells other sessions of it, until it is dropped.
+    /// Announces the job to other sessions until dropped.
     pub(crate) _activity: JobActivity,
-    /// Tells later processes of it if this one is killed.
+    /// Mark on disk for later processes, in case this one is killed.
     pub(crate) _mark: JobMark,
 }
 
@@ -64,7 +67,7 @@ struct JobChangeEvent {
 }
 
 impl JobWatch {
-    /// Watches a job. The call that started it was the last to look at the files.
+    /// Starts to watch a job. `seen` is the snapshot after the call that started it.
     pub(crate) fn add(&self, store: &SnapshotStore, job: WatchedJob, seen: Option<SnapshotId>) {
         let mut state = self.state();
         if state.jobs.is_empty() {
@@ -72,23 +75,23 @@ impl JobWatch {
                 found: std::mem::take(&mut state.found),
                 ..JobWatchState::default()
             };
-            state.sees(store, seen);
+            state.set_baseline(store, seen);
         }
         state.jobs.push(job);
     }
 
-    /// Returns whether a job was at work since the files were looked at last.
+    /// Returns true if a job was running since the last scan.
     pub(crate) fn is_watching(&self) -> bool {
         !self.state().jobs.is_empty()
     }
 
-    /// An activity of this process began in the roots of a store.
+    /// Counts an activity of this process in the roots of a store.
     pub(crate) fn began(&self, store: &SnapshotStore) {
         self.state().begun += store.roots().len() as u64;
     }
 
-    /// A call or an undo changed paths. What they were right before is the work of a job, where that is not what was seen
-    /// last.
+    /// Records paths changed by a call or an undo. If the state just before their change differs from the baseline, a
+    /// job made the difference.
     pub(crate) fn touch(
         &self,
         store: &SnapshotStore,
@@ -112,23 +115,23 @@ impl JobWatch {
         Ok(())
     }
 
-    /// A call ended, and left the roots in this state.
+    /// Sets the baseline to the state after a call.
     pub(crate) fn know(&self, store: &SnapshotStore, now: &SnapshotId, overlapped: bool) {
         let mut state = self.state();
         if !state.jobs.is_empty() {
-            state.sees(store, Some(now.clone()));
+            state.set_baseline(store, Some(now.clone()));
             state.mixed = overlapped;
         }
     }
 
-    /// Scans the roots, and finds what jobs changed since it was last seen. `activity` is the one that looks. Blocks.
+    /// Scans the roots and finds the changes of jobs since the baseline. `activity` is that of the scan itself. Blocks.
     pub(crate) fn look(
         &self,
         store: &SnapshotStore,
         session: &SessionId,
         activity: &Activity,
     ) -> Result<Scan, SnapshotStoreError> {
-        // What has ended by now has written all that it ever will.
+        // Determined before the scan: jobs that have ended by now have written everything.
         let ended: Vec<(SessionId, JobId)> = {
             let state = self.state();
             let ended = state.jobs.iter().filter(|job| !job.jobs.is_running(&job.id));
@@ -141,15 +144,15 @@ impl JobWatch {
         }
         let overlapped = activity.overlapped();
         state.mixed |= overlapped;
-        let found = state.find(store, &now.snapshot);
-        state.sees(store, Some(now.snapshot.clone()));
+        let found = state.find_changes(store, &now.snapshot);
+        state.set_baseline(store, Some(now.snapshot.clone()));
         state.mixed = overlapped;
         state.jobs.retain(|job| !ended.iter().any(|(a, id)| *a == job.agent && *id == job.id));
         state.found.extend(found?);
         Ok(now)
     }
 
-    /// Takes what was found of the jobs of an agent.
+    /// Takes the changes found for the jobs of an agent.
     pub(crate) fn take(&self, agent: &SessionId) -> Vec<AgentEvent> {
         let mut state = self.state();
         let (own, others): (Vec<JobChangeEvent>, Vec<JobChangeEvent>) =
@@ -158,7 +161,7 @@ impl JobWatch {
         own.into_iter().map(|found| found.event).collect()
     }
 
-    /// Forgets the jobs of an agent that has ended.
+    /// Stops watching the jobs of an agent that has ended.
     pub(crate) fn forget(&self, agent: &SessionId) {
         self.state().jobs.retain(|job| job.agent != *agent);
     }
@@ -169,21 +172,21 @@ impl JobWatch {
 }
 
 impl JobWatchState {
-    fn sees(&mut self, store: &SnapshotStore, now: Option<SnapshotId>) {
-        self.known = now.filter(is_of_project);
+    fn set_baseline(&mut self, store: &SnapshotStore, now: Option<SnapshotId>) {
+        self.baseline = now.filter(is_of_project);
         self.touched.clear();
         self.mixed = false;
         self.begun = store.begun().unwrap_or(0);
     }
 
-    /// Finds what jobs changed since the roots were last seen.
-    fn find(
+    /// Finds the changes of jobs since the baseline.
+    fn find_changes(
         &self,
         store: &SnapshotStore,
         now: &SnapshotId,
     ) -> Result<Option<JobChangeEvent>, SnapshotStoreError> {
-        let Some(known) = &self.known else { return Ok(None) };
-        let mut changes = store.changes(known, now)?;
+        let Some(baseline) = &self.baseline else { return Ok(None) };
+        let mut changes = store.changes(baseline, now)?;
         changes.retain(|change| !self.touched.contains_key(&change.path));
         for (path, before) in &self.touched {
             let after = store.entry(now, path)?.filter(is_known);
@@ -194,20 +197,20 @@ impl JobWatchState {
         self.describe(store, &changes)
     }
 
-    /// Returns what a path was when it was seen last, by a scan or by a call that wrote it.
+    /// Returns the last known state of a path, from the baseline or from a call that wrote it.
     fn last_seen(
         &self,
         store: &SnapshotStore,
         path: &Path,
     ) -> Result<Option<SnapshotEntry>, SnapshotStoreError> {
-        match (self.touched.get(path), &self.known) {
+        match (self.touched.get(path), &self.baseline) {
             (Some(entry), _) => Ok(Some(entry.clone())),
-            (None, Some(known)) => Ok(store.entry(known, path)?.filter(is_known)),
+            (None, Some(baseline)) => Ok(store.entry(baseline, path)?.filter(is_known)),
             (None, None) => Ok(None),
         }
     }
 
-    /// Makes changes the work of the job that began last.
+    /// Attributes changes to the job that began last.
     fn describe(
         &self,
         store: &SnapshotStore,
@@ -234,7 +237,8 @@ impl JobWatchState {
     }
 }
 
-/// Single paths are captured further than scans go: what a scan leaves out says nothing.
+/// Returns true if the entry says something about the content. Single paths are captured more completely than scans, so
+/// an entry that a scan left out must not count as a difference.
 pub(crate) fn is_known(entry: &SnapshotEntry) -> bool {
     !matches!(
         entry,

@@ -1,4 +1,4 @@
-//! Who may change files in a folder: one call at a time, whichever agent of this process makes it.
+//! Write leases: one call at a time may change files in a folder, across all agents of this process.
 
 use std::{
     collections::BTreeMap,
@@ -9,54 +9,54 @@ use std::{
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock as Turn};
 
-/// How often it is looked whether somebody is through.
+/// Interval for polling a lease.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The folders in which calls change files. Who has one has all that are in it: it is held alone, and those above it
-/// together with others.
+/// The locks of folders in which calls change files. A lease of a folder covers everything in it: it locks the folder
+/// exclusively and all its ancestors shared.
 #[derive(Debug, Default)]
 pub(crate) struct Leases(Mutex<BTreeMap<PathBuf, Weak<Turn<()>>>>);
 
-/// The right to change files in some folders, until it is dropped.
+/// The right to change files in some folders, until dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    _alone: Vec<OwnedRwLockWriteGuard<()>>,
-    _together: Vec<OwnedRwLockReadGuard<()>>,
+    _exclusive: Vec<OwnedRwLockWriteGuard<()>>,
+    _shared: Vec<OwnedRwLockReadGuard<()>>,
 }
 
-/// How a folder is held.
+/// The way a folder is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LeaseMode {
-    Together,
-    Alone,
+    Shared,
+    Exclusive,
 }
 
 impl Leases {
-    /// Takes folders if nobody has them.
+    /// Leases folders if all of them are free.
     pub(crate) fn try_take(&self, roots: &[PathBuf]) -> Option<Lease> {
-        let (mut alone, mut together) = (Vec::new(), Vec::new());
-        for (turn, hold) in self.turns(roots) {
-            match hold {
-                LeaseMode::Alone => alone.push(turn.try_write_owned().ok()?),
-                LeaseMode::Together => together.push(turn.try_read_owned().ok()?),
+        let (mut exclusive, mut shared) = (Vec::new(), Vec::new());
+        for (turn, mode) in self.locks(roots) {
+            match mode {
+                LeaseMode::Exclusive => exclusive.push(turn.try_write_owned().ok()?),
+                LeaseMode::Shared => shared.push(turn.try_read_owned().ok()?),
             }
         }
-        Some(Lease { _alone: alone, _together: together })
+        Some(Lease { _exclusive: exclusive, _shared: shared })
     }
 
-    /// Takes folders, waiting for each.
+    /// Leases folders, waiting for each.
     pub(crate) async fn take(&self, roots: &[PathBuf]) -> Lease {
-        let (mut alone, mut together) = (Vec::new(), Vec::new());
-        for (turn, hold) in self.turns(roots) {
-            match hold {
-                LeaseMode::Alone => alone.push(turn.write_owned().await),
-                LeaseMode::Together => together.push(turn.read_owned().await),
+        let (mut exclusive, mut shared) = (Vec::new(), Vec::new());
+        for (turn, mode) in self.locks(roots) {
+            match mode {
+                LeaseMode::Exclusive => exclusive.push(turn.write_owned().await),
+                LeaseMode::Shared => shared.push(turn.read_owned().await),
             }
         }
-        Lease { _alone: alone, _together: together }
+        Lease { _exclusive: exclusive, _shared: shared }
     }
 
-    /// Takes folders, blocking for at most so long.
+    /// Leases folders, blocking for at most `patience`.
     pub(crate) fn take_within(&self, roots: &[PathBuf], patience: Duration) -> Option<Lease> {
         let until = Instant::now() + patience;
         loop {
@@ -70,32 +70,32 @@ impl Leases {
         }
     }
 
-    /// Returns the turns of folders in one order for all, so that nobody waits in a circle.
-    fn turns(&self, roots: &[PathBuf]) -> Vec<(Arc<Turn<()>>, LeaseMode)> {
-        let mut holds: BTreeMap<&Path, LeaseMode> = BTreeMap::new();
+    /// Returns the locks of the folders in a global order, which prevents deadlocks.
+    fn locks(&self, roots: &[PathBuf]) -> Vec<(Arc<Turn<()>>, LeaseMode)> {
+        let mut modes: BTreeMap<&Path, LeaseMode> = BTreeMap::new();
         for root in roots {
             let mut above = root.ancestors().skip(1);
-            // What lies in another one of them is held with it.
+            // A folder inside another one of them is covered by that one's lease.
             if above.clone().any(|above| roots.iter().any(|other| other == above)) {
                 continue;
             }
-            holds.insert(root, LeaseMode::Alone);
+            modes.insert(root, LeaseMode::Exclusive);
             above.by_ref().for_each(|above| {
-                holds.entry(above).or_insert(LeaseMode::Together);
+                modes.entry(above).or_insert(LeaseMode::Shared);
             });
         }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, turn| turn.strong_count() > 0);
-        let turn_of = |(folder, hold): (&Path, LeaseMode)| {
+        let turn_of = |(folder, mode): (&Path, LeaseMode)| {
             let turn = known.get(folder).and_then(Weak::upgrade);
             let turn = turn.unwrap_or_else(|| {
                 let turn = Arc::new(Turn::new(()));
                 known.insert(folder.to_path_buf(), Arc::downgrade(&turn));
                 turn
             });
-            (turn, hold)
+            (turn, mode)
         };
-        holds.into_iter().map(turn_of).collect()
+        modes.into_iter().map(turn_of).collect()
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_held_by_one_until_it_is_let_go() {
+    fn a_folder_has_one_lease_until_it_is_dropped() {
         let leases = Leases::default();
         let (a, b) = (PathBuf::from("/a"), PathBuf::from("/b"));
         let both = leases.try_take(&[b.clone(), a.clone(), a.clone()]).unwrap();
@@ -115,18 +115,18 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_held_with_all_that_is_in_it_and_not_with_those_beside_it() {
+    fn a_lease_covers_subfolders_and_no_siblings() {
         let leases = Leases::default();
-        let of = |path: &str| leases.try_take(&[PathBuf::from(path)]);
-        let inner = of("/p/sub").unwrap();
-        assert!(of("/p").is_none() && of("/p/sub/deep").is_none());
-        let beside = of("/p/other").unwrap();
+        let try_one = |path: &str| leases.try_take(&[PathBuf::from(path)]);
+        let inner = try_one("/p/sub").unwrap();
+        assert!(try_one("/p").is_none() && try_one("/p/sub/deep").is_none());
+        let beside = try_one("/p/other").unwrap();
         drop(inner);
-        assert!(of("/p").is_none());
+        assert!(try_one("/p").is_none());
         drop(beside);
         let outer = leases.try_take(&["/p/sub".into(), "/p".into()]).unwrap();
-        assert!(of("/p/other").is_none() && of("/q").is_some());
+        assert!(try_one("/p/other").is_none() && try_one("/q").is_some());
         drop(outer);
-        assert!(of("/p/other").is_some());
+        assert!(try_one("/p/other").is_some());
     }
 }

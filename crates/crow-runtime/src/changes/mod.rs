@@ -1,4 +1,5 @@
-//! What calls change: the files are captured before and after, and the difference goes into the result.
+//! Recording of the changes of calls: files are captured before and after a call, and the difference goes into its
+//! result.
 
 mod change_description;
 mod job_watch;

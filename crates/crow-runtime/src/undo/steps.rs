@@ -1,4 +1,8 @@
-//! What calls did to each path, and what it was between them.
+//! The steps of each path: what calls and restores changed, computed from snapshots.
+//!
+//! A step is one change of one path by one author. Steps are listed per path in chronological order, calls and restores
+//! interleaved, and changes of jobs are moved to where they happened. A call that was cut off has no snapshot after it:
+//! its changes reach up to the next call that scanned the same root, or up to now.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +19,7 @@ use super::{
 use crate::{PathChange, SnapshotEntry, WhyNotCovered};
 
 impl UndoJournal {
-    /// Returns what takes back the changes of chosen calls and restores, path by path.
+    /// Returns the reversals of the changes of chosen calls and restores, one per path.
     pub(super) fn reversals(&self, chosen: &[StepAuthor]) -> Result<Vec<Reversal>, UndoError> {
         let calls = chosen.iter().map(|author| match author {
             StepAuthor::Call(at) => *at,
@@ -29,8 +33,8 @@ impl UndoJournal {
             .collect())
     }
 
-    /// Returns what is not undone of the changes that were made since a place among the calls: those of calls and, between
-    /// them, those of restores. The first one of each path comes first.
+    /// Returns the changes that are not undone, per path and in order: those of calls with index `from` or later, and
+    /// those of restores between them.
     pub(super) fn open_steps(
         &self,
         from: usize,
@@ -43,10 +47,10 @@ impl UndoJournal {
             .map(|(at, _)| (self.place_of_record(at), at))
             .filter(|(place, _)| *place >= from)
             .collect();
-        let mut open: BTreeMap<PathBuf, Vec<PathStep>> = BTreeMap::new();
+        let mut by_path: BTreeMap<PathBuf, Vec<PathStep>> = BTreeMap::new();
         let mut add = |steps: Vec<(PathBuf, PathStep)>| {
             for (path, step) in steps {
-                open.entry(path).or_default().push(step);
+                by_path.entry(path).or_default().push(step);
             }
         };
         for place in from..=self.told.calls.len() {
@@ -57,11 +61,11 @@ impl UndoJournal {
                 add(self.open_steps_of_call(place)?);
             }
         }
-        open.values_mut().for_each(order_jobs);
-        Ok(open)
+        by_path.values_mut().for_each(order_jobs);
+        Ok(by_path)
     }
 
-    /// Returns what a call changed and what is not undone.
+    /// Returns the changes of a call that are not undone.
     fn open_steps_of_call(&self, at: usize) -> Result<Vec<(PathBuf, PathStep)>, UndoError> {
         let mut steps = self.steps_of_call(at)?;
         if let Some(key) = self.told.calls.get(at).map(ChangedCall::key) {
@@ -73,7 +77,7 @@ impl UndoJournal {
         Ok(steps)
     }
 
-    /// Returns what a call changed, whether it is undone or not.
+    /// Returns the changes of a call, undone or not.
     fn steps_of_call(&self, at: usize) -> Result<Vec<(PathBuf, PathStep)>, UndoError> {
         let Some(call) = self.told.calls.get(at) else { return Ok(Vec::new()) };
         let changes = match &call.after {
@@ -81,11 +85,11 @@ impl UndoJournal {
             None => self.changes_of_cut_off(at, &call.before)?,
         };
         let is_repository = |change: &PathChange| {
-            // What a repository keeps is never taken away.
+            // A repository is never removed by an undo.
             let left_out = SnapshotEntry::LeftOut { why: WhyNotCovered::Repository };
             change.before == SnapshotEntry::Absent && change.after == left_out
         };
-        // Nobody saw the call's end, so what undos wrote since stands among what changed.
+        // The end of the call was not seen, so copies that undos wrote since are among the changes.
         let is_copy = |change: &PathChange| {
             let mut copies = self.records.iter().flat_map(|record| &record.copies);
             call.cut_off
@@ -101,7 +105,7 @@ impl UndoJournal {
         Ok(changes.into_iter().filter(is_of_call).map(step).collect())
     }
 
-    /// Returns what a restore changed and what is not undone.
+    /// Returns the changes of a restore that are not undone.
     pub(super) fn steps_of_restore(
         &self,
         at: usize,
@@ -117,21 +121,21 @@ impl UndoJournal {
         Ok(changes.into_iter().filter(is_open).map(step).collect())
     }
 
-    /// Returns how many calls were made before the record at a place.
+    /// Returns the number of calls made before the record with index `at`.
     pub(super) fn place_of_record(&self, at: usize) -> usize {
         self.records.get(at).map_or(self.told.calls.len(), |record| self.place_of(record))
     }
 
-    /// Returns how many calls were made before a record.
+    /// Returns the number of calls made before a record.
     pub(super) fn place_of(&self, record: &UndoRecord) -> usize {
         match record.last_seen {
             Some(seen) => self.told.calls.partition_point(|call| call.seq <= seen),
-            // Of an older version.
+            // A record of an older version has no `last_seen`.
             None => self.told.calls.partition_point(|call| call.time <= record.time),
         }
     }
 
-    /// Returns what calls did to each path, whether it is undone or not.
+    /// Returns the changes of calls per path, undone or not.
     pub(super) fn steps(
         &self,
         calls: &[usize],
@@ -146,7 +150,7 @@ impl UndoJournal {
         Ok(steps)
     }
 
-    /// Marks the calls of which nothing is left that is not undone.
+    /// Sets `undone` of each call: true if none of its changes is in effect.
     pub(super) fn mark_undone(&mut self) {
         let is_undone = |at: usize, key: &CallKey| {
             let author = Author::Call(key);
@@ -176,56 +180,58 @@ impl UndoJournal {
         }
     }
 
-    /// Returns what calls did to each path, without those whose states are lost.
+    /// Returns the changes of calls per path, without calls whose snapshots are lost.
     fn known_steps(&self, calls: &[usize]) -> BTreeMap<PathBuf, Vec<PathStep>> {
-        let mut known: BTreeMap<PathBuf, Vec<PathStep>> = BTreeMap::new();
+        let mut by_path: BTreeMap<PathBuf, Vec<PathStep>> = BTreeMap::new();
         for at in calls {
             match self.steps(std::slice::from_ref(at)) {
                 Ok(steps) => {
                     for (path, mut steps) in steps {
-                        known.entry(path).or_default().append(&mut steps);
+                        by_path.entry(path).or_default().append(&mut steps);
                     }
                 }
                 Err(error) => tracing::warn!(session = %self.id, %error, "a call is left out"),
             }
         }
-        known
+        by_path
     }
 
-    /// Returns what changed until a call that was cut off had ended: until the next one that looked at the same root, so that
-    /// what came later is not taken for the call's, or else until now.
+    /// Returns the changes up to the end of a call that was cut off: for each root up to the next call that scanned it,
+    /// so that later changes are not attributed to this call, else up to now.
     fn changes_of_cut_off(
         &self,
         at: usize,
         before: &SnapshotId,
     ) -> Result<Vec<PathChange>, UndoError> {
-        let Some(mut open) = self.store.roots_of(before)? else {
+        let Some(mut remaining) = self.store.roots_of(before)? else {
             let paths = self.store.paths_of(before)?.unwrap_or_default();
             let now = self.store.capture(&self.id, &paths)?.snapshot;
             return Ok(self.store.changes(before, &now)?);
         };
         let mut changes = Vec::new();
         for later in self.told.calls.get(at + 1..).unwrap_or_default() {
-            if open.is_empty() {
+            if remaining.is_empty() {
                 break;
             }
-            let Some(found) = self.store.roots_of(&later.before)? else { continue };
-            let (seen, rest): (Vec<_>, Vec<_>) =
-                open.into_iter().partition(|root| found.contains(root));
-            open = rest;
-            changes
-                .extend(self.store.changes_in(before, &later.before, |root| {
-                    seen.iter().any(|own| own == root)
-                })?);
+            let Some(scanned) = self.store.roots_of(&later.before)? else { continue };
+            let (covered, rest): (Vec<_>, Vec<_>) =
+                remaining.into_iter().partition(|root| scanned.contains(root));
+            remaining = rest;
+            changes.extend(
+                self.store.changes_in(before, &later.before, |root| {
+                    covered.iter().any(|own| own == root)
+                })?,
+            );
         }
-        if !open.is_empty() {
-            let now = self.store.scan_roots(&self.id, &open)?.snapshot;
+        if !remaining.is_empty() {
+            let now = self.store.scan_roots(&self.id, &remaining)?.snapshot;
             changes.extend(self.store.changes(before, &now)?);
         }
         Ok(changes)
     }
 
-    /// Returns the further roots of calls, and of the session, that are not where they were, although no call removed them.
+    /// Returns the roots, other than the project, that are missing although no call removed them. Includes former roots
+    /// of the given calls.
     pub(super) fn gone_roots(&self, calls: &[usize]) -> Result<Vec<PathBuf>, UndoError> {
         let mut roots: BTreeSet<PathBuf> = self.store.roots().iter().cloned().collect();
         for call in calls.iter().filter_map(|at| self.told.calls.get(*at)) {
@@ -241,9 +247,10 @@ impl UndoJournal {
         Ok(roots.into_iter().collect())
     }
 
-    /// Returns what a path, and what is in it, was when so many calls had been made.
+    /// Returns the states of a path and of everything in it before the call with index `place`, each with a flag that
+    /// is false if it is uncertain.
     ///
-    /// What changed since a call was cut off need not be its work: of that it is not certain.
+    /// Changes since a call that was cut off need not be its work: a path changed only by such calls is uncertain.
     pub(super) fn state_at(
         &self,
         path: &Path,
@@ -279,7 +286,7 @@ impl UndoJournal {
         Ok(states)
     }
 
-    /// Looks for a path that no call changed in what was captured around a point.
+    /// Looks up a path that no call changed in the snapshots around a point.
     fn seen_at(&self, path: &Path, place: usize) -> Result<Option<SnapshotEntry>, UndoError> {
         let before = place.checked_sub(1).and_then(|at| self.told.calls.get(at));
         let before = before.and_then(|call| call.after.as_ref());

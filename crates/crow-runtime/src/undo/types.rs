@@ -1,4 +1,4 @@
-//! What can be undone, what was, and what became of it.
+//! Public types of the undo journal.
 
 use std::{
     ffi::OsString,
@@ -13,85 +13,85 @@ use crow_core::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A call that changed files, or may have; or what a background job that a call started changed later.
+/// A call that changed files, or may have; or the later changes of a background job started by a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedCall {
-    /// The number of its start among the events of its root session.
+    /// Number of its first event among the events of its root session.
     pub seq: u64,
-    /// The number of the start of the call itself. Another one than `seq` if a background job of the call made these
-    /// changes, after its end.
+    /// Number of the start event of the call. Differs from `seq` if a background job of the call made these changes
+    /// after the end of the call.
     pub started: u64,
-    /// The session that it was made in: the root's or that of an agent below it.
+    /// The session of the call: the root or a descendant.
     pub session_id: SessionId,
-    /// The agent that made it.
+    /// The agent that made the call.
     pub agent: String,
-    /// The call.
+    /// The id of the call.
     pub call_id: CallId,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// What it did, in one line.
+    /// One-line description of the call.
     pub title: String,
-    /// When it began.
+    /// Time of its start.
     pub time: Timestamp,
-    /// The turn of the root session in which it was made.
+    /// Turn of the root session during the call.
     pub turn: u32,
-    /// The files before it.
+    /// Snapshot before it.
     pub before: SnapshotId,
-    /// The files after it. Nothing for a call that was cut off and of which nobody saw the end.
+    /// Snapshot after it; `None` for a call that was cut off before its end.
     pub after: Option<SnapshotId>,
-    /// How much it changed.
+    /// Number of changed files and lines.
     pub changes: ChangeCounts,
-    /// The files that it changed, within bounds.
+    /// The changed files; the list has a maximum length.
     pub files: Vec<PathBuf>,
-    /// Others may have made some of the changes: they are undone by force alone.
+    /// True if others may have made some of the changes: these are only undone by force.
     pub shared: bool,
-    /// Nobody saw the end of the call.
+    /// True if the end of the call was not observed.
     pub cut_off: bool,
-    /// All that it changed is undone now.
+    /// True if all its changes are undone at present.
     pub undone: bool,
 }
 
 impl ChangedCall {
-    /// Returns what names it.
+    /// Returns the key of the call.
     pub(super) fn key(&self) -> CallKey {
         CallKey { seq: self.seq, call_id: self.call_id.clone() }
     }
 }
 
-/// Which calls to undo.
+/// Selects the calls to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoTarget {
-    /// Those of the last turn that changed files and is not undone.
+    /// The calls of the last turn with changes that are not undone.
     LastTurn,
-    /// This one: its id or the beginning of it.
+    /// One call, given by its id or a unique prefix of it.
     Call(String),
-    /// Those of this turn.
+    /// The calls of one turn.
     Turn(u32),
-    /// Those of this turn and of all later ones: the files are as they were before it.
+    /// The calls of this turn and all later ones, so that the files are as before it.
     BackTo(u32),
-    /// All.
+    /// All calls.
     ToStart,
 }
 
-/// How to undo.
+/// Options of an undo, redo or restore.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UndoOptions {
-    /// Put back also what somebody changed since, after keeping a copy of it.
+    /// Also overwrite what somebody else changed since, after copying it.
     pub force: bool,
-    /// Change nothing, and say what would become of each path.
+    /// Change nothing and report the expected outcome of each path.
     pub dry_run: bool,
-    /// Let the conversation go on from before the turns that are undone.
+    /// Rewind the conversation to before the undone turns.
     pub chat: bool,
 }
 
-/// A point of a session, seen from its files.
+/// A point in the history of a session's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestorePoint {
-    /// Before the first call that changed something.
+    /// Before the first call that changed files.
     Start,
-    /// Before this call: its id or the beginning of it.
+    /// Before this call, given by its id or a unique prefix of it.
     BeforeCall(String),
-    /// After this call: its id or the beginning of it.
+    /// After this call, given by its id or a unique prefix of it.
     AfterCall(String),
     /// Before the first call of this turn.
     BeforeTurn(u32),
@@ -101,109 +101,110 @@ pub enum RestorePoint {
     End,
 }
 
-/// What was done to files of a session from outside of its agents.
+/// The kind of an operation on the files of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UndoAction {
-    /// Changes of calls were undone.
+    /// Undo of changes of calls.
     Undo,
-    /// An undo was undone.
+    /// Undo of an undo.
     Redo,
-    /// A single path was put into a state that it had.
+    /// Restore of a path to an earlier state.
     Restore,
 }
 
-/// An undo, a redo or a restore, as the session remembers it: a line of its `undo.jsonl`.
+/// The record of an undo, redo or restore: a line of `undo.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoRecord {
-    /// Its id.
+    /// The id of the record.
     pub id: UndoId,
-    /// When.
+    /// Time of the operation.
     pub time: Timestamp,
-    /// What was done.
+    /// Kind of the operation.
     pub action: UndoAction,
-    /// The calls that are undone by it, or redone: what they changed at all paths, unless `exceptions` or `left` name one.
+    /// The calls that are undone or redone, with all their changes except at the paths in `exceptions` or `left`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallKey>,
-    /// Of an undo: the paths at which it undid something else than all that `calls` had changed there.
+    /// For an undo: paths at which something other than all changes of `calls` was undone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exceptions: Vec<PathException>,
-    /// Of a redo: the paths at which the undo stands.
+    /// For a redo: paths at which the undo remains in effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "path_list")]
     pub left: Vec<PathBuf>,
-    /// Where it kept what it overwrote by force: these files are its own work, not that of a call.
+    /// Copies of content overwritten by force. These files were created by this operation and not by a call.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "path_list")]
     pub copies: Vec<PathBuf>,
-    /// What the paths are to become. Only there until it is known what they became: if the process is killed before, the
-    /// next undo finds it and says what was done.
+    /// The intended states of the paths. Only present until the result is known: if the process is killed before, the
+    /// next undo finds it and completes the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent: Option<SnapshotId>,
-    /// The undo that was killed and that this one brings to its end: a redo takes both back.
+    /// The killed undo that this one completes: a redo reverts both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<UndoId>,
-    /// The record that it takes back: for a redo the undo, for an undo the restore.
+    /// The record that is reverted: for a redo the undo, for an undo the restore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<UndoId>,
-    /// The paths before it.
+    /// Snapshot of the paths before the operation.
     pub before: SnapshotId,
-    /// The paths after it.
+    /// Snapshot of the paths after the operation.
     pub after: SnapshotId,
-    /// What the model is told, unless the conversation goes back, too.
+    /// Notice for the model if the conversation is not rewound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<String>,
-    /// What the model is told if the conversation goes back: what stays although the conversation no longer tells of it.
+    /// Notice for the model if the conversation is rewound: the changes that remain although they are no longer in the
+    /// conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stays: Option<String>,
-    /// The last event that the conversation keeps, if it is to go back.
+    /// Number of the last event that stays in the conversation, if it is to be rewound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_kept: Option<u64>,
-    /// The last event that there was before it. What was said since is not thrown away when the conversation goes back.
+    /// Number of the last event before the operation. A conversation with later user input is not rewound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<u64>,
 }
 
-/// What an undo undid at a path, where that is not all that its calls had changed there.
+/// A path at which an undo did not undo exactly all changes of its calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathException {
     /// The path, absolute.
     #[serde(with = "path_text")]
     pub path: PathBuf,
-    /// The calls whose changes of the path it undid.
+    /// The calls whose changes of the path were undone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallKey>,
-    /// The restores of the path that it undid.
+    /// The restores of the path that were undone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restores: Vec<UndoId>,
 }
 
-/// Names a call among those of all agents of a root session.
+/// Identifies a call among those of all agents of a root session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CallKey {
-    /// The number of its start.
+    /// Number of its first event.
     pub seq: u64,
-    /// The call.
+    /// The id of the call.
     pub call_id: CallId,
 }
 
-/// What an undo, a redo or a restore did, or would do.
+/// The result of an undo, redo or restore, or the expected one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoReport {
-    /// What was done.
+    /// Kind of the operation.
     pub action: UndoAction,
-    /// The calls, in the order in which they were made.
+    /// The affected calls, in order.
     pub calls: Vec<ChangedCall>,
-    /// What became of each path, sorted.
+    /// The outcome of each path, sorted by path.
     pub paths: Vec<RestoredPath>,
-    /// The conversation goes on from before this turn.
+    /// The turn before which the conversation continues, if it is rewound.
     pub rewound_to: Option<u32>,
-    /// The agent of the session runs in another process: it is told before it asks its model again.
+    /// True if the agent runs in another process and is notified before its next model call.
     pub told_later: bool,
-    /// Nothing was done: this is what would be.
+    /// True if nothing was changed and the outcomes are predictions.
     pub dry_run: bool,
 }
 
 impl UndoReport {
-    /// Returns whether every path is as it was to be.
+    /// Returns true if every path has its intended state.
     pub fn is_complete(&self) -> bool {
         self.paths.iter().all(|path| {
             matches!(path.outcome, PathOutcome::Restored { .. } | PathOutcome::Unchanged)
@@ -211,17 +212,17 @@ impl UndoReport {
     }
 }
 
-/// What became of a path.
+/// The outcome of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoredPath {
     /// The path, absolute.
     pub path: PathBuf,
-    /// What became of it.
+    /// The outcome.
     pub outcome: PathOutcome,
 }
 
 impl RestoredPath {
-    /// Returns where what was there before is kept, if it was put aside by force.
+    /// Returns the copy of the previous content, if force made one.
     pub(super) fn copy(&self) -> Option<&PathBuf> {
         match &self.outcome {
             PathOutcome::Restored { copy, .. } => copy.as_ref(),
@@ -233,38 +234,38 @@ impl RestoredPath {
     }
 }
 
-/// What became of a path.
+/// The outcome of putting a path back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathOutcome {
-    /// It is as wanted now.
+    /// The path has the wanted state now.
     Restored {
-        /// What that did to it.
+        /// The kind of change made to the path.
         how: FileChange,
-        /// Where what was there before is kept, if it was put aside by force.
+        /// The copy of the previous content, if force made one.
         copy: Option<PathBuf>,
     },
-    /// It was as wanted already.
+    /// The path had the wanted state already.
     Unchanged,
-    /// Somebody changed it since; it was left alone.
+    /// Somebody else changed the path since; it was left alone.
     Conflict {
-        /// What stands in the way, in a few words.
+        /// Short description of the obstacle.
         reason: String,
-        /// Whether the same with force puts the path back.
+        /// True if the same operation with force puts the path back.
         forcible: bool,
     },
-    /// What should be there was never stored; it was left alone.
+    /// The wanted content was never stored; the path was left alone.
     NotRestorable {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It could not be put back.
+    /// The path could not be put back.
     Failed {
-        /// Why.
+        /// The error.
         error: String,
     },
 }
 
-/// A path as JSON: text, or its bytes where it is no text.
+/// A path as JSON: a string, or its bytes if it is not valid UTF-8.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum StoredPath {

@@ -1,8 +1,8 @@
-//! Which changes are undone now, replayed from the records of undos and redos.
+//! Determines which changes are undone at present, by replaying the undo and redo records.
 //!
-//! Whether a change is undone is a state of each path, not of a call: an undo that meets a file that somebody has edited
-//! leaves that file and undoes the rest of the call. A record names the calls that it was about. At most paths it undid all
-//! that these calls had changed; where it did not, an exception says what it undid there.
+//! Whether a change is undone is a property of each path and not of a call: an undo that meets a file edited by
+//! somebody else leaves that file and undoes the rest of the call. A record names its calls and by default applies to
+//! all their changes; where it does not, an exception for the path says what was undone there.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -13,14 +13,14 @@ use crow_core::ids::UndoId;
 
 use super::{CallKey, PathException, UndoAction, UndoRecord};
 
-/// Who changed a path: a call, or the user by a restore.
+/// The author of a change: a call, or the user through a restore.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Author<'a> {
     Call(&'a CallKey),
     Restore(&'a UndoId),
 }
 
-/// The records in the order in which they were made, ready to be asked.
+/// The effects of all records, in order.
 #[derive(Debug, Default)]
 pub(super) struct UndoneSteps {
     effects: Vec<RecordEffect>,
@@ -36,7 +36,7 @@ struct RecordEffect {
 #[derive(Debug)]
 enum EffectKind {
     Undo,
-    /// Takes the undo at this place back, but not at these paths.
+    /// Reverts the undo with this index, except at the paths in `left`.
     Redo {
         undo: Option<usize>,
         left: BTreeSet<PathBuf>,
@@ -61,9 +61,9 @@ impl Authors {
 
 impl UndoneSteps {
     pub(super) fn new(records: &[UndoRecord]) -> Self {
-        let place = |id: &UndoId| records.iter().position(|record| record.id == *id);
+        let index_of = |id: &UndoId| records.iter().position(|record| record.id == *id);
         let effect = |record: &UndoRecord| {
-            let reversed = record.reverses.as_ref().and_then(place);
+            let reversed = record.reverses.as_ref().and_then(index_of);
             let kind = match record.action {
                 UndoAction::Undo => EffectKind::Undo,
                 UndoAction::Redo => {
@@ -88,7 +88,7 @@ impl UndoneSteps {
         Self { effects: records.iter().map(effect).collect() }
     }
 
-    /// Returns whether what an author changed at a path is undone.
+    /// Returns true if the changes of an author at a path are undone.
     pub(super) fn is_undone(&self, author: Author<'_>, path: &Path) -> bool {
         let mut undone_by = None;
         for (at, effect) in self.effects.iter().enumerate() {
@@ -102,7 +102,7 @@ impl UndoneSteps {
                         undone_by = None;
                     }
                 }
-                // A redo that older versions did in part names the calls that it redid whole.
+                // A partial redo of an older version names the calls that it redid completely.
                 EffectKind::Redo { undo: None, .. } if authors.contain(author) => undone_by = None,
                 EffectKind::Undo | EffectKind::Redo { .. } | EffectKind::Restore => {}
             }
@@ -110,7 +110,7 @@ impl UndoneSteps {
         undone_by.is_some()
     }
 
-    /// Returns whether a record mentions an author at all.
+    /// Returns true if any record mentions the author.
     pub(super) fn is_mentioned(&self, author: Author<'_>) -> bool {
         self.effects.iter().any(|effect| {
             effect.everywhere.contain(author)
@@ -118,7 +118,7 @@ impl UndoneSteps {
         })
     }
 
-    /// Returns the place of the undo that a redo takes back: the last one of which something is still undone by it.
+    /// Returns the index of the undo that a redo reverts: the last one that is still in effect for some path.
     pub(super) fn last_undo(&self) -> Option<usize> {
         self.effects.iter().enumerate().rev().find_map(|(at, effect)| {
             let is_open = matches!(effect.kind, EffectKind::Undo)
@@ -127,7 +127,7 @@ impl UndoneSteps {
         })
     }
 
-    /// Returns the paths at which an undo still stands although it was redone. None if it was never redone.
+    /// Returns the paths at which an undo remains in effect although it was redone, or `None` if it was never redone.
     pub(super) fn left_by_redo(&self, undo: usize) -> Option<&BTreeSet<PathBuf>> {
         self.effects.iter().rev().find_map(|effect| match &effect.kind {
             EffectKind::Redo { undo: Some(at), left } if *at == undo => Some(left),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_a_change_is_undone_is_a_state_of_its_path() {
+    fn a_change_can_be_undone_at_some_paths_only() {
         let undo = |exceptions| UndoRecord { exceptions, ..record("u", UndoAction::Undo, &[1, 2]) };
         let is_undone = |records: &[UndoRecord], seq: u64, path: &str| {
             UndoneSteps::new(records).is_undone(Author::Call(&key(seq)), Path::new(path))
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redo_takes_back_what_its_undo_undid_and_nothing_else() {
+    fn a_redo_reverts_only_its_own_undo() {
         let other = UndoRecord {
             exceptions: vec![except("a", &[1])],
             ..record("first", UndoAction::Undo, &[])
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_undo_that_was_redone_whole_is_no_longer_the_last_one() {
+    fn a_fully_redone_undo_is_no_longer_the_last_one() {
         let first = record("first", UndoAction::Undo, &[2]);
         let second = record("second", UndoAction::Undo, &[1]);
         let records = [first, second, redo_of("second", &[])];
