@@ -1,4 +1,4 @@
-//! What all agents of one root session share while they run.
+//! State shared by all running agents of one root session.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, atomic::AtomicBool};
 
@@ -20,55 +20,54 @@ use crate::{
     session::{ModelUsage, RootSession, RootSessionState, model_of},
 };
 
-/// What all agents of one root session share while they run: the order of events, the way out for them, the questions
-/// that are open, and what is permitted.
+/// State shared by all running agents of one root session: event order and outlet, open questions, and permissions.
 #[derive(Debug)]
 pub(crate) struct AgentTree {
     pub(crate) root: RootSession,
     pub(crate) outlet: Outlet,
     pub(crate) answers: Answers<PermissionRequest>,
-    /// What agents ask the user.
+    /// Questions of agents to the user.
     pub(crate) questions: Answers<QuestionRequest>,
-    /// Woken when something was undone of which the root's agent does not know.
+    /// Notified when an undo was recorded that the root's agent has not seen.
     pub(crate) undone: Notify,
-    /// What holds the processes of its agents.
+    /// The sandbox of its processes.
     pub(crate) sandbox: Option<Arc<Sandbox>>,
-    /// Whether the user was told what holds processes.
+    /// True once the user was notified of missing sandbox layers.
     pub(crate) told_of_sandbox: AtomicBool,
-    /// Whether was looked for what killed sessions left.
+    /// True once leftovers of killed sessions were recovered.
     pub(crate) has_recovered: AtomicBool,
-    /// Where its agents take tools from beside their own.
+    /// The source of dynamic tools for all agents.
     pub(crate) tool_source: OnceLock<Arc<dyn ToolSource>>,
-    /// What was moved aside, and the user was not asked about.
+    /// Files moved aside that the user has not been asked about.
     unasked: Mutex<Vec<PutAside>>,
     policy: RwLock<PermissionPolicy>,
     spent: Mutex<UsageByModel>,
     snapshots: Mutex<TreeSnapshots>,
-    /// The sessions of all its agents, those of earlier processes included.
+    /// The sessions of all its agents, including those of earlier processes.
     sessions: Mutex<Vec<KnownSession>>,
-    /// The places of spawned agents below the root. Who waits for one gets it in its turn.
+    /// Slots for spawned agents below the root, handed out in FIFO order.
     seats: Arc<Semaphore>,
 }
 
-/// What each model was asked for. There are a few of them at most.
+/// Token usage per model. A short list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UsageByModel(Vec<(ModelRef, TokenUsage)>);
 
-/// The states of the files that all agents of a tree work on.
+/// Snapshots of the files that all agents of a tree work on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TreeSnapshots {
-    /// Before the first call that could change them.
+    /// Before the first call that could change files.
     pub(crate) initial: Option<SnapshotId>,
-    /// After the last one.
+    /// After the last call that could change files.
     pub(crate) current: Option<SnapshotId>,
 }
 
 impl UsageByModel {
-    /// Counts what the model of a log was asked for.
+    /// Adds the usage recorded in a log.
     pub(crate) fn add_log(&mut self, events: &[Envelope]) {
         let mut model = None;
         for event in events {
-            // The usage of a reply stands right behind it.
+            // The usage of a reply directly follows it.
             if let AgentEvent::Reply { origin, .. } = &event.event {
                 model = Some(model_of(origin));
             }
@@ -80,7 +79,7 @@ impl UsageByModel {
         }
     }
 
-    /// Returns it for a header.
+    /// Returns the usage for a session header.
     pub(crate) fn to_header(&self) -> Vec<ModelUsage> {
         let spent = self.0.iter().cloned();
         spent.map(|(model, usage)| ModelUsage { model, usage }).collect()
@@ -98,11 +97,11 @@ impl UsageByModel {
 #[derive(Debug)]
 struct KnownSession {
     id: SessionId,
-    /// No durable event of the session has a number above this one. None while events may come.
+    /// Upper limit of the numbers of its durable events; `None` while it may get more.
     ended_at: Option<u64>,
 }
 
-/// What a spawned agent holds while it runs. Whoever drops it counts the agent out.
+/// The slot of a running spawned agent; released when dropped.
 #[derive(Debug)]
 pub(crate) struct AgentSlot(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
@@ -133,36 +132,36 @@ impl AgentTree {
         }
     }
 
-    /// Keeps what was moved aside until the user can be asked about it.
+    /// Queues a file moved aside until the user can be asked about it.
     pub(crate) fn ask_later(&self, moved: PutAside) {
         let mut unasked = self.unasked.lock().unwrap_or_else(PoisonError::into_inner);
-        // The last one that was moved from a path is what the user would want back.
+        // Of several files moved from one path, the last is the one the user would want back.
         unasked.retain(|known| known.path != moved.path);
         unasked.push(moved);
     }
 
-    /// Takes the first of what the user was not asked about.
+    /// Takes up to `most` files that the user has not been asked about.
     pub(crate) fn take_unasked(&self, most: usize) -> Vec<PutAside> {
         let mut unasked = self.unasked.lock().unwrap_or_else(PoisonError::into_inner);
         let count = unasked.len().min(most);
         unasked.drain(..count).collect()
     }
 
-    /// Returns the sessions that may hold durable events with a number above `seq`.
+    /// Returns the sessions that may have durable events with a number above `seq`.
     pub(crate) fn sessions_after(&self, seq: u64) -> Vec<SessionId> {
-        let sessions = self.known();
-        let may_hold = |known: &&KnownSession| known.ended_at.is_none_or(|last| last > seq);
-        sessions.iter().filter(may_hold).map(|known| known.id.clone()).collect()
+        let sessions = self.lock_sessions();
+        let may_hold = |session: &&KnownSession| session.ended_at.is_none_or(|last| last > seq);
+        sessions.iter().filter(may_hold).map(|session| session.id.clone()).collect()
     }
 
-    /// Adds a session whose agent runs.
+    /// Adds the session of a running agent.
     pub(crate) fn add_session(&self, id: &SessionId) {
-        self.known().push(KnownSession { id: id.clone(), ended_at: None });
+        self.lock_sessions().push(KnownSession { id: id.clone(), ended_at: None });
     }
 
-    /// Notes that an agent runs again in a session of an earlier process.
+    /// Marks a session of an earlier process as having a running agent again.
     pub(crate) fn reopen_session(&self, id: &SessionId) {
-        let mut known = self.known();
+        let mut known = self.lock_sessions();
         match known.iter_mut().find(|known| known.id == *id) {
             Some(session) => session.ended_at = None,
             None => known.push(KnownSession { id: id.clone(), ended_at: None }),
@@ -172,66 +171,66 @@ impl AgentTree {
     /// Adds a session of an earlier process.
     pub(crate) fn add_ended_session(&self, id: &SessionId) {
         let ended_at = Some(self.root.between(|now| now));
-        self.known().push(KnownSession { id: id.clone(), ended_at });
+        self.lock_sessions().push(KnownSession { id: id.clone(), ended_at });
     }
 
-    /// Notes that a session gets no more events.
+    /// Marks a session as complete: it gets no more events.
     pub(crate) fn end_session(&self, id: &SessionId) {
         let now = self.root.between(|now| now);
-        if let Some(known) = self.known().iter_mut().find(|known| known.id == *id) {
-            known.ended_at = Some(now);
+        if let Some(session) = self.lock_sessions().iter_mut().find(|session| session.id == *id) {
+            session.ended_at = Some(now);
         }
         self.outlet.forget_reply(id);
     }
 
-    fn known(&self) -> MutexGuard<'_, Vec<KnownSession>> {
+    fn lock_sessions(&self) -> MutexGuard<'_, Vec<KnownSession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes between which states of the files a call ended.
+    /// Updates the tree's snapshots with those of a call that ended.
     pub(crate) fn on_snapshots(&self, before: Option<&SnapshotId>, after: Option<&SnapshotId>) {
-        let mut known = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-        known.initial = known.initial.take().or_else(|| before.cloned());
-        known.current = after.cloned().or_else(|| known.current.take());
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshots.initial = snapshots.initial.take().or_else(|| before.cloned());
+        snapshots.current = after.cloned().or_else(|| snapshots.current.take());
     }
 
-    /// Returns the first and the last state of the files.
+    /// Returns the first and the last snapshot.
     pub(crate) fn snapshots(&self) -> TreeSnapshots {
         self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts what a model was asked for.
+    /// Adds the usage of a model.
     pub(crate) fn spend(&self, model: ModelRef, usage: TokenUsage) {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).add(model, usage);
     }
 
-    /// Returns what each model was asked for.
+    /// Returns the token usage per model.
     pub(crate) fn spent(&self) -> Vec<(ModelRef, TokenUsage)> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
-    /// Returns what each model was asked for, for the header of the root.
+    /// Returns the token usage per model for the header of the root.
     pub(crate) fn spent_for_header(&self) -> Vec<ModelUsage> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).to_header()
     }
 
-    /// Counts a spawned agent in, unless as many run as may.
+    /// Acquires a slot for a spawned agent if one is free.
     pub(crate) fn begin_child(&self) -> Option<AgentSlot> {
         Arc::clone(&self.seats).try_acquire_owned().ok().map(AgentSlot)
     }
 
-    /// Waits until a spawned agent may be counted in.
+    /// Waits for a slot for a spawned agent.
     pub(crate) async fn child_in_turn(&self) -> Option<AgentSlot> {
-        // The places are never closed.
+        // The semaphore is never closed.
         Arc::clone(&self.seats).acquire_owned().await.ok().map(AgentSlot)
     }
 
-    /// Uses the policy as it is at this moment.
+    /// Reads the current policy.
     pub(crate) fn with_policy<T>(&self, read: impl FnOnce(&PermissionPolicy) -> T) -> T {
         read(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes the policy for all agents of the tree, from their next call on.
+    /// Changes the policy for all agents of the tree, effective from their next call.
     pub(crate) fn change_policy<T>(&self, change: impl FnOnce(&mut PermissionPolicy) -> T) -> T {
         change(&mut self.policy.write().unwrap_or_else(PoisonError::into_inner))
     }

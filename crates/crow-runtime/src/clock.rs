@@ -1,11 +1,11 @@
-//! The system's clock.
+//! The system clock.
 
 use std::time::{Duration, Instant};
 
 use crow_core::capability::Clock;
 use jiff::Timestamp;
 
-/// The system's clock.
+/// The system clock: wall-clock time, and a monotonic time since its creation.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     start: Instant,

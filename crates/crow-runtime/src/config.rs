@@ -1,4 +1,4 @@
-//! What a runtime is made of.
+//! Configuration of a runtime.
 
 use std::sync::Arc;
 
@@ -18,41 +18,41 @@ use crate::{
     session::{MemoryStore, SessionStore},
 };
 
-/// What a runtime is made of. The default needs nothing from outside: sessions live in memory, there are no models,
-/// and nobody is asked.
+/// Configuration of a runtime. The default needs nothing from outside: sessions are in memory, there are no models, and
+/// questions are not asked.
 #[derive(Debug, Clone)]
 pub struct RuntimeConfig {
-    /// Where sessions are kept.
+    /// The session store.
     pub store: Arc<dyn SessionStore>,
-    /// Which models there are.
+    /// The available models.
     pub models: Arc<dyn Models>,
-    /// Which calls may run.
+    /// The permission policy for calls.
     pub policy: PermissionPolicy,
-    /// Who answers questions about calls. Where an answer allows more than what was offered, it allows the one call, and
-    /// the user is told.
+    /// Answers permission questions and questions to the user. A permission that exceeds the offers is reduced to the
+    /// one call, and the user is notified.
     pub answerer: Arc<dyn Answerer>,
-    /// Where states of files are kept, so that what calls change is known and can be undone. Nothing is captured without.
+    /// The snapshot stores, which make changes of calls visible and undoable. Without them nothing is captured.
     pub snapshots: Option<Arc<SnapshotStores>>,
-    /// What may not show in results, events and the log. Files are written as they are.
+    /// Removes secrets from results, events and the log. Files are written unredacted.
     pub redactor: Redactor,
-    /// The environment of every process that is started. Nothing else is passed on.
+    /// The complete environment of every started process.
     pub child_env: ChildEnvironment,
-    /// What holds the processes. Without one they may do what the program may do.
+    /// The sandbox of processes. Without it they have all rights of the program.
     pub sandbox: Option<SandboxConfig>,
-    /// How many agents may be started by agents.
+    /// Limits on agents started by agents.
     pub children: ChildLimits,
-    /// Tells the time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Makes identifiers.
+    /// Generates identifiers.
     pub ids: Arc<dyn IdSource>,
 }
 
-/// How many agents may be started by agents of one root session.
+/// Limits on agents started by agents, per root session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChildLimits {
-    /// How deep they may stand: with 1, children start no children.
+    /// Maximum nesting depth: with 1, children start no children.
     pub depth: usize,
-    /// How many may run at once.
+    /// Maximum number that run at once.
     pub running: usize,
 }
 

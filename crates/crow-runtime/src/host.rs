@@ -1,4 +1,4 @@
-//! What adapters ask a product for: sessions, their options, and commands.
+//! The interface between adapters and a product: sessions, their options, and commands.
 
 use std::{
     borrow::Cow,
@@ -18,46 +18,47 @@ use crate::{
     session::{SessionError, SessionFilter, SessionMetadata},
 };
 
-/// What a new session is to be.
+/// Parameters of a new session.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NewSession {
     /// The working directory.
     pub cwd: PathBuf,
-    /// An id of the caller's choice; refused if it exists.
+    /// An id chosen by the caller; an existing one is an error.
     pub id: Option<SessionId>,
-    /// What it works with.
+    /// The settings of the session.
     pub setup: SessionSetup,
 }
 
-/// What a session works with, as far as the caller says so. The rest is the product's default in a new session, and what it
-/// was left with in one that goes on.
+/// Settings of a session given by the caller. The rest comes from the product's defaults in a new session, and from the
+/// stored session in one that is continued.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionSetup {
-    /// Where a session that goes on works, its true name; one that works elsewhere is refused. Not for new sessions.
+    /// Expected working directory of a continued session, resolved; a session elsewhere is refused. Not used for new
+    /// sessions.
     pub cwd: Option<PathBuf>,
     /// The agent's name.
     pub agent: Option<String>,
     /// The model as `provider/model`.
     pub model: Option<String>,
-    /// What happens to calls of which no rule speaks.
+    /// Permission mode for calls that no rule matches.
     pub permissions: Option<PermissionMode>,
-    /// Folders beside the working directory in which the agent works as well, absolute.
+    /// Additional working directories, absolute.
     pub additional_directories: Option<Vec<PathBuf>>,
-    /// Servers whose tools the agent has beside its own, as long as the session is open. They are not stored.
+    /// MCP servers whose tools the agent gets while the session is open. They are not stored.
     pub mcp_servers: Vec<McpServerConfig>,
-    /// What becomes of the system prompt of the agent that does the work.
+    /// Modification of the system prompt of the primary.
     pub system_prompt: Option<SystemPrompt>,
 }
 
 impl SessionSetup {
-    /// Refuses a session that does not work where the caller says that it does.
+    /// Fails if the session does not work in the directory that the caller expects.
     pub fn refuse_elsewhere(&self, session: &SessionId, cwd: &Path) -> Result<(), HostError> {
         match &self.cwd {
-            Some(said) if said != cwd => Err(HostError::Refused {
+            Some(expected) if expected != cwd => Err(HostError::Refused {
                 message: format!(
                     "session {session} works in {}, not in {}",
                     cwd.display(),
-                    said.display()
+                    expected.display()
                 ),
                 hint: "open it with its own cwd, or begin a new session there".to_owned(),
             }),
@@ -66,64 +67,64 @@ impl SessionSetup {
     }
 }
 
-/// Something about a session that can be set.
+/// A setting of an open session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionOption {
-    /// Its name, by which it is set: `model`, `permissions`.
+    /// The name used to set it: `model`, `permissions`.
     pub name: &'static str,
-    /// What it is about.
+    /// The kind of setting.
     pub kind: OptionKind,
-    /// What it is, for people.
+    /// Description for people.
     pub description: String,
-    /// What it is set to.
+    /// The current value.
     pub value: String,
-    /// What it can be set to. An empty list takes any text.
+    /// The possible values. If empty, any text is accepted.
     pub choices: Vec<OptionChoice>,
 }
 
-/// What an option is about.
+/// The kind of a session option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OptionKind {
-    /// What happens after a turn: the control flow.
+    /// The control flow after a turn.
     ControlFlow,
-    /// What happens to calls of which no rule speaks.
+    /// The permission mode for calls that no rule matches.
     Permissions,
     /// The model.
     Model,
-    /// How much the model thinks before it answers.
+    /// The amount of thinking of the model.
     Thinking,
     /// The agent.
     Agent,
-    /// Who looks at the work.
+    /// The reviewer.
     Reviewer,
-    /// Something else.
+    /// Any other setting.
     Other,
 }
 
-/// What an option can be set to.
+/// A possible value of an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionChoice {
     /// The value to set.
     pub value: String,
-    /// What it is called, for people. May be empty: the value says it.
+    /// Title for people. If empty, the value is shown.
     pub title: String,
-    /// What it means, for people. May be empty.
+    /// Explanation for people. May be empty.
     pub description: String,
 }
 
-/// A command that a person can give in a session, beside talking to the agent.
+/// A command that a person can give in a session, apart from prompts to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCommand {
     /// Its name, without a slash.
     pub name: Cow<'static, str>,
-    /// What may follow it, such as `[PROVIDER/MODEL]`. May be empty.
+    /// Placeholder of its argument, such as `[PROVIDER/MODEL]`. May be empty.
     pub argument: Cow<'static, str>,
-    /// What it does.
+    /// Description for people.
     pub description: Cow<'static, str>,
 }
 
 impl HostCommand {
-    /// Makes a command that every session has.
+    /// Creates a command that every session has.
     pub const fn new(
         name: &'static str,
         argument: &'static str,
@@ -137,46 +138,46 @@ impl HostCommand {
     }
 }
 
-/// What a command comes to.
+/// The outcome of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CommandOutcome {
-    /// It is done, and this is to be shown. Plain text.
+    /// The command is done, and this plain text is to be shown.
     Shown(String),
-    /// The agent is to be told this, as if the user had said it.
+    /// The agent gets this as a prompt of the user.
     Prompt(Vec<Block>),
 }
 
-/// How much of its model's window a session fills, and what it cost.
+/// Context usage and cost of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SessionUsage {
-    /// The tokens of the conversation as the model was sent it last.
+    /// Tokens of the conversation in the last model request.
     pub context_tokens: u64,
-    /// The most tokens that the model takes; none if nobody knows.
+    /// Context window of the model in tokens; `None` if unknown.
     pub context_window: Option<u64>,
-    /// What all agents of the session cost so far in US dollars; none if a price is not known.
+    /// Cost of all agents of the session so far in US dollars; `None` if a price is unknown.
     pub cost_usd: Option<f64>,
 }
 
-/// Why a host does not do what it was asked for.
+/// Error of a host.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The session cannot be made, opened or changed.
+    /// The session cannot be created, opened or changed.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The model cannot be asked.
+    /// The model is not available.
     #[error(transparent)]
     Models(#[from] ModelsError),
-    /// The agent takes nothing more.
+    /// The agent does not accept the input.
     #[error(transparent)]
     Handle(#[from] HandleError),
-    /// The session is known, but no agent runs in it.
+    /// The session exists, but no agent runs in it.
     #[error("session {id} is not open")]
     NotOpen {
         /// The session.
         id: SessionId,
     },
-    /// There is no model to talk to.
+    /// There are no credentials for any model.
     #[error("{message}")]
     NoCredentials {
         /// What is missing.
@@ -184,7 +185,7 @@ pub enum HostError {
         /// What the user can do.
         hint: String,
     },
-    /// The user asked for something that cannot be.
+    /// The request cannot be fulfilled.
     #[error("{message}")]
     Refused {
         /// What is wrong.
@@ -192,54 +193,55 @@ pub enum HostError {
         /// What the user can do. May be empty.
         hint: String,
     },
-    /// This host does not do that.
+    /// The host does not support the operation.
     #[error("{what} is not supported here")]
     Unsupported {
-        /// What was asked for.
+        /// The operation.
         what: &'static str,
     },
 }
 
-/// What a host without providers is asked for in vain.
+/// Name of the operation that a host without provider routing does not support.
 const PROVIDERS: &str = "choosing where providers are called";
 
-/// A product as adapters see it: a terminal, an editor protocol, a test. What they show comes from the handles that it
-/// gives out.
+/// A product as seen by adapters such as a terminal, an editor protocol or a test. What they display comes from the
+/// handles it returns.
 #[async_trait]
 pub trait AgentHost: Send + Sync + fmt::Debug {
-    /// Makes a session and starts its agent. The session is stored when this returns.
+    /// Creates a session and starts its agent. The session is stored when this returns.
     async fn create(&self, session: NewSession) -> Result<AgentHandle, HostError>;
 
-    /// Returns the handle of a session's agent; starts the agent if it does not run. Two that ask at once get the same one.
+    /// Returns the handle of a session's agent, starting the agent if it is not running. Concurrent callers get the
+    /// same agent.
     ///
-    /// What `setup` says of an agent that runs already is set in it, as far as that can be while it runs.
+    /// For an agent that is running already, the settings in `setup` are applied as far as possible.
     async fn open(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError>;
 
-    /// Returns the headers of root sessions, the last updated first.
+    /// Returns the headers of root sessions, last updated first.
     async fn list(&self, filter: SessionFilter) -> Result<Vec<SessionMetadata>, HostError>;
 
-    /// Ends the agent of a session. The session stays.
+    /// Ends the agent of a session. The session is kept.
     async fn close(&self, id: &SessionId) -> Result<ShutdownReport, HostError>;
 
-    /// Removes a session for good; its agent is ended before.
+    /// Ends the agent of a session and removes the session permanently.
     async fn delete(&self, id: &SessionId) -> Result<(), HostError>;
 
-    /// Makes a new session with the history of another one, and starts its agent.
+    /// Creates a new session with the history of another one, and starts its agent.
     async fn fork(&self, id: &SessionId, setup: SessionSetup) -> Result<AgentHandle, HostError>;
 
-    /// Gives a session a title. It need not be open.
+    /// Sets the title of a session, which need not be open.
     async fn set_title(&self, id: &SessionId, title: &str) -> Result<(), HostError>;
 
-    /// Returns what can be set in an open session.
+    /// Returns the options of an open session.
     async fn options(&self, id: &SessionId) -> Result<Vec<SessionOption>, HostError>;
 
-    /// Sets an option of an open session. Holds from the agent's next step or run on.
+    /// Sets an option of an open session, effective from the agent's next step or run.
     async fn set_option(&self, id: &SessionId, name: &str, value: &str) -> Result<(), HostError>;
 
-    /// Returns the commands that can be given in an open session. Only what works is among them.
+    /// Returns the commands available in an open session. Only commands that work are listed.
     async fn commands(&self, id: &SessionId) -> Result<Vec<HostCommand>, HostError>;
 
-    /// Does what a command says.
+    /// Runs a command.
     async fn run_command(
         &self,
         id: &SessionId,
@@ -247,35 +249,34 @@ pub trait AgentHost: Send + Sync + fmt::Debug {
         argument: &str,
     ) -> Result<CommandOutcome, HostError>;
 
-    /// Returns how much of its model's window an open session fills, and what it cost.
+    /// Returns context usage and cost of an open session.
     async fn usage(&self, id: &SessionId) -> Result<SessionUsage, HostError>;
 
-    /// Makes sure that there is a model to talk to.
+    /// Ensures that a model can be used, for example by obtaining credentials.
     async fn authenticate(&self) -> Result<(), HostError>;
 
-    /// Forgets what [`authenticate`](Self::authenticate) stored.
+    /// Removes what [`authenticate`](Self::authenticate) stored.
     async fn logout(&self) -> Result<(), HostError>;
 
-    /// Returns whether [`providers`](Self::providers), [`set_provider`](Self::set_provider) and
-    /// [`disable_provider`](Self::disable_provider) are supported. Asked before anything else is known: does no I/O.
+    /// Returns true if [`providers`](Self::providers), [`set_provider`](Self::set_provider) and
+    /// [`disable_provider`](Self::disable_provider) are supported. May be called before anything else: does no I/O.
     fn routes_providers(&self) -> bool {
         false
     }
 
-    /// Returns the providers that can be routed, in a fixed order, with where each one is called now.
+    /// Returns the routable providers in a fixed order, with their current addresses.
     async fn providers(&self) -> Result<Vec<ProviderRoute>, HostError> {
         Err(HostError::Unsupported { what: PROVIDERS })
     }
 
-    /// Lets a provider be called elsewhere, and enables it if it was disabled. Holds for the next call of a model in every
-    /// session, those that are open included, until the process ends; nothing of it is stored. No key that the product
-    /// knows is sent there. What cannot be is refused, and changes nothing.
+    /// Sets the address of a provider, and enables the provider if it was disabled. Takes effect with the next model
+    /// call in every session, open ones included, until the process ends; nothing is stored. No key known to the
+    /// product is sent to the new address. An invalid change is an error and changes nothing.
     async fn set_provider(&self, _change: ProviderChange) -> Result<(), HostError> {
         Err(HostError::Unsupported { what: PROVIDERS })
     }
 
-    /// Lets no model of a provider be called any more, until it is set again or the process ends. Of one that is not
-    /// known nothing is done.
+    /// Disables all models of a provider until it is set again or the process ends. An unknown provider is ignored.
     async fn disable_provider(&self, _id: &str) -> Result<(), HostError> {
         Err(HostError::Unsupported { what: PROVIDERS })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crow_core::ids::IdSource;
 use uuid::Uuid;
 
-/// Makes UUIDs of version 7: those made later sort later.
+/// Generates UUIDs of version 7: later ones sort later.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UuidSource;
 

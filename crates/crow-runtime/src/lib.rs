@@ -3,7 +3,7 @@
 //! An agent is an async function over [`AgentInternals`], spawned on an [`AgentRuntime`] and driven through an
 //! [`AgentHandle`]. The crate knows no particular loop, no provider, no concrete tool and no protocol.
 //!
-//! A loop of one's own needs no more than this; `internals.call_model` and `internals.call` give it a model and tools:
+//! A custom loop needs no more than this; `internals.call_model` and `internals.call` give it a model and tools:
 //!
 //! ```
 //! use std::time::Duration;
@@ -12,7 +12,7 @@
 //! use crow_runtime::{AgentError, AgentInternals, AgentRuntime, AgentSession, InputMessage, RuntimeConfig, SessionSpec};
 //! use futures_util::StreamExt as _;
 //!
-//! /// Greets whoever speaks to it.
+//! /// Answers every prompt with a greeting.
 //! async fn greeter(mut internals: AgentInternals) -> Result<(), AgentError> {
 //!     loop {
 //!         let InputMessage::UserInput { run_id, content } = internals.receive().await? else { continue };

@@ -1,4 +1,4 @@
-//! Calls that are run outside, and the results that come for them.
+//! Calls that are executed outside, and the delivery of their results.
 
 use std::{
     collections::BTreeMap,
@@ -12,42 +12,43 @@ use crow_core::{
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// The open calls of an agent, and the results that came for them from outside.
+/// The open calls of an agent, and the results received for them from outside.
 #[derive(Debug, Default)]
 pub(crate) struct CallDesk {
     calls: Mutex<BTreeMap<CallId, ResultTaker>>,
-    /// Woken when a result comes for a call that nobody claimed.
+    /// Notified when a result arrives for an unclaimed call.
     unclaimed: Notify,
 }
 
-/// Who takes the result of an open call.
+/// The recipient of the result of an open call.
 #[derive(Debug)]
 enum ResultTaker {
-    /// Not known yet: the pipeline when it is given the call, or the loop when it receives. A result is kept for both.
+    /// Not decided yet: the pipeline once it is given the call, or the loop when it receives input. An early result is
+    /// stored for either.
     Unclaimed(Option<Box<ToolResult>>),
-    /// The call, which does not wait yet. A result that came early is kept.
+    /// The call, which does not wait yet. An early result is stored.
     Call(Option<Box<ToolResult>>),
-    /// The call, which waits.
+    /// The call, which is waiting.
     Waiting(oneshot::Sender<ToolResult>),
-    /// Nobody: the call is run inside, has its result, or was cancelled.
+    /// None: the call runs inside, has its result, or was cancelled.
     Nobody,
 }
 
-/// Where a call is run.
+/// Where a call is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunBy {
     /// Outside: its tool waits for the result.
     Outside,
-    /// Its tool.
+    /// Inside, by its tool.
     Inside,
 }
 
-/// No open call waits for a result from outside.
+/// Error: no open call expects a result from outside.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotOpen;
 
 impl CallDesk {
-    /// Keeps count of the open calls.
+    /// Updates the open calls.
     pub(crate) fn on_event(&self, event: &AgentEvent) {
         if let AgentEvent::Reply { blocks, .. } = event {
             let open = calls_of(blocks).map(|call| (call.id.clone(), ResultTaker::Unclaimed(None)));
@@ -58,7 +59,7 @@ impl CallDesk {
         }
     }
 
-    /// Takes a result that comes from outside. Each open call takes one.
+    /// Delivers a result from outside. Each open call accepts one.
     pub(crate) fn deliver(&self, call_id: &CallId, result: ToolResult) -> Result<(), NotOpen> {
         let mut calls = self.lock();
         let taker = calls.get_mut(call_id).ok_or(NotOpen)?;
@@ -73,7 +74,7 @@ impl CallDesk {
                 Ok(())
             }
             ResultTaker::Waiting(_) => match std::mem::replace(taker, ResultTaker::Nobody) {
-                // An error means that whoever waited was dropped.
+                // An error means that the waiting call was dropped.
                 ResultTaker::Waiting(waiting) => waiting.send(result).map_err(|_| NotOpen),
                 ResultTaker::Unclaimed(_) | ResultTaker::Call(_) | ResultTaker::Nobody => {
                     Err(NotOpen)
@@ -85,8 +86,8 @@ impl CallDesk {
         }
     }
 
-    /// Says who runs a call that the pipeline was given. Returns whether a result from outside came already that nobody
-    /// will take.
+    /// Sets where a call is executed that was given to the pipeline. Returns true if this discards an early result from
+    /// outside.
     pub(crate) fn claim(&self, call_id: &CallId, by: RunBy) -> bool {
         let mut calls = self.lock();
         let Some(taker) = calls.get_mut(call_id) else { return false };
@@ -104,11 +105,11 @@ impl CallDesk {
         }
     }
 
-    /// Waits for a result of a call that nobody claimed. Nothing is lost if it is dropped while it waits.
+    /// Waits for a result of an unclaimed call. Cancel-safe.
     pub(crate) async fn unclaimed(&self) -> (CallId, Box<ToolResult>) {
         loop {
-            if let Some(taken) = self.take_unclaimed() {
-                return taken;
+            if let Some(unclaimed) = self.take_unclaimed() {
+                return unclaimed;
             }
             self.unclaimed.notified().await;
         }
@@ -123,7 +124,7 @@ impl CallDesk {
         })
     }
 
-    /// Takes a result that came early, or a place to wait for one.
+    /// Takes an early result, or returns a receiver for it.
     fn wait(&self, call_id: &CallId) -> Result<ToolResult, oneshot::Receiver<ToolResult>> {
         let mut calls = self.lock();
         if let Some(taker) = calls.get_mut(call_id)
@@ -166,7 +167,7 @@ impl OutsideCalls for CallDesk {
         if let Some(taker) = self.lock().get_mut(call_id) {
             *taker = ResultTaker::Nobody;
         }
-        // A result that came together with the cancel was taken, and counts.
+        // A result that arrived together with the cancel was accepted, and counts.
         receiver.try_recv().unwrap_or_else(|_| ToolResult::cancelled())
     }
 }

@@ -1,4 +1,4 @@
-//! The questions that wait for an answer.
+//! Open questions and their answers.
 
 use std::{
     collections::VecDeque,
@@ -14,32 +14,32 @@ use crow_core::{
 };
 use tokio::sync::oneshot;
 
-/// How many closed questions are remembered, so that a late answer is told what became of its question.
+/// Number of closed questions that are remembered, so that a late answer gets a precise error.
 const REMEMBERED: usize = 256;
 
-/// Why an answer was not taken.
+/// Reason why an answer was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// No such question was asked, or it was closed long ago.
+    /// There is no such question, or it was closed long ago.
     #[error("no question {id} is open")]
     Unknown {
         /// The question as given.
         id: RequestId,
     },
-    /// Somebody answered before.
+    /// The question is answered already.
     #[error("question {id} is answered already")]
     Answered {
         /// The question.
         id: RequestId,
     },
-    /// The answer allows, or chooses, what the question does not offer. The question stays open.
+    /// The answer allows or chooses something that was not offered. The question stays open.
     #[error("question {id} does not offer what the answer takes")]
     NotOffered {
         /// The question.
         id: RequestId,
     },
-    /// The call was cancelled before it was answered.
+    /// The question was withdrawn, for example because its call was cancelled.
     #[error("question {id} was withdrawn")]
     Withdrawn {
         /// The question.
@@ -47,8 +47,8 @@ pub enum AnswerError {
     },
 }
 
-/// Leaves every question to whoever holds a handle, see [`AgentHandle::answer`](crate::AgentHandle::answer)
-/// and [`AgentHandle::answer_question`](crate::AgentHandle::answer_question).
+/// Leaves every question to the holders of handles, see [`AgentHandle::answer`](crate::AgentHandle::answer) and
+/// [`AgentHandle::answer_question`](crate::AgentHandle::answer_question).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HandleAnswerer;
 
@@ -63,15 +63,15 @@ impl Answerer for HandleAnswerer {
     }
 }
 
-/// What waits for an answer: a question about a call, or one of an agent.
+/// A request that can be answered: a permission question or a question to the user.
 pub(crate) trait AnswerableRequest: Clone {
-    /// What answers it.
+    /// The type of its answers.
     type Answer: fmt::Debug;
 
-    /// Names it.
+    /// Returns the id of the request.
     fn id(&self) -> &RequestId;
 
-    /// Returns whether an answer is one that it offers.
+    /// Returns true if the request offers the answer.
     fn takes(&self, answer: &Self::Answer) -> bool;
 }
 
@@ -99,13 +99,13 @@ impl AnswerableRequest for QuestionRequest {
     }
 }
 
-/// The questions of a tree of agents that wait for an answer.
+/// The open questions of a tree of agents, and the most recently closed ones.
 #[derive(Debug)]
 pub(crate) struct Answers<Q: AnswerableRequest>(Mutex<PendingQuestions<Q>>);
 
 #[derive(Debug)]
 struct PendingQuestions<Q: AnswerableRequest> {
-    /// The oldest first.
+    /// Oldest first.
     open: Vec<PendingQuestion<Q>>,
     closed: VecDeque<(RequestId, QuestionEnd)>,
 }
@@ -122,7 +122,7 @@ enum QuestionEnd {
     Withdrawn,
 }
 
-/// A question that waits. Dropping it withdraws the question.
+/// An open question. Dropping it withdraws the question.
 #[derive(Debug)]
 pub(crate) struct OpenQuestion<'a, Q: AnswerableRequest> {
     answers: &'a Answers<Q>,
@@ -137,23 +137,23 @@ impl<Q: AnswerableRequest> Default for Answers<Q> {
 }
 
 impl<Q: AnswerableRequest> Answers<Q> {
-    /// Puts a question where it can be answered.
+    /// Opens a question.
     pub(crate) fn open(&self, request: Q) -> OpenQuestion<'_, Q> {
-        let (answer, waiting) = oneshot::channel();
+        let (answer, receiver) = oneshot::channel();
         let id = request.id().clone();
         self.lock().open.push(PendingQuestion { request, answer });
-        OpenQuestion { answers: self, id, answer: waiting }
+        OpenQuestion { answers: self, id, answer: receiver }
     }
 
     /// Answers a question. The first answer counts.
     pub(crate) fn answer(&self, id: &RequestId, answer: Q::Answer) -> Result<(), AnswerError> {
         let mut questions = self.lock();
-        let asked = questions.open.iter().find(|question| question.request.id() == id);
-        if asked.is_some_and(|question| !question.request.takes(&answer)) {
+        let pending = questions.open.iter().find(|question| question.request.id() == id);
+        if pending.is_some_and(|question| !question.request.takes(&answer)) {
             return Err(AnswerError::NotOffered { id: id.clone() });
         }
         if let Some(question) = questions.take(id) {
-            // Under the lock: whoever waits can withdraw the question before this or after this.
+            // Sent under the lock, so that a withdrawal happens either before or after this.
             let sent = question.answer.send(answer).is_ok();
             questions.close(id, if sent { QuestionEnd::Answered } else { QuestionEnd::Withdrawn });
             return if sent { Ok(()) } else { Err(AnswerError::Withdrawn { id: id.clone() }) };
@@ -165,7 +165,7 @@ impl<Q: AnswerableRequest> Answers<Q> {
         })
     }
 
-    /// Returns the questions that wait, the oldest first.
+    /// Returns the open questions, oldest first.
     pub(crate) fn list(&self) -> Vec<Q> {
         self.lock().open.iter().map(|question| question.request.clone()).collect()
     }
@@ -177,29 +177,29 @@ impl<Q: AnswerableRequest> Answers<Q> {
 
 impl<Q: AnswerableRequest> PendingQuestions<Q> {
     fn take(&mut self, id: &RequestId) -> Option<PendingQuestion<Q>> {
-        let place = self.open.iter().position(|question| question.request.id() == id)?;
-        Some(self.open.remove(place))
+        let index = self.open.iter().position(|question| question.request.id() == id)?;
+        Some(self.open.remove(index))
     }
 
-    fn close(&mut self, id: &RequestId, how: QuestionEnd) {
+    fn close(&mut self, id: &RequestId, end: QuestionEnd) {
         if self.closed.len() == REMEMBERED {
             self.closed.pop_front();
         }
-        self.closed.push_back((id.clone(), how));
+        self.closed.push_back((id.clone(), end));
     }
 }
 
 impl<Q: AnswerableRequest> OpenQuestion<'_, Q> {
-    /// Waits for an answer that comes through a handle.
+    /// Waits for an answer through a handle.
     pub(crate) async fn answered(&mut self) -> Q::Answer {
         match (&mut self.answer).await {
             Ok(answer) => answer,
-            // The sender lives as long as the question is open.
+            // Unreachable while the question is open: the sender is stored with it.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Withdraws the question, or returns the answer that was taken before.
+    /// Withdraws the question, or returns the answer that was accepted before.
     pub(crate) fn withdraw(mut self) -> Option<Q::Answer> {
         let mut questions = self.answers.lock();
         if questions.take(&self.id).is_some() {
@@ -209,8 +209,8 @@ impl<Q: AnswerableRequest> OpenQuestion<'_, Q> {
         self.answer.try_recv().ok()
     }
 
-    /// Closes the question because of an answer, and returns the one that counts: one that came through a handle meanwhile
-    /// was taken already.
+    /// Closes the question with an answer, and returns the one that counts: an answer accepted through a handle
+    /// meanwhile has priority.
     pub(crate) fn close_answered(mut self, answer: Q::Answer) -> Q::Answer {
         let mut questions = self.answers.lock();
         if questions.take(&self.id).is_some() {
@@ -221,7 +221,7 @@ impl<Q: AnswerableRequest> OpenQuestion<'_, Q> {
     }
 }
 
-/// Returns whether all that an answer allows beyond the one call stands in offers.
+/// Returns true if everything that an answer allows beyond the one call is contained in the offers.
 pub(crate) fn is_offered(offers: &[GrantOffer], answer: &PermissionAnswer) -> bool {
     match answer {
         PermissionAnswer::AllowSession { grants } => {

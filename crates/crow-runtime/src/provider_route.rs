@@ -1,46 +1,46 @@
-//! Where the models of a provider are called, as clients see and choose it.
+//! Addresses of model providers, as clients see and change them.
 
 use std::fmt;
 
-/// A provider of models with the place where it is called. Nothing in it is secret.
+/// A provider of models with its current address. Contains no secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderRoute {
-    /// Its name, as it stands before the slash in a model reference.
+    /// The name of the provider: the part before the slash in a model reference.
     pub id: String,
-    /// The protocols that can be spoken with it, its own one first.
+    /// The supported protocols, the provider's own one first.
     pub supported: Vec<ProviderProtocol>,
     /// Whether it can be disabled.
     pub standing: ProviderStanding,
-    /// Where it is called; none while it is disabled, or while what is configured is no address.
+    /// The current address; `None` while the provider is disabled, or if the configured address is invalid.
     pub current: Option<ProviderAddress>,
 }
 
 /// Whether a provider can be disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProviderStanding {
-    /// It can.
+    /// It can be disabled.
     Optional,
-    /// The product cannot do without it.
+    /// It cannot: the product needs it.
     Required,
 }
 
-/// Where a provider is called.
+/// The address of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderAddress {
-    /// What is spoken there.
+    /// The protocol used there.
     pub protocol: ProviderProtocol,
     /// The address that the protocol's paths are appended to, without user, password and query.
     pub base_url: String,
 }
 
-/// What is spoken with a provider: a family of wire formats.
+/// The protocol of a provider: a family of wire formats.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ProviderProtocol {
     /// Anthropic Messages: `anthropic`.
     Anthropic,
     /// `OpenAI` Responses or Chat Completions, whichever the provider speaks: `openai`.
     OpenAi,
-    /// Another one, by its name.
+    /// Any other protocol, by name.
     Named(String),
 }
 
@@ -48,7 +48,7 @@ impl ProviderProtocol {
     const ANTHROPIC: &'static str = "anthropic";
     const OPENAI: &'static str = "openai";
 
-    /// Returns its name.
+    /// Returns the name of the protocol.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Anthropic => Self::ANTHROPIC,
@@ -74,29 +74,29 @@ impl fmt::Display for ProviderProtocol {
     }
 }
 
-/// Where a provider is to be called from now on. It replaces all that was said of that before, keys included.
+/// A new address for a provider. Replaces all earlier settings of the address, including keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderChange {
-    /// The provider's name.
+    /// The name of the provider.
     pub id: String,
-    /// What is spoken there.
+    /// The protocol to use.
     pub protocol: ProviderProtocol,
-    /// The address that the protocol's paths are appended to. It may hold secrets and is not to be shown.
+    /// The base URL, to which the protocol's paths are appended. It may contain secrets and must not be shown.
     pub base_url: SecretText,
-    /// The headers to send, which are all the credentials that there are.
+    /// The headers to send; they are the only credentials.
     pub headers: Vec<ProviderHeader>,
 }
 
-/// A header that is sent with every call of a model.
+/// A header sent with every model call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderHeader {
-    /// Its name.
+    /// The name of the header.
     pub name: String,
-    /// What it says.
+    /// The value of the header.
     pub value: SecretText,
 }
 
-/// A text that may be a secret. Shows as `***` and cannot be serialised.
+/// A text that may be a secret. Its debug output is `***`, and it cannot be serialized.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretText(String);
 
@@ -106,7 +106,7 @@ impl SecretText {
         Self(text.into())
     }
 
-    /// Returns the text, for where it is sent.
+    /// Returns the text, for sending it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_is_known_by_its_name() {
+    fn a_protocol_round_trips_through_its_name() {
         for name in ["anthropic", "openai", "azure", "_gemini"] {
             assert_eq!(ProviderProtocol::from(name).as_str(), name);
         }

@@ -1,4 +1,4 @@
-//! Rules with paths, where links lie in their way.
+//! Resolution of symbolic links in rules with paths.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,12 @@ use crow_core::{
     workspace::Workspace,
 };
 
-/// Adds to each rule with a path one of the same name with the path that it leads to, where that is another one. Blocks.
+/// Adds, for each rule with a path that resolves to a different one, a rule of the same name with the resolved path.
+/// Blocks.
 ///
-/// Calls are decided upon by the paths that they lead to, so a rule about `/tmp/x` would never speak of what lies in
-/// `/private/tmp/x`. What a rule allows in the workspace is not widened by a link that leads out of it: an agent could
-/// have made that link itself. The places of the sandbox are resolved, too.
+/// Calls are decided by resolved paths, so a rule about `/tmp/x` would never match a file in `/private/tmp/x`. A
+/// permission for a path in the workspace is not extended through a link that leads out of it: an agent could have
+/// created the link itself. The sandbox paths are resolved as well.
 #[must_use]
 pub fn resolve_rules(policy: PermissionPolicy, workspace: &Workspace) -> PermissionPolicy {
     let places = policy.places().clone().resolved(resolve_path);
@@ -21,7 +22,7 @@ pub fn resolve_rules(policy: PermissionPolicy, workspace: &Workspace) -> Permiss
     further.into_iter().fold(policy, PermissionPolicy::with_rules)
 }
 
-/// Adds rules as [`resolve_rules`] does.
+/// Adds rules together with their resolved forms, as [`resolve_rules`] does.
 pub(crate) fn add_resolved(
     policy: PermissionPolicy,
     rules: RuleSet,
@@ -39,7 +40,7 @@ fn resolved_forms(rule: &PermissionRule, workspace: &Workspace) -> Vec<RuleSet> 
     } else {
         workspace.roots().iter().map(|root| root.join(path)).collect()
     };
-    let is_open = |written: &Path, real: &Path| {
+    let may_extend = |written: &Path, real: &Path| {
         rule.decision != RuleDecision::Allow
             || workspace.contains(real)
             || !written
@@ -48,20 +49,20 @@ fn resolved_forms(rule: &PermissionRule, workspace: &Workspace) -> Vec<RuleSet> 
     };
     let resolved = written.into_iter().filter_map(|written| {
         let real = resolve_path(&written);
-        (real != written && is_open(&written, &real)).then(|| {
+        (real != written && may_extend(&written, &real)).then(|| {
             let matcher = RuleMatcher::Path { access: *access, path: real };
             RuleSet::new([PermissionRule { matcher, ..rule.clone() }])
         })
     });
-    // A resolved path is sound, so none of them is left out.
+    // A resolved path is always valid, so no rule is dropped here.
     resolved.filter_map(Result::ok).collect()
 }
 
-/// Resolves links as far as a path exists. Blocks.
+/// Resolves the links in the existing part of a path. Blocks.
 pub fn resolve_path(path: &Path) -> PathBuf {
-    for known in path.ancestors() {
-        if let Ok(real) = known.canonicalize() {
-            let rest = path.strip_prefix(known).unwrap_or(path);
+    for existing in path.ancestors() {
+        if let Ok(real) = existing.canonicalize() {
+            let rest = path.strip_prefix(existing).unwrap_or(path);
             return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
         }
     }

@@ -1,4 +1,4 @@
-//! Permission rules in files.
+//! Files of permission rules.
 
 use std::{
     fs, io,
@@ -9,7 +9,7 @@ use std::{
 
 use crow_core::permission::{PermissionRule, RuleError, RuleScope, RuleSet};
 
-/// Why rules cannot be read or written. Nothing is permitted on the ground of rules that cannot be read.
+/// Error of reading or writing rules. Unreadable rules permit nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleStoreError {
@@ -18,18 +18,18 @@ pub enum RuleStoreError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The file does not hold rules.
+    /// The file does not contain valid rules.
     #[error("{}{}: {}", .path.display(), position(.source), reason(.source))]
     Rules {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The error and its position.
         source: RuleError,
     },
-    /// A rule has a scope that its file has no right to.
+    /// A rule has a scope that its file must not use.
     #[error("{}: the rule `{id}` is managed, which only rules of the administrator are", .path.display())]
     Managed {
         /// The file.
@@ -37,26 +37,26 @@ pub enum RuleStoreError {
         /// The rule.
         id: String,
     },
-    /// The rules cannot be written.
+    /// The rules cannot be serialized.
     #[error("cannot save the rules: {source}")]
     Save {
-        /// Why.
+        /// The error.
         source: RuleError,
     },
-    /// The file cannot be written. What it held before is kept.
+    /// The file cannot be written. Its previous content is kept.
     #[error("cannot write {}: {source}", .path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
 }
 
-/// The largest file that is read, in bytes.
+/// Largest file that is read, in bytes.
 const LARGEST: u64 = 1024 * 1024;
 
-/// The file of the user's rules, and that of the administrator's, which no other rule can widen.
+/// The user's rule file, and the administrator's, whose rules no other rule can widen.
 #[derive(Debug, Clone)]
 pub struct RuleStore {
     user: PathBuf,
@@ -66,32 +66,32 @@ pub struct RuleStore {
 /// The rules of both files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StoredRules {
-    /// The administrator's.
+    /// Rules of the administrator.
     pub managed: RuleSet,
-    /// The user's.
+    /// Rules of the user.
     pub user: RuleSet,
 }
 
 impl RuleStore {
-    /// Keeps the user's rules in that file. It need not exist.
+    /// Uses `user` as the user's rule file. It need not exist.
     pub fn new(user: impl Into<PathBuf>) -> Self {
         Self { user: user.into(), managed: None }
     }
 
-    /// Reads the administrator's rules from that file, if it exists. All of them are managed, whatever they say.
+    /// Reads the administrator's rules from `path`, if it exists. All of them get the managed scope, whatever they
+    /// specify.
     #[must_use]
     pub fn with_managed(mut self, path: impl Into<PathBuf>) -> Self {
         self.managed = Some(path.into());
         self
     }
 
-    /// Returns the file of the user's rules.
+    /// Returns the path of the user's rule file.
     pub fn user_file(&self) -> &Path {
         &self.user
     }
 
-    /// Reads the rules. One that cannot be read makes all of them an error: a rule that denies may not be passed over.
-    /// Blocks.
+    /// Reads the rules. One invalid rule makes the whole load fail, since a denying rule must not be skipped. Blocks.
     pub fn load(&self) -> Result<StoredRules, RuleStoreError> {
         let managed = match &self.managed {
             Some(path) => {
@@ -110,14 +110,14 @@ impl RuleStore {
         Ok(StoredRules { managed, user })
     }
 
-    /// Understands rules that were read elsewhere. The path serves only to say where they stand, and where an error is.
+    /// Parses rules that were read elsewhere. The path is only recorded as their origin and in errors.
     pub fn parse(path: &Path, text: &str) -> Result<RuleSet, RuleStoreError> {
-        let wrong = |source| RuleStoreError::Rules { path: path.to_path_buf(), source };
-        let rules = RuleSet::from_json(text).map_err(wrong)?.into_rules().into_iter();
-        RuleSet::new(rules.map(|rule| rule.with_file(path))).map_err(wrong)
+        let to_error = |source| RuleStoreError::Rules { path: path.to_path_buf(), source };
+        let rules = RuleSet::from_json(text).map_err(to_error)?.into_rules().into_iter();
+        RuleSet::new(rules.map(|rule| rule.with_file(path))).map_err(to_error)
     }
 
-    /// Replaces the user's rules in one go. A rule that holds a function cannot be saved. Blocks.
+    /// Replaces the user's rules atomically. A rule that contains a function cannot be saved. Blocks.
     pub fn save(&self, rules: &RuleSet) -> Result<(), RuleStoreError> {
         let text = rules.to_json().map_err(|source| RuleStoreError::Save { source })?;
         let replaced = replace(&self.user, &text);
@@ -134,7 +134,7 @@ fn read(path: &Path) -> Result<RuleSet, RuleStoreError> {
     RuleStore::parse(path, &text)
 }
 
-/// Reads a file that is one, and no more of it than rules can be.
+/// Reads a regular file of at most [`LARGEST`] bytes.
 fn read_bounded(path: &Path) -> io::Result<String> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
@@ -149,7 +149,7 @@ fn read_bounded(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes beside the file and puts the new one in its place, so that no reader sees half of it.
+/// Writes to a temporary file and renames it, so that no reader sees a partial file.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -165,13 +165,13 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         fs::rename(&beside, path)
     })();
     if written.is_err() {
-        // What cannot be removed either is an empty file that nobody reads.
+        // If this fails too, an unused temporary file remains.
         drop(fs::remove_file(&beside));
     }
     written
 }
 
-/// Writes line and column as editors take them, where they are known.
+/// Formats line and column the way editors accept them; empty if unknown.
 fn position(error: &RuleError) -> String {
     let RuleError::Json { source, .. } = error else { return String::new() };
     if source.line() == 0 {
@@ -180,7 +180,7 @@ fn position(error: &RuleError) -> String {
     format!(":{}:{}", source.line(), source.column())
 }
 
-/// Says what is wrong without the line and column that stand before it already.
+/// Returns the error text without the line and column, which precede it already.
 fn reason(error: &RuleError) -> String {
     let text = error.to_string();
     let RuleError::Json { source, .. } = error else { return text };

@@ -1,4 +1,4 @@
-//! One call, from the files before it to the files after it.
+//! Recording of the changes of one call: a capture before it, a capture after it, and the difference.
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
@@ -11,17 +11,17 @@ use super::{ChangeDescription, JobWatch, describe};
 use crate::{Activity, NotScanned, Scan, SnapshotEntry, SnapshotStore, SnapshotStoreError};
 use crow_snapshot::WriteInProgress;
 
-/// What a call may change.
+/// The files that a call may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ChangeScope {
-    /// These paths.
+    /// The declared paths.
     Paths(Vec<PathBuf>),
-    /// Any file of the roots.
+    /// Any file in the roots.
     Roots,
 }
 
 impl ChangeScope {
-    /// Tells what effects may change, if anything.
+    /// Returns the scope of effects, or `None` if they change nothing.
     pub(crate) fn of(effects: &Effects) -> Option<Self> {
         match effects {
             Effects::None => None,
@@ -35,36 +35,37 @@ impl ChangeScope {
     }
 }
 
-/// What is captured before and after a call.
+/// The files captured before and after a call.
 #[derive(Debug)]
 enum CaptureTarget {
-    /// The paths that it declared.
+    /// The declared paths.
     Paths(Vec<PathBuf>),
-    /// All of these roots.
+    /// Everything in these roots.
     Roots(Vec<PathBuf>),
 }
 
-/// What is known of a call that may change files, before it runs.
+/// A recording in progress: the state before a call that may change files.
 #[derive(Debug)]
 pub(crate) struct ChangeRecording {
     store: Arc<SnapshotStore>,
     session: SessionId,
     before: SnapshotId,
-    what: CaptureTarget,
-    /// Tells whether others were at work meanwhile. None: nobody watched.
+    target: CaptureTarget,
+    /// Tells whether others were active meanwhile. `None` for a call that was cut off, during which nothing was
+    /// monitored.
     activity: Option<Activity>,
     watch: Arc<JobWatch>,
-    /// A job of another session was at work when it began.
+    /// True if a job of another session was running when the call began.
     others: bool,
-    /// The roots that could not be captured.
+    /// The roots that could not be captured before the call.
     not_scanned: Vec<NotScanned>,
-    /// Files that undos wrote since it began.
+    /// Copies that undos wrote since the call began; not changes of the call.
     copies: BTreeSet<PathBuf>,
-    /// What lies half written beside its paths is its own.
+    /// Marks temporary files next to the declared paths as those of this call.
     _writing: Option<WriteInProgress>,
 }
 
-/// What a call changed.
+/// The recorded changes of a call.
 #[derive(Debug)]
 pub(crate) struct RecordedChanges {
     before: SnapshotId,
@@ -75,7 +76,7 @@ pub(crate) struct RecordedChanges {
 }
 
 impl ChangeRecording {
-    /// Captures what a call may change. Blocks.
+    /// Captures the files that a call may change. Blocks.
     pub(crate) fn begin(
         store: Arc<SnapshotStore>,
         watch: Arc<JobWatch>,
@@ -85,7 +86,7 @@ impl ChangeRecording {
         let activity = store.begin()?;
         watch.began(&store);
         let others = store.others_have_jobs(&session)?;
-        let (before, what, not_scanned, writing) = match scope {
+        let (before, target, not_scanned, writing) = match scope {
             ChangeScope::Paths(paths) => {
                 let capture = store.capture(&session, paths)?;
                 let writing = store.writing(&capture.paths)?;
@@ -101,7 +102,7 @@ impl ChangeRecording {
             store,
             session,
             before,
-            what,
+            target,
             activity,
             watch,
             others,
@@ -111,7 +112,7 @@ impl ChangeRecording {
         })
     }
 
-    /// Goes on with a call whose end nobody saw. `copies` are the files that undos wrote since. Blocks.
+    /// Creates the recording of a call that was cut off. `copies` are the files that undos wrote since. Blocks.
     pub(crate) fn of_cut_off(
         store: Arc<SnapshotStore>,
         watch: Arc<JobWatch>,
@@ -119,8 +120,8 @@ impl ChangeRecording {
         before: SnapshotId,
         copies: BTreeSet<PathBuf>,
     ) -> Result<Self, SnapshotStoreError> {
-        let what = match store.roots_of(&before)? {
-            // The session may work in other roots by now.
+        let target = match store.roots_of(&before)? {
+            // The session may have other roots by now.
             Some(roots) => CaptureTarget::Roots(roots),
             None => CaptureTarget::Paths(store.paths_of(&before)?.unwrap_or_default()),
         };
@@ -129,7 +130,7 @@ impl ChangeRecording {
             store,
             session,
             before,
-            what,
+            target,
             activity,
             watch,
             others,
@@ -139,7 +140,7 @@ impl ChangeRecording {
         })
     }
 
-    /// Returns the state before the call.
+    /// Returns the snapshot before the call.
     pub(crate) fn before(&self) -> &SnapshotId {
         &self.before
     }
@@ -149,10 +150,11 @@ impl ChangeRecording {
         &self.not_scanned
     }
 
-    /// Captures the state after the call and tells what changed. Blocks.
+    /// Captures the state after the call and computes the changes. Blocks.
     pub(crate) fn end(self) -> Result<RecordedChanges, SnapshotStoreError> {
-        let Self { store, session, before, what, activity, watch, others, copies, .. } = self;
-        let (after, not_scanned, is_any) = match &what {
+        let Self { store, session, before, target, activity, watch, others, copies, .. } = self;
+        // 1) The state after the call, and the difference.
+        let (after, not_scanned, is_any) = match &target {
             CaptureTarget::Paths(paths) => {
                 (store.capture(&session, paths)?.snapshot, Vec::new(), false)
             }
@@ -165,7 +167,7 @@ impl ChangeRecording {
         changes.retain(|change| {
             change.before != SnapshotEntry::Absent || !copies.contains(&change.path)
         });
-        // Paths that a tool declares are written by it alone: it looks at them right before.
+        // Declared paths are only written by the tool, which checks them just before, so they are never shared.
         let shared = match &activity {
             Some(activity) => {
                 let mixed = activity.overlapped() || others || store.others_have_jobs(&session)?;
@@ -173,12 +175,13 @@ impl ChangeRecording {
             }
             None => true,
         };
-        match &what {
+        // 2) The baseline of running jobs.
+        match &target {
             CaptureTarget::Paths(_) => watch.touch(&store, changes.clone())?,
             CaptureTarget::Roots(roots) if roots == store.roots() => {
                 watch.know(&store, &after, shared);
             }
-            // Of a call that was cut off when the session worked in other ones.
+            // The roots of the session changed since the call was cut off.
             CaptureTarget::Roots(_) => {}
         }
         let shared = shared && !changes.is_empty();
@@ -198,7 +201,8 @@ impl RecordedChanges {
         &self.not_scanned
     }
 
-    /// Puts what changed into the metadata of the call's result. What the tool itself says of lines stays.
+    /// Adds the changes to the metadata of the call's result. A diff by the tool itself is kept; only its kinds of
+    /// change are corrected.
     pub(crate) fn add_to(self, metadata: &mut ToolMetadata) {
         let Self { before, after, described, shared, .. } = self;
         let ChangeDescription { files, patch, counts, not_restorable } = described;

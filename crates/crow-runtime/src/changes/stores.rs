@@ -14,22 +14,23 @@ use crow_core::{
 use super::JobWatch;
 use crate::{SnapshotLimits, SnapshotStore, SnapshotStoreError};
 
-/// So many stay open, each with a few files of its own, although nobody works with them.
+/// Number of open stores above which unused ones are closed. Each keeps a few files open.
 const MOST_OPEN: usize = 64;
 
-/// The snapshot stores of all projects, each opened when it is needed first.
+/// The snapshot stores of all projects, each opened on first use.
 #[derive(Debug)]
 pub struct SnapshotStores {
     folder: PathBuf,
     limits: SnapshotLimits,
     home: Option<PathBuf>,
-    /// By the roots that are worked in together.
+    /// Key: the roots of a workspace.
     open: Mutex<BTreeMap<Vec<PathBuf>, Arc<SnapshotStore>>>,
     watches: Mutex<BTreeMap<Vec<PathBuf>, Arc<JobWatch>>>,
 }
 
 impl SnapshotStores {
-    /// Keeps a store for each project in `folder`. A project that is `home` itself, or holds it, is not scanned.
+    /// Keeps the store of each project in a subfolder of `folder`. A project that equals or contains `home` is not
+    /// scanned.
     pub fn new(folder: impl Into<PathBuf>, limits: SnapshotLimits, home: Option<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
@@ -45,7 +46,7 @@ impl SnapshotStores {
         self.of_workspace(&Workspace::new(root))
     }
 
-    /// Returns the store of the project in the first root, whose scans hold the other roots as well. Blocks.
+    /// Returns the store of the project in the first root, with scans that include the other roots. Blocks.
     pub fn of_workspace(
         &self,
         workspace: &Workspace,
@@ -64,7 +65,7 @@ impl SnapshotStores {
             store = store.sharing(other);
         }
         if open.len() >= MOST_OPEN {
-            // What nobody works with now is opened again when it is needed.
+            // Unused stores are reopened when needed.
             open.retain(|_, store| Arc::strong_count(store) > 1);
         }
         let store = Arc::new(store);
@@ -72,20 +73,19 @@ impl SnapshotStores {
         Ok(store)
     }
 
-    /// Removes from the folders of a workspace what processes that were killed left beside files that they were writing.
-    /// Blocks.
+    /// Removes temporary files that killed processes left next to the files they were writing in a workspace. Blocks.
     pub(crate) fn remove_left(&self, workspace: &Workspace) {
         SnapshotStore::remove_left(&self.folder_of(workspace.project()), &self.limits);
     }
 
-    /// Returns what watches over the jobs in a workspace.
+    /// Returns the job watch of a workspace.
     pub(crate) fn watch_of(&self, workspace: &Workspace) -> Arc<JobWatch> {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(watches.entry(workspace.roots().to_vec()).or_default())
     }
 
-    /// Forgets what a session that is removed refers to, and removes what nobody else does. A project that is gone has
-    /// its store all the same. Blocks.
+    /// Releases the snapshots of a removed session and collects garbage. Works for a project that no longer exists as
+    /// well. Blocks.
     pub fn forget_session(&self, root: &Path, id: &SessionId) -> Result<(), SnapshotStoreError> {
         if !self.folder_of(root).is_dir() {
             return Ok(());
@@ -93,14 +93,14 @@ impl SnapshotStores {
         let store = self.of(root)?;
         store.release(id)?;
         match store.collect_garbage() {
-            // Somebody works with it: the next collection gets it.
+            // The store is in use: the next collection removes the data.
             Ok(_) | Err(SnapshotStoreError::Busy) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Refers to snapshots from a session that goes on from another one. What cannot be referred to cannot be undone in
-    /// it; all else can.
+    /// Adds references to snapshots from a copied session. Changes whose snapshots cannot be referenced cannot be
+    /// undone in it.
     pub(crate) fn keep(&self, root: &Path, id: &SessionId, snapshots: &[SnapshotId]) {
         for snapshot in snapshots {
             let one = std::slice::from_ref(snapshot);

@@ -1,4 +1,4 @@
-//! Snapshots as tools see them.
+//! The snapshot capability of tools.
 
 use std::sync::Arc;
 

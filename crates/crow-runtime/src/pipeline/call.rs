@@ -18,39 +18,38 @@ use crate::{
     outside_calls::RunBy,
 };
 
-/// How many reading calls run side by side.
+/// Maximum number of reading calls that run in parallel.
 pub(super) const PARALLEL_READS: usize = 8;
-/// How many calls that start agents run side by side. Of the agents, so many run at once as may; the others wait.
+/// Maximum number of agent-starting calls that run in parallel. Their agents may still have to wait for free slots.
 const PARALLEL_AGENTS: usize = 32;
 
 /// A call that was answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecutedCall {
-    /// The call.
+    /// The id of the call.
     pub id: CallId,
-    /// The tool by its true name, or what the model called.
+    /// The resolved name of the tool, or the name the model used.
     pub name: String,
-    /// The arguments as they were used, or as the model gave them.
+    /// The arguments as executed, or as the model gave them.
     pub arguments: Value,
-    /// The answer.
+    /// The result.
     pub result: ToolResult,
-    /// How long it took.
+    /// Execution time in milliseconds.
     pub duration_ms: u64,
-    /// Whether the call could be understood.
+    /// Whether tool and arguments were valid.
     pub validity: Validity,
-    /// Whether the success of this tool ends the turn.
+    /// True if success of this tool ends the turn.
     pub ends_turn: bool,
-    /// Who refused it, if it was refused.
+    /// The denial, if it was denied.
     pub denial: Option<Denial>,
 }
 
 impl AgentInternals {
     /// Answers the calls of a reply, each exactly once, and returns the answers in the order of the calls.
     ///
-    /// Calls that only read run side by side, and so do calls that start agents; every other call runs alone and in its
-    /// place. When `cancel` is cancelled
-    /// the remaining calls are answered as cancelled. Calls that are not open in the history are an error, and nothing is
-    /// run.
+    /// Consecutive reading calls run in parallel, as do consecutive agent-starting calls; every other call runs alone,
+    /// in order. When `cancel` is cancelled the remaining calls are answered as cancelled. Fails without running
+    /// anything if a call is not open in the history.
     pub async fn call(
         &mut self,
         tools: &ToolRegistry,
@@ -74,11 +73,11 @@ impl AgentInternals {
         }
         let mut calls = calls.into_iter().peekable();
         while let Some(call) = calls.next() {
-            let beside = call.beside();
+            let group = call.group();
             let mut batch = vec![call];
-            if let Some((kind, most)) = beside {
+            if let Some((kind, most)) = group {
                 let fits =
-                    |next: &UnderstoodCall| next.beside().is_some_and(|(other, _)| other == kind);
+                    |next: &UnderstoodCall| next.group().is_some_and(|(other, _)| other == kind);
                 while batch.len() < most
                     && let Some(next) = calls.next_if(fits)
                 {
@@ -90,7 +89,8 @@ impl AgentInternals {
         Ok(done)
     }
 
-    /// Says who runs a call before the first one runs: a result from outside may come at any time.
+    /// Registers whether a call runs inside or outside, before any call runs: a result from outside may arrive at any
+    /// time.
     async fn claim(&mut self, call: &UnderstoodCall) -> Result<(), AgentError> {
         let call_id = &call.call.id;
         if !self.shared.calls.claim(call_id, call.run_by()) {
@@ -118,17 +118,17 @@ impl AgentInternals {
     }
 }
 
-/// What is understood of a call: the tool and arguments that fit, or why it is only answered.
+/// A call with its resolved tool and arguments, or the reason why it is only answered.
 pub(super) struct UnderstoodCall {
     pub(super) call: ToolCall,
     pub(super) meaning: Result<ResolvedCall, CallRejection>,
 }
 
-/// Why a call is only answered.
+/// The reason why a call is answered without running.
 pub(super) enum CallRejection {
-    /// The turn does not want it to be run.
+    /// The turn refuses it.
     Refused(String),
-    /// It names no tool, or its arguments do not fit.
+    /// The tool is unknown, or the arguments are invalid.
     Invalid(InvalidCall),
 }
 
@@ -149,9 +149,9 @@ impl UnderstoodCall {
         }
     }
 
-    /// Returns beside which kind of calls it may run, and how many of them at once. Agents wait for their turn by
-    /// themselves.
-    fn beside(&self) -> Option<(ToolCategory, usize)> {
+    /// Returns the category of calls that this one may run in parallel with, and the maximum number of them. Waiting
+    /// for slots is done by the agents themselves.
+    fn group(&self) -> Option<(ToolCategory, usize)> {
         match self.meaning.as_ref().ok()?.tool.category() {
             ToolCategory::Read => Some((ToolCategory::Read, PARALLEL_READS)),
             ToolCategory::Agent => Some((ToolCategory::Agent, PARALLEL_AGENTS)),

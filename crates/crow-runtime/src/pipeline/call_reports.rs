@@ -1,4 +1,4 @@
-//! What running calls say of themselves, on its way to events.
+//! Progress output of running calls, on its way to events.
 
 use std::{
     collections::BTreeMap,
@@ -12,11 +12,12 @@ use crow_core::{
 };
 use tokio::sync::Notify;
 
-/// How many bytes of what a call says are shown while it runs. The result says how it ended.
+/// Maximum number of bytes of progress output shown per call. The full output is in the result.
 const SHOWN_BYTES: usize = 4 << 20;
 const CUT: &str = "\n[the rest is not shown while it runs: more than 4 MiB]\n";
 
-/// What the calls of a batch say. Nothing is lost and nothing waits: what a call said is kept until it is taken.
+/// The progress output of the calls of a batch. Reporting never blocks: output is buffered until it is taken, up to
+/// [`SHOWN_BYTES`] per call.
 #[derive(Debug, Default)]
 pub(super) struct CallReports {
     calls: BTreeMap<usize, (CallId, Arc<CallReport>)>,
@@ -28,79 +29,82 @@ struct CallReport(Mutex<ReportBuffer>);
 
 #[derive(Debug)]
 struct ReportBuffer {
-    /// Holds back what may begin a secret.
+    /// Holds back text that may be the start of a secret.
     stream: RedactedStream,
-    waiting: String,
-    /// How much more is shown.
-    room: usize,
+    unread: String,
+    /// Number of bytes that may still be shown.
+    remaining: usize,
 }
 
 impl CallReports {
-    /// Returns where a call reports.
+    /// Registers a call and returns its progress sink.
     pub(super) fn begin(
         &mut self,
         index: usize,
         call_id: &CallId,
         redactor: &Redactor,
     ) -> Progress {
-        let said =
-            ReportBuffer { stream: redactor.stream(), waiting: String::new(), room: SHOWN_BYTES };
-        let report = Arc::new(CallReport(Mutex::new(said)));
+        let buffer = ReportBuffer {
+            stream: redactor.stream(),
+            unread: String::new(),
+            remaining: SHOWN_BYTES,
+        };
+        let report = Arc::new(CallReport(Mutex::new(buffer)));
         self.calls.insert(index, (call_id.clone(), Arc::clone(&report)));
         let notify = Arc::clone(&self.said);
         Progress::new(move |output| {
-            if report.said().push(output) {
+            if report.lock().push(output) {
                 notify.notify_one();
             }
         })
     }
 
-    /// Waits until a call has said something. May be dropped at any time.
+    /// Waits until a call has produced output. Cancel-safe.
     pub(super) async fn said(&self) {
         self.said.notified().await;
     }
 
-    /// Takes what the calls said since the last time.
+    /// Takes the output of all calls since the last time.
     pub(super) fn take(&self) -> Vec<(CallId, String)> {
-        let said = self
+        let outputs = self
             .calls
             .values()
-            .map(|(call_id, report)| (call_id.clone(), std::mem::take(&mut report.said().waiting)));
-        said.filter(|(_, said)| !said.is_empty()).collect()
+            .map(|(call_id, report)| (call_id.clone(), std::mem::take(&mut report.lock().unread)));
+        outputs.filter(|(_, outputs)| !outputs.is_empty()).collect()
     }
 
-    /// Takes the last of what a call said.
+    /// Removes a call and takes the rest of its output.
     pub(super) fn end(&mut self, index: usize) -> Option<(CallId, String)> {
         let (call_id, report) = self.calls.remove(&index)?;
-        let mut said = report.said();
-        let last = said.stream.finish();
-        said.show(&last);
-        Some((call_id, std::mem::take(&mut said.waiting)))
+        let mut buffer = report.lock();
+        let last = buffer.stream.finish();
+        buffer.show(&last);
+        Some((call_id, std::mem::take(&mut buffer.unread)))
     }
 }
 
 impl CallReport {
-    fn said(&self) -> MutexGuard<'_, ReportBuffer> {
+    fn lock(&self) -> MutexGuard<'_, ReportBuffer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ReportBuffer {
-    /// Takes in what the call says. Returns whether there is more to be shown.
+    /// Adds output of the call. Returns true if there is more to show.
     fn push(&mut self, output: String) -> bool {
         let shown = self.stream.push(output);
         self.show(&shown)
     }
 
     fn show(&mut self, output: &str) -> bool {
-        if self.room == 0 || output.is_empty() {
+        if self.remaining == 0 || output.is_empty() {
             return false;
         }
-        let fits = output.floor_char_boundary(self.room);
+        let fits = output.floor_char_boundary(self.remaining);
         self.waiting.push_str(output.get(..fits).unwrap_or_default());
-        self.room -= fits;
+        self.remaining -= fits;
         if fits < output.len() {
-            self.room = 0;
+            self.remaining = 0;
             self.waiting.push_str(CUT);
         }
         true
@@ -116,44 +120,44 @@ mod tests {
     }
 
     #[test]
-    fn all_that_was_said_is_taken_once_and_in_order() {
+    fn output_is_taken_once_and_in_order() {
         let mut reports = CallReports::default();
         let progress = progress(&mut reports);
-        let (mut taken, mut said) = (String::new(), String::new());
+        let (mut taken, mut output) = (String::new(), String::new());
         for number in 0..1000 {
             let part = format!("{number} ");
-            said.push_str(&part);
+            output.push_str(&part);
             progress.report(part);
             if number % 100 == 0 {
-                taken.extend(reports.take().into_iter().map(|(_, said)| said));
+                taken.extend(reports.take().into_iter().map(|(_, output)| output));
             }
         }
-        taken.extend(reports.end(0).map(|(_, said)| said));
-        assert_eq!(taken, said);
+        taken.extend(reports.end(0).map(|(_, output)| output));
+        assert_eq!(taken, output);
         assert!(reports.take().is_empty());
     }
 
     #[test]
-    fn what_may_begin_a_secret_comes_at_the_end_at_the_latest() {
+    fn a_possible_start_of_a_secret_is_held_back_until_the_end() {
         let redactor = Redactor::new(["sk-0123456789abcdef".to_owned()]);
         let mut reports = CallReports::default();
         let progress = reports.begin(0, &CallId::new("c1"), &redactor);
         progress.report("key: sk-0123456789abcdef and sk-01");
-        let mut said: String = reports.take().into_iter().map(|(_, said)| said).collect();
-        assert!(!said.contains("sk-"), "{said}");
-        said.extend(reports.end(0).map(|(_, said)| said));
-        assert!(said.ends_with(" and sk-01"), "{said}");
+        let mut output: String = reports.take().into_iter().map(|(_, output)| output).collect();
+        assert!(!output.contains("sk-"), "{output}");
+        output.extend(reports.end(0).map(|(_, output)| output));
+        assert!(output.ends_with(" and sk-01"), "{output}");
     }
 
     #[test]
-    fn a_call_that_prints_without_end_is_cut_and_says_so_once() {
+    fn endless_output_is_cut_with_one_notice() {
         let mut reports = CallReports::default();
         let progress = progress(&mut reports);
         for _ in 0..100 {
             progress.report("é".repeat(50_000));
         }
-        let said: String = reports.take().into_iter().map(|(_, said)| said).collect();
-        assert_eq!(said.matches("the rest is not shown").count(), 1);
-        assert_eq!(said.len(), SHOWN_BYTES + CUT.len());
+        let output: String = reports.take().into_iter().map(|(_, output)| output).collect();
+        assert_eq!(output.matches("the rest is not shown").count(), 1);
+        assert_eq!(output.len(), SHOWN_BYTES + CUT.len());
     }
 }

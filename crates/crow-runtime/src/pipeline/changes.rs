@@ -1,4 +1,4 @@
-//! Before and after a call that may change files: its turn to do so, and what it changed.
+//! Write leases and change recording around a call.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -17,10 +17,10 @@ use crate::{
     changes::{ChangeRecording, ChangeScope, Lease},
 };
 
-/// So many reasons are told once each, however they come by turns.
+/// Number of recent problem notices that are not repeated.
 const KEPT_TROUBLES: usize = 20;
 
-/// What a call holds that may change files.
+/// The lease and the recording of a call that may change files.
 #[derive(Debug, Default)]
 pub(super) struct ChangeGuard {
     _lease: Option<Lease>,
@@ -28,33 +28,34 @@ pub(super) struct ChangeGuard {
 }
 
 impl ChangeGuard {
-    /// Returns the state before the call.
+    /// Returns the snapshot before the call.
     pub(super) fn before(&self) -> Option<&SnapshotId> {
         self.recording.as_ref().map(ChangeRecording::before)
     }
 }
 
-/// A look at the files of a project that takes longer is told of.
+/// Duration of a scan after which the user is notified.
 const LONG_LOOK: Duration = Duration::from_secs(1);
 const LOOKING: &str = "the files of the project are read, so that changes can be undone";
 
 impl AgentInternals {
-    /// Waits for a look at the files of the project. The user is told of one that takes long, such as the first one at a
-    /// large project.
+    /// Waits for a scan of the project's files. Notifies the user if it takes long, such as the first scan of a large
+    /// project.
     pub async fn look_at_files<T>(
         &mut self,
         look: impl Future<Output = T>,
     ) -> Result<T, AgentError> {
         let mut look = pin!(look);
-        if let Ok(seen) = timeout(LONG_LOOK, &mut look).await {
-            return Ok(seen);
+        if let Ok(output) = timeout(LONG_LOOK, &mut look).await {
+            return Ok(output);
         }
         let (level, audience) = (NoticeLevel::Info, NoticeAudience::User);
         self.emit(AgentEvent::Notice { level, audience, text: LOOKING.to_owned() }).await?;
         Ok(look.await)
     }
 
-    /// Waits until a call may change files and captures what it may change. Returns nothing if it is cancelled meanwhile.
+    /// Waits until a call may change files, and captures the files that it may change. Returns `None` if cancelled
+    /// meanwhile, and an empty guard if the call cannot change anything.
     pub(super) async fn hold(
         &mut self,
         ready: &ReadyCall,
@@ -65,12 +66,12 @@ impl AgentInternals {
         let Some(scope) = scope.filter(|_| tool.category() != ToolCategory::Read) else {
             return Ok(Some(ChangeGuard::default()));
         };
-        // The kernel keeps it from changing anything: it waits for nobody, and there is nothing to capture.
+        // The sandbox prevents any change: no lease is needed, and there is nothing to capture.
         if self.is_to_run_read_only(ready) && self.holds_read_only_commands().await {
             return Ok(Some(ChangeGuard::default()));
         }
-        // What is run outside may wait for a person: others go on meanwhile, and the changes count as shared.
-        // And what starts other agents would wait for them while they wait for it.
+        // A call run outside may wait for a person, so it takes no lease and its changes count as shared. A call that
+        // starts agents takes none either: it would deadlock with them.
         let lease = if tool.runs_outside() || tool.category() == ToolCategory::Agent {
             None
         } else {
@@ -110,7 +111,7 @@ impl AgentInternals {
         Ok(Some(ChangeGuard { _lease: lease, recording }))
     }
 
-    /// Returns whether a call runs its command in the read-only profile, if a sandbox holds it.
+    /// Returns true if the command of a call runs with the read-only profile, if there is a sandbox.
     fn is_to_run_read_only(&self, ready: &ReadyCall) -> bool {
         match &ready.plan.subject {
             Subject::Command(line) => line.only_reads() || self.runner.is_read_only(),
@@ -133,14 +134,14 @@ impl AgentInternals {
         Ok(cancel.run_until_cancelled(leases.take(&roots)).await)
     }
 
-    /// Captures what a call changed and puts it into its result. Not cut short by a cancel: it is what makes an undo
-    /// possible.
+    /// Captures the changes of a call and adds them to its result, then releases the lease. Not interrupted by a
+    /// cancel, since undo depends on it.
     pub(super) async fn let_go(
         &mut self,
-        held: ChangeGuard,
+        guard: ChangeGuard,
         result: &mut ToolResult,
     ) -> Result<(), AgentError> {
-        let ChangeGuard { _lease: lease, recording } = held;
+        let ChangeGuard { _lease: lease, recording } = guard;
         if let Some(recording) = recording {
             self.end_recording(recording, result).await?;
         }
@@ -168,7 +169,7 @@ impl AgentInternals {
         Ok(())
     }
 
-    /// Puts into the result of a call that was cut off what changed since it began.
+    /// Adds the changes since the start of a call that was cut off to its result.
     pub(crate) async fn record_cut_off(
         &mut self,
         before: SnapshotId,
@@ -198,7 +199,7 @@ impl AgentInternals {
         }
     }
 
-    /// Tells the user, once for each reason, that changes cannot be undone.
+    /// Notifies the user that changes cannot be undone, once for each reason.
     pub(crate) async fn tell_trouble(
         &mut self,
         error: &SnapshotStoreError,
@@ -206,7 +207,7 @@ impl AgentInternals {
         self.tell_once(format!("what calls change cannot be undone from here on: {error}")).await
     }
 
-    /// The same of some of several roots.
+    /// Notifies the user about roots whose changes cannot be undone, once for each.
     async fn tell_not_scanned(&mut self, roots: &[NotScanned]) -> Result<(), AgentError> {
         for NotScanned { root, reason } in roots {
             let root = root.display();

@@ -1,4 +1,4 @@
-//! The one way of every tool call: understand, plan, decide, ask, capture, log, run, capture, log.
+//! The pipeline of every tool call: resolve, plan, decide, ask, capture, log, run, capture, log.
 
 mod call;
 mod call_reports;

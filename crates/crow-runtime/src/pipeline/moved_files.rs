@@ -1,4 +1,5 @@
-//! Files that were moved aside because a command may have planted them: telling the user, and asking whether they are his.
+//! Files that were moved aside because a command may have planted them: notices to the user, and questions whether they
+//! are the user's own.
 
 use std::{path::Path, sync::Arc};
 
@@ -12,16 +13,16 @@ use crate::agent::{AgentError, AgentInternals};
 
 /// The answer that changes nothing.
 const LEAVE: &str = "leave aside";
-/// The answer that brings everything back.
+/// The answer that restores everything.
 const PUT_BACK: &str = "put back";
-/// How many files are named in a question. What is asked about at a time is not more.
+/// Maximum number of files in a question.
 const MOST: usize = 8;
-/// How many commands are named.
+/// Maximum number of commands named.
 const COMMANDS: usize = 3;
 
 impl AgentInternals {
-    /// Tells the user which files were moved aside or put back because a command may have planted them: whoever made one
-    /// himself finds it again.
+    /// Notifies the user of files moved aside or put back because a command may have planted them, so that the user can
+    /// find files of their own again.
     pub(crate) async fn tell_moved_files(&mut self) -> Result<(), AgentError> {
         let tree = Arc::clone(&self.shared.tree);
         let Some(sandbox) = &tree.sandbox else { return Ok(()) };
@@ -34,7 +35,7 @@ impl AgentInternals {
         Ok(())
     }
 
-    /// Asks the user whether what was moved aside is his, and puts it back if so. Without an answer it stays where it is.
+    /// Asks the user whether files moved aside are their own, and puts those back. Without an answer they stay moved.
     pub(crate) async fn ask_about_moved_files(
         &mut self,
         cancel: &CancellationToken,
@@ -46,8 +47,8 @@ impl AgentInternals {
             let answer = self.ask_user(question, cancel).await?;
             let Some(QuestionAnswer::Chosen { labels }) = answer else { continue };
             for moved in moved {
-                let only = only(&self.shown(&moved.path));
-                if labels.iter().any(|label| *label == PUT_BACK || *label == only) {
+                let put_back_only = put_back_only(&self.display_path(&moved.path));
+                if labels.iter().any(|label| *label == PUT_BACK || *label == put_back_only) {
                     self.bring_back(moved).await?;
                 }
             }
@@ -66,7 +67,7 @@ impl AgentInternals {
         let text = match moved {
             [] => return None,
             [one] => {
-                let path = self.shown(&one.path);
+                let path = self.display_path(&one.path);
                 let (did, then, whose) = match one.original {
                     Original::Absent => ("appeared", "It was moved aside", "Is it"),
                     Original::PutBack => ("was changed", "It is as it was before", "Is the change"),
@@ -78,8 +79,10 @@ impl AgentInternals {
                 format!("{path} {did} {when}: it would start programs. {then}. {whose} yours?")
             }
             several => {
-                let paths: Vec<String> =
-                    several.iter().map(|moved| format!("  {}", self.shown(&moved.path))).collect();
+                let paths: Vec<String> = several
+                    .iter()
+                    .map(|moved| format!("  {}", self.display_path(&moved.path)))
+                    .collect();
                 format!(
                     "These appeared or were changed {when}, and would start programs:\n{}\nThey were moved aside. Are they yours?",
                     paths.join("\n")
@@ -92,7 +95,7 @@ impl AgentInternals {
         };
         let mut choices = vec![choice(PUT_BACK, "you made it, and know what it starts")];
         if moved.len() > 1 {
-            let paths = moved.iter().map(|moved| only(&self.shown(&moved.path)));
+            let paths = moved.iter().map(|moved| put_back_only(&self.display_path(&moved.path)));
             choices.extend(paths.map(|label| QuestionChoice { label, description: None }));
         }
         choices.push(choice(LEAVE, "a command made it, or you do not know"));
@@ -121,16 +124,16 @@ impl AgentInternals {
         self.tell_user(text).await
     }
 
-    fn shown(&self, path: &Path) -> String {
+    fn display_path(&self, path: &Path) -> String {
         self.context().workspace.display(path)
     }
 }
 
-fn only(path: &str) -> String {
+fn put_back_only(path: &str) -> String {
     format!("{PUT_BACK} only {path}")
 }
 
-/// Says which commands ran.
+/// Describes which commands ran, for the middle of a sentence.
 pub(crate) fn while_ran(during: &[String]) -> String {
     let named: Vec<String> = during.iter().take(COMMANDS).map(|line| format!("`{line}`")).collect();
     let more = during.len().saturating_sub(COMMANDS);
@@ -142,7 +145,7 @@ pub(crate) fn while_ran(during: &[String]) -> String {
     }
 }
 
-/// Says what was moved aside or put back, and where it is.
+/// Describes what was moved aside or put back, and where it is.
 pub(crate) fn describe_moved(when: &str, moved: &PutAside) -> String {
     let path = moved.path.display();
     let kept = moved.kept.as_ref().map(|kept| kept.display());

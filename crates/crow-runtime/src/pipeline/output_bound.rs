@@ -1,4 +1,4 @@
-//! No output enters the history at any length.
+//! Bounding of tool outputs before they enter the history.
 
 use std::{
     fs,
@@ -9,15 +9,15 @@ use std::{
 
 use crow_core::{ids::CallId, tool::ToolResult};
 
-/// The most bytes of output that the model is shown. Tools with limits of their own stay below it.
+/// Maximum number of output bytes shown to the model. Tools with limits of their own stay below it.
 const MAX_OUTPUT: usize = 64 * 1024;
-/// Of those, how many come from the beginning.
+/// The part of these bytes taken from the beginning.
 const HEAD: usize = MAX_OUTPUT * 3 / 5;
 
-/// How many outputs of calls with one id are kept.
+/// Maximum number of stored outputs per call id.
 const MOST_FILES: u32 = 10_000;
 
-/// Cuts an output that is too long in its middle and keeps the whole in a file.
+/// Cuts the middle out of an output that is too long, and stores the full output in a file.
 pub(super) fn bound_output(
     mut result: ToolResult,
     scratch: Option<&Path>,
@@ -29,7 +29,7 @@ pub(super) fn bound_output(
     }
     let head = result.output.floor_char_boundary(HEAD);
     let tail = result.output.ceil_char_boundary(total - (MAX_OUTPUT - HEAD));
-    let kept = match scratch.map(|folder| spill(folder, call_id, &result.output)) {
+    let kept = match scratch.map(|folder| store_full_output(folder, call_id, &result.output)) {
         Some(Ok(path)) => format!("the whole output is in {path}"),
         None => "they are not kept".to_owned(),
         Some(Err(error)) => format!("the whole output could not be kept: {error}"),
@@ -43,7 +43,7 @@ pub(super) fn bound_output(
     result
 }
 
-fn spill(scratch: &Path, call_id: &CallId, output: &str) -> std::io::Result<String> {
+fn store_full_output(scratch: &Path, call_id: &CallId, output: &str) -> std::io::Result<String> {
     let name: String = call_id
         .as_str()
         .chars()
@@ -52,7 +52,7 @@ fn spill(scratch: &Path, call_id: &CallId, output: &str) -> std::io::Result<Stri
         .collect();
     fs::create_dir_all(scratch)?;
     let mut number = 1_u32;
-    // Ids come from models and may come again: the earlier output stays where it was said to be.
+    // Ids come from models and may repeat: the earlier file is kept, since its path was reported.
     let (mut file, path) = loop {
         let again = if number == 1 { String::new() } else { format!("-{number}") };
         let path = scratch.join(format!("{name}{again}.txt"));

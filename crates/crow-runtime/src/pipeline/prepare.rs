@@ -1,4 +1,7 @@
-//! From what the model asked for to a call that may run, or to its answer.
+//! The steps of a call before it runs: validation, planning, policy decision and the question to the user.
+//!
+//! The result is a [`ReadyCall`] with a permit, or the recorded answer of a call that does not run. Every path emits
+//! exactly one `CallEnd` for a call that is not ready.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -27,15 +30,15 @@ use crate::{
     pending_questions::is_offered,
 };
 
-/// A call on its way.
+/// The outcome of preparing a call.
 pub(super) enum PreparedCall {
     /// It may run.
     Ready(Box<ReadyCall>),
-    /// It is answered already.
+    /// It is answered and will not run.
     Answered(Box<ExecutedCall>),
 }
 
-/// A call that may run.
+/// A call with everything needed to run it.
 pub(super) struct ReadyCall {
     pub resolved: ResolvedCall,
     pub plan: CallPlan,
@@ -61,19 +64,20 @@ impl AgentInternals {
             ends_turn: false,
             denial: None,
         };
+        // 1) Calls that never run: cancelled, refused by the turn, invalid, or writing the redaction mark.
         if cancel.is_cancelled() {
-            return self.answered(reply_id, answer(not_run(), Validity::Valid)).await;
+            return self.record_answered(reply_id, answer(not_run(), Validity::Valid)).await;
         }
         let resolved = match meaning {
             Ok(resolved) => resolved,
             Err(CallRejection::Refused(reason)) => {
                 return self
-                    .answered(reply_id, answer(ToolResult::failure(reason), Validity::Valid))
+                    .record_answered(reply_id, answer(ToolResult::failure(reason), Validity::Valid))
                     .await;
             }
             Err(CallRejection::Invalid(invalid)) => {
                 return self
-                    .answered(
+                    .record_answered(
                         reply_id,
                         answer(ToolResult::failure(invalid.message), Validity::Invalid),
                     )
@@ -86,8 +90,9 @@ impl AgentInternals {
             ..answer(result, Validity::Valid)
         };
         if self.would_write_mark(&resolved) {
-            return self.answered(reply_id, answer(ToolResult::failure(MARK_WRITTEN))).await;
+            return self.record_answered(reply_id, answer(ToolResult::failure(MARK_WRITTEN))).await;
         }
+        // 2) The plan.
         let mut ctx = ToolContext {
             agent: Arc::clone(&self.context),
             call_id: call.id.clone(),
@@ -98,8 +103,9 @@ impl AgentInternals {
         };
         let plan = match guarded(cancel, resolved.tool.plan(&resolved.input, &ctx)).await {
             Ok(plan) => plan,
-            Err(error) => return self.answered(reply_id, answer(error.to_result())).await,
+            Err(error) => return self.record_answered(reply_id, answer(error.to_result())).await,
         };
+        // 3) The decision of the policy, and of the user if the policy asks.
         match self.decide(&resolved, &plan, &mut ctx, cancel).await? {
             Ok(permit) => {
                 Ok(PreparedCall::Ready(Box::new(ReadyCall { resolved, plan, permit, ctx })))
@@ -109,18 +115,19 @@ impl AgentInternals {
                     denial: Some(denial.clone()),
                     ..answer(ToolResult::failure(denial.to_model_text()))
                 };
-                self.answered(reply_id, answer).await
+                self.record_answered(reply_id, answer).await
             }
             Err(PermitRefusal::Tool(ToolError::Cancelled)) => {
-                self.answered(reply_id, answer(not_run())).await
+                self.record_answered(reply_id, answer(not_run())).await
             }
             Err(PermitRefusal::Tool(error)) => {
-                self.answered(reply_id, answer(error.to_result())).await
+                self.record_answered(reply_id, answer(error.to_result())).await
             }
         }
     }
 
-    /// Whether a call would put the mark where a secret is. The model never saw that secret and cannot mean it.
+    /// Returns true if a call would write the redaction mark in place of a secret. The model never saw the secret and
+    /// cannot mean the mark.
     fn would_write_mark(&self, resolved: &ResolvedCall) -> bool {
         let writes = match resolved.tool.category() {
             ToolCategory::Write
@@ -132,7 +139,7 @@ impl AgentInternals {
         writes && self.config.redactor.is_active() && Redactor::holds_mark(&resolved.input)
     }
 
-    /// Asks the policy and, if the policy says so, the user.
+    /// Asks the policy and, if required, the user.
     async fn decide(
         &mut self,
         resolved: &ResolvedCall,
@@ -141,6 +148,7 @@ impl AgentInternals {
         cancel: &CancellationToken,
     ) -> Result<Result<Permit, PermitRefusal>, AgentError> {
         let tool = &resolved.tool;
+        // 1) What the policy must know: the sandbox, and paths that would start programs.
         if tool.category() == ToolCategory::Execute {
             self.look_at_sandbox().await?;
         }
@@ -170,6 +178,7 @@ impl AgentInternals {
             (policy.decide(facts, workspace), withheld_reads)
         });
         ctx.withheld_reads = withheld_reads;
+        // 2) A decision without a question.
         let ask = match decision {
             Decision::Allow(permit) => {
                 self.announce(resolved, plan, ctx, None).await?;
@@ -181,9 +190,10 @@ impl AgentInternals {
             }
             Decision::Ask(ask) => ask,
         };
+        // 3) The question, with a preview of the changes.
         let preview = match guarded(cancel, tool.preview(&resolved.input, plan, ctx)).await {
             Ok(preview) => preview,
-            // What it found would tell the model of a file that it may not read: the user is asked first, and the call then
+            // The error would reveal content that the model may not read: the user is asked first, and the call then
             // fails by itself.
             Err(ToolError::Model(_)) if ask.disclosure == Disclosure::AfterYes => None,
             Err(error) => return Ok(Err(PermitRefusal::Tool(error))),
@@ -231,10 +241,11 @@ impl AgentInternals {
             passes_in: ask.passes_in,
             preview: ctx.preview.clone(),
         };
+        // 1) The question, for handles and for the answerer.
         self.config.redactor.redact_request(&mut request);
         let request_id = request.id.clone();
         let tree = Arc::clone(&self.shared.tree);
-        // It can be answered as soon as it can be seen.
+        // Opened first, so that it can be answered as soon as its event is visible.
         let mut question = tree.answers.open(request.clone());
         self.set_state(AgentState::WaitingForPermission).await?;
         self.emit(AgentEvent::PermissionRequest {
@@ -252,11 +263,12 @@ impl AgentInternals {
             biased;
             () = cancel.cancelled() => None,
             answer = question.answered() => Some(answer),
-            answer = asked(answerer.as_ref(), request) => Some(answer),
+            answer = ask_answerer(answerer.as_ref(), request) => Some(answer),
         };
+        // 2) The answer that counts, or a withdrawal.
         let answer = match answer {
             Some(answer) => Some(question.close_answered(answer)),
-            // An answer that was taken before counts: whoever gave it was told so.
+            // An answer that was accepted before counts, since its sender was told so.
             None => question.withdraw(),
         };
         let Some(answer) = answer else {
@@ -265,6 +277,7 @@ impl AgentInternals {
             self.set_state(AgentState::Processing).await?;
             return Ok(Err(PermitRefusal::Tool(ToolError::Cancelled)));
         };
+        // 3) The effect of the answer.
         let answer = self.within_offers(&ask, answer).await?;
         if let PermissionAnswer::AllowSession { grants } = &answer {
             tree.change_policy(|policy| policy.grant(tree.root.id(), grants));
@@ -279,7 +292,7 @@ impl AgentInternals {
         Ok(ask.answered(answer).map_err(PermitRefusal::Denied))
     }
 
-    /// Makes a yes that allows more than what was offered a yes to the one call.
+    /// Reduces an answer that allows more than was offered to a permission for the one call.
     async fn within_offers(
         &mut self,
         ask: &Ask,
@@ -295,7 +308,7 @@ impl AgentInternals {
         Ok(PermissionAnswer::AllowOnce)
     }
 
-    async fn answered(
+    async fn record_answered(
         &mut self,
         reply_id: &ReplyId,
         executed: ExecutedCall,
@@ -320,33 +333,33 @@ impl AgentInternals {
     }
 }
 
-/// Why a call that holds the mark is not run.
+/// The error for a call that contains the redaction mark.
 const MARK_WRITTEN: &str = "`[redacted by crow]` stands in place of a secret that you were not shown. It is in no file, \
     and writing it would destroy the secret. Nothing was done. Leave that part out: edit the lines around it, or let a \
     command read the secret from where it is.";
 
-/// The answer to a call that a cancel kept from running.
+/// Returns the result of a call that was cancelled before it began.
 pub(super) fn not_run() -> ToolResult {
     let mut result = ToolResult::cancelled();
     "The call was not run: the run was cancelled before it began.".clone_into(&mut result.output);
     result
 }
 
-/// Why a call gets no permit.
+/// The reason why a call gets no permit.
 enum PermitRefusal {
     Denied(Denial),
     Tool(ToolError),
 }
 
-/// Asks the answerer. A panic in it is no answer.
-async fn asked(answerer: &dyn Answerer, request: PermissionRequest) -> PermissionAnswer {
+/// Asks the answerer. A panic in it counts as nobody.
+async fn ask_answerer(answerer: &dyn Answerer, request: PermissionRequest) -> PermissionAnswer {
     let caught = AssertUnwindSafe(async { answerer.ask(request).await }).catch_unwind().await;
     caught.unwrap_or_else(|panic| PermissionAnswer::Nobody {
         hint: format!("the answerer broke down: {}", panic_message(panic.as_ref())),
     })
 }
 
-/// Runs a tool's planning: a panic in it is an error of the tool, and a cancel ends it.
+/// Runs the planning of a tool. A panic becomes an error of the tool, and a cancel ends it.
 async fn guarded<T>(
     cancel: &CancellationToken,
     work: impl Future<Output = Result<T, ToolError>>,

@@ -1,4 +1,8 @@
-//! Running calls that may run.
+//! Running of prepared calls.
+//!
+//! All ready calls of a batch run concurrently on the agent's task. Their results start out as cancelled and are
+//! replaced when a call finishes, so that calls dropped after [`CANCEL_GRACE`] are already answered correctly. `guards`
+//! maps the index of each running call to its lease and recording.
 
 use std::{
     collections::BTreeMap, panic::AssertUnwindSafe, path::PathBuf, pin::Pin, sync::PoisonError,
@@ -23,10 +27,10 @@ use super::{
 };
 use crate::agent::{AgentError, AgentInternals, panic_message};
 
-/// How long a call may take to stop by itself after a cancel, before it is dropped.
+/// Time for a call to stop by itself after a cancel, before it is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);
 
-/// Returns the paths that a call may write to.
+/// Returns the paths that a call declares to write.
 pub(super) fn written_paths(effects: &Effects) -> Vec<PathBuf> {
     match effects {
         Effects::Paths(paths) => {
@@ -40,7 +44,7 @@ pub(super) fn written_paths(effects: &Effects) -> Vec<PathBuf> {
 type RunningCall<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult, u64)> + Send + 'a>>;
 
 impl AgentInternals {
-    /// Runs the calls of a batch side by side and records each result when it comes.
+    /// Runs the calls of a batch concurrently and records each result when it arrives.
     pub(super) async fn run_batch(
         &mut self,
         tools: &ToolRegistry,
@@ -49,9 +53,10 @@ impl AgentInternals {
         cancel: &CancellationToken,
     ) -> Result<Vec<ExecutedCall>, AgentError> {
         let mut executed = Vec::with_capacity(batch.len());
-        let mut holds = BTreeMap::new();
+        let mut guards = BTreeMap::new();
         let mut running: FuturesUnordered<RunningCall<'_>> = FuturesUnordered::new();
         let mut reports = CallReports::default();
+        // 1) Lease, capture and start event of each call.
         for (index, prepared) in batch.into_iter().enumerate() {
             match prepared {
                 PreparedCall::Answered(answer) => executed.push(*answer),
@@ -61,31 +66,32 @@ impl AgentInternals {
                     executed.push(call);
                 }
                 PreparedCall::Ready(ready) => {
-                    let Some(held) = self.hold(&ready, cancel).await? else {
+                    let Some(guard) = self.hold(&ready, cancel).await? else {
                         let call =
                             ExecutedCall { result: not_run(), ..cancelled_until_done(&ready) };
                         self.record_end(reply_id, &call).await?;
                         executed.push(call);
                         continue;
                     };
-                    self.record_start(reply_id, &ready, &held).await?;
+                    self.record_start(reply_id, &ready, &guard).await?;
                     executed.push(cancelled_until_done(&ready));
-                    holds.insert(index, held);
+                    guards.insert(index, guard);
                     let report = reports.begin(index, &ready.ctx.call_id, &self.config.redactor);
                     running.push(self.start(tools, index, *ready, report));
                 }
             }
         }
+        // 2) Results, progress output and questions, until all calls ended or the grace period is over.
         let patience = stop_patience(cancel);
         tokio::pin!(patience);
         loop {
             tokio::select! {
-                // Calls first: one that reports without pause must not keep others, or itself, from ending.
+                // Results have priority, so that a call that reports without pause cannot delay the end of any call.
                 biased;
                 finished = running.next() => match finished {
                     None => break,
                     Some((index, result, duration_ms)) => {
-                        // What a call said stands before its end.
+                        // The rest of the progress output precedes the end of the call.
                         if let Some((call_id, said)) = reports.end(index) {
                             self.report(call_id, said).await?;
                         }
@@ -93,7 +99,7 @@ impl AgentInternals {
                             call.result = result;
                             call.result.metadata.duration_ms = duration_ms;
                             call.duration_ms = duration_ms;
-                            self.finish(reply_id, call, holds.remove(&index)).await?;
+                            self.finish(reply_id, call, guards.remove(&index)).await?;
                         }
                     }
                 },
@@ -105,13 +111,13 @@ impl AgentInternals {
             }
         }
         drop(running);
-        // Calls that did not stop in time were dropped; they are answered as cancelled.
-        for (index, held) in holds {
+        // 3) Calls that did not stop in time were dropped above; they are answered as cancelled.
+        for (index, guard) in guards {
             if let Some((call_id, said)) = reports.end(index) {
                 self.report(call_id, said).await?;
             }
             if let Some(call) = executed.get_mut(index) {
-                self.finish(reply_id, call, Some(held)).await?;
+                self.finish(reply_id, call, Some(guard)).await?;
             }
         }
         self.tell_moved_files().await?;
@@ -130,7 +136,7 @@ impl AgentInternals {
         &mut self,
         reply_id: &ReplyId,
         ready: &ReadyCall,
-        held: &ChangeGuard,
+        guard: &ChangeGuard,
     ) -> Result<(), AgentError> {
         let tool = ready.resolved.tool.name().to_owned();
         self.emit(AgentEvent::CallStart {
@@ -139,7 +145,7 @@ impl AgentInternals {
             tool: tool.clone(),
             title: ready.plan.title.clone(),
             arguments: ready.resolved.input.clone(),
-            snapshot: held.before().cloned(),
+            snapshot: guard.before().cloned(),
         })
         .await?;
         self.set_state(AgentState::ExecutingTool(tool)).await
@@ -160,12 +166,12 @@ impl AgentInternals {
         let written = written_paths(&plan.effects);
         let sandbox = self.shared.tree.sandbox.clone().filter(|_| !written.is_empty());
         Box::pin(async move {
-            let begun = clock.monotonic();
+            let started = clock.monotonic();
             let name = resolved.tool.name().to_owned();
             let work = tools.execute(permit, &name, resolved.input, &plan, &ctx);
             let caught = AssertUnwindSafe(work).catch_unwind().await;
             if let Some(sandbox) = sandbox {
-                // It was permitted: commands that run beside it are not to blame.
+                // The change was permitted, so the sandbox must not attribute it to commands that run at the same time.
                 sandbox.adopt(&written);
             }
             let mut result = caught.unwrap_or_else(|panic| {
@@ -177,11 +183,11 @@ impl AgentInternals {
             for repair in resolved.repairs.iter().rev() {
                 result.output.insert_str(0, &format!("[{repair}]\n"));
             }
-            // Before anything is cut: half a secret is a secret, too.
+            // Redacted before the output is cut: half a secret is a secret, too.
             redactor.redact_result(&mut result);
             let result = bound_output(result, scratch.as_deref(), &ctx.call_id);
-            let taken = clock.monotonic().saturating_sub(begun);
-            (index, result, u64::try_from(taken.as_millis()).unwrap_or(u64::MAX))
+            let elapsed = clock.monotonic().saturating_sub(started);
+            (index, result, u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
         })
     }
 
@@ -189,10 +195,10 @@ impl AgentInternals {
         &mut self,
         reply_id: &ReplyId,
         call: &mut ExecutedCall,
-        held: Option<ChangeGuard>,
+        guard: Option<ChangeGuard>,
     ) -> Result<(), AgentError> {
-        if let Some(held) = held {
-            self.let_go(held, &mut call.result).await?;
+        if let Some(guard) = guard {
+            self.let_go(guard, &mut call.result).await?;
         }
         self.record_end(reply_id, call).await?;
         self.watch_job(&call.id, &call.result.metadata).await?;
@@ -212,7 +218,7 @@ impl AgentInternals {
     }
 }
 
-/// What a call is taken for until it has a result: cancelled.
+/// Returns the provisional answer of a call until it has a result: cancelled.
 fn cancelled_until_done(ready: &ReadyCall) -> ExecutedCall {
     ExecutedCall {
         id: ready.ctx.call_id.clone(),
@@ -226,7 +232,7 @@ fn cancelled_until_done(ready: &ReadyCall) -> ExecutedCall {
     }
 }
 
-/// Ends when calls had their time to stop after a cancel.
+/// Completes when the grace period after a cancel is over.
 async fn stop_patience(cancel: &CancellationToken) {
     cancel.cancelled().await;
     tokio::time::sleep(CANCEL_GRACE).await;

@@ -1,4 +1,4 @@
-//! What the policy must know of the sandbox before it decides about a command.
+//! Coordination of sandbox and policy before a command is decided about.
 
 use std::{
     path::PathBuf,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl AgentInternals {
-    /// Finds, once, what sessions left that were killed while a command ran, and tells the user.
+    /// Recovers, once per tree, from sessions that were killed while a command ran, and notifies the user.
     pub(crate) async fn recover_from_killed_sessions(&mut self) -> Result<(), AgentError> {
         let tree = Arc::clone(&self.shared.tree);
         if tree.has_recovered.swap(true, Ordering::Relaxed) {
@@ -40,8 +40,8 @@ impl AgentInternals {
         self.emit(AgentEvent::Notice { level, audience, text }).await
     }
 
-    /// Returns which of the paths that a call writes start programs because something leads to them, whatever their names are:
-    /// hooks that settings of git name, scripts behind links, repositories elsewhere.
+    /// Returns those of the paths a call writes that would be executed because something refers to them, whatever their
+    /// names: hooks named in git settings, scripts behind links, repositories elsewhere.
     pub(super) async fn led_to(&mut self, effects: &Effects) -> Vec<PathBuf> {
         let written = written_paths(effects);
         if written.is_empty() {
@@ -49,17 +49,17 @@ impl AgentInternals {
         }
         let sandbox = self.shared.tree.sandbox.clone();
         let roots = self.context.workspace.roots().to_vec();
-        let asked = written.clone();
+        let paths = written.clone();
         let look = move || match sandbox {
-            Some(sandbox) => sandbox.led_to(&asked),
-            None => Sandbox::led_to_in(roots, &asked),
+            Some(sandbox) => sandbox.led_to(&paths),
+            None => Sandbox::led_to_in(roots, &paths),
         };
-        // If nobody could look, it is not believed.
+        // If the check failed, all paths are treated as such.
         self.tasks.spawn_blocking(look).await.unwrap_or(written)
     }
 
-    /// Tells the policy what holds commands, the user once if something is missing, and the sandbox how far this agent
-    /// may go.
+    /// Updates the policy with the containment of the sandbox, sets the sandbox profile from the agent's access and the
+    /// mode, and notifies the user once if layers of the sandbox are missing.
     pub(super) async fn look_at_sandbox(&mut self) -> Result<(), AgentError> {
         let tree = Arc::clone(&self.shared.tree);
         let Some(sandbox) = &tree.sandbox else { return Ok(()) };
