@@ -180,17 +180,17 @@ pub enum HostError {
     /// There are no credentials for any model.
     #[error("{message}")]
     NoCredentials {
-        /// What is missing.
+        /// The missing credentials.
         message: String,
-        /// What the user can do.
+        /// Advice for the user.
         hint: String,
     },
     /// The request cannot be fulfilled.
     #[error("{message}")]
     Refused {
-        /// What is wrong.
+        /// The problem.
         message: String,
-        /// What the user can do. May be empty.
+        /// Advice for the user. May be empty.
         hint: String,
     },
     /// The host does not support the operation.

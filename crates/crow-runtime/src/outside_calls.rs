@@ -34,7 +34,7 @@ enum ResultTaker {
     Nobody,
 }
 
-/// Where a call is executed.
+/// The place of execution of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunBy {
     /// Outside: its tool waits for the result.

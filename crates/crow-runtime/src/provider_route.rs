@@ -9,13 +9,13 @@ pub struct ProviderRoute {
     pub id: String,
     /// The supported protocols, the provider's own one first.
     pub supported: Vec<ProviderProtocol>,
-    /// Whether it can be disabled.
+    /// Optional providers can be disabled, required ones cannot.
     pub standing: ProviderStanding,
     /// The current address; `None` while the provider is disabled, or if the configured address is invalid.
     pub current: Option<ProviderAddress>,
 }
 
-/// Whether a provider can be disabled.
+/// Tells if a provider can be disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProviderStanding {
     /// It can be disabled.

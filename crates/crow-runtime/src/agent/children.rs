@@ -58,7 +58,7 @@ pub(super) struct ParentLink {
     pub(super) agent: String,
     pub(super) child: String,
     pub(super) seat: AgentSlot,
-    /// Cancelled when the parent is shut down, which shuts the child down whoever owns it.
+    /// Cancelled when the parent is shut down, which shuts the child down even if something else owns it.
     pub(super) session_token: CancellationToken,
 }
 

@@ -58,7 +58,7 @@ pub struct AgentInternals {
     pub(crate) leases: Arc<Leases>,
     /// The undo mark of the session up to which undo records have been reported.
     pub(super) undo_mark: u64,
-    /// Capture problems that the user was told of.
+    /// Texts of the problem notices already shown to the user.
     pub(crate) told_trouble: VecDeque<String>,
     syncing: Option<JoinHandle<Result<(), SessionError>>>,
     pub(super) jobs: Arc<AgentJobs>,

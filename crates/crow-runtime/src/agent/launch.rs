@@ -215,7 +215,7 @@ async fn run_caught(
     }
 }
 
-/// Runs a child, and shuts it down together with its parent, whoever owns it.
+/// Runs a child, and shuts it down together with its parent, even if something else owns it.
 async fn with_parent(
     shared: &AgentShared,
     parent: &CancellationToken,

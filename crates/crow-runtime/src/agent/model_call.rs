@@ -35,7 +35,7 @@ pub struct ModelCall<'a> {
     pub tools: &'a [ToolDefinition],
     /// Generation settings.
     pub config: &'a ModelConfig,
-    /// Whether the model may or must call tools.
+    /// Permission or obligation of the model to call tools.
     pub tool_choice: ToolChoice<'a>,
 }
 

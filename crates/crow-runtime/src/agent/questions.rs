@@ -179,7 +179,7 @@ impl AgentInternals {
     }
 }
 
-/// Asks the answerer. A panic, or an answer that does not fit the question, counts as nobody.
+/// Asks the answerer. A panic, or an answer that does not fit the question, becomes `Nobody`.
 async fn ask_answerer(answerer: &dyn Answerer, request: QuestionRequest) -> QuestionAnswer {
     let question = request.question.clone();
     let caught = AssertUnwindSafe(async { answerer.ask_user(request).await }).catch_unwind().await;

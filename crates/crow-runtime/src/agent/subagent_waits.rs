@@ -12,7 +12,7 @@ use crow_core::{
 
 use super::{AgentHandle, child_agents::ChildAgents};
 
-/// Whether anything waits for a subagent.
+/// The waiting side of a subagent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SubagentWaiter {
     /// The call that started it.

@@ -36,7 +36,7 @@ pub struct ExecutedCall {
     pub result: ToolResult,
     /// Execution time in milliseconds.
     pub duration_ms: u64,
-    /// Whether tool and arguments were valid.
+    /// Validity of tool and arguments.
     pub validity: Validity,
     /// True if success of this tool ends the turn.
     pub ends_turn: bool,

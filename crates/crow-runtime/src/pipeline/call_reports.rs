@@ -70,7 +70,7 @@ impl CallReports {
             .calls
             .values()
             .map(|(call_id, report)| (call_id.clone(), std::mem::take(&mut report.lock().unread)));
-        outputs.filter(|(_, outputs)| !outputs.is_empty()).collect()
+        outputs.filter(|(_, output)| !output.is_empty()).collect()
     }
 
     /// Removes a call and takes the rest of its output.
@@ -101,11 +101,11 @@ impl ReportBuffer {
             return false;
         }
         let fits = output.floor_char_boundary(self.remaining);
-        self.waiting.push_str(output.get(..fits).unwrap_or_default());
+        self.unread.push_str(output.get(..fits).unwrap_or_default());
         self.remaining -= fits;
         if fits < output.len() {
             self.remaining = 0;
-            self.waiting.push_str(CUT);
+            self.unread.push_str(CUT);
         }
         true
     }

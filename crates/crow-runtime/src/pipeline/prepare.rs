@@ -351,7 +351,7 @@ enum PermitRefusal {
     Tool(ToolError),
 }
 
-/// Asks the answerer. A panic in it counts as nobody.
+/// Asks the answerer. A panic in it becomes the answer `Nobody`.
 async fn ask_answerer(answerer: &dyn Answerer, request: PermissionRequest) -> PermissionAnswer {
     let caught = AssertUnwindSafe(async { answerer.ask(request).await }).catch_unwind().await;
     caught.unwrap_or_else(|panic| PermissionAnswer::Nobody {

@@ -45,7 +45,7 @@ pub(super) struct UndoRequest {
 pub(super) enum RewindExtent {
     /// Not at all.
     Left,
-    /// As far as the changes join without foreign edits between them.
+    /// Up to the first gap where a foreign edit lies between two changes.
     Joined,
     /// To the state before the first of the changes.
     First,
@@ -116,7 +116,7 @@ impl UndoExecution<'_> {
         request: &UndoRequest,
         announce: &dyn Fn(&PreparedUndo) -> Result<(), UndoError>,
     ) -> Result<CompletedUndo, UndoError> {
-        // Calls of other processes that scan the files meanwhile see that somebody else was active.
+        // Calls of other processes that scan the files meanwhile see that another writer was active.
         let _activity = self.store.begin()?;
         // 1) Refusals, and the current state of all paths.
         let SortedReversals { mut changes, reversals, refused } = self.sort(request);
@@ -275,7 +275,7 @@ impl UndoExecution<'_> {
         Ok(uncaptured.into_iter().map(refused).collect())
     }
 
-    /// With force, copies current content that somebody else may have made, before it is overwritten. Returns the
+    /// With force, copies current content that another writer may have made, before it is overwritten. Returns the
     /// copies by path.
     fn copy_doubtful(
         &self,

@@ -2,7 +2,7 @@
 //!
 //! The changes of a path that are not undone form a chain in chronological order: each starts from the state that the
 //! previous one left. The reversal of the last chosen change extends over earlier chosen ones as long as they join. A
-//! gap means that somebody else edited the path in between: the reversal ends there, and only force goes further.
+//! gap means that another writer edited the path in between: the reversal ends there, and only force goes further.
 
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ pub(super) struct Reversal {
     /// From the current state (`after`) to the target (`before`), as far as the chosen changes are known to connect
     /// them.
     pub(super) change: PathChange,
-    /// The call after which somebody else changed the path, so that the reversal ends there.
+    /// The call after which another writer changed the path, so that the reversal ends there.
     pub(super) broken_after: Option<StepAuthor>,
     /// Authors whose changes are undone once the path has the state `change.before`.
     pub(super) joined: Vec<StepAuthor>,
@@ -183,7 +183,7 @@ mod tests {
             (vec![step(0, "a", "b")], ("a", "b", None, None)),
             (vec![step(0, "a", "b"), step(1, "b", "c")], ("a", "c", None, None)),
             (vec![step(0, "a", "b"), step(1, "b", "a")], ("a", "a", None, None)),
-            // Somebody else changed b to x.
+            // Another writer changed b to x.
             (vec![step(0, "a", "b"), step(1, "x", "c")], ("x", "c", Some(0), None)),
             (
                 vec![step(0, "a", "b"), step(1, "x", "y"), step(2, "y", "c")],

@@ -76,7 +76,7 @@ pub enum UndoTarget {
 /// Options of an undo, redo or restore.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UndoOptions {
-    /// Also overwrite what somebody else changed since, after copying it.
+    /// Also overwrite what another writer changed since, after copying it.
     pub force: bool,
     /// Change nothing and report the expected outcome of each path.
     pub dry_run: bool,
@@ -246,7 +246,7 @@ pub enum PathOutcome {
     },
     /// The path had the wanted state already.
     Unchanged,
-    /// Somebody else changed the path since; it was left alone.
+    /// Another writer changed the path since; it was left alone.
     Conflict {
         /// Short description of the obstacle.
         reason: String,

@@ -1,7 +1,7 @@
 //! Determines which changes are undone at present, by replaying the undo and redo records.
 //!
-//! Whether a change is undone is a property of each path and not of a call: an undo that meets a file edited by
-//! somebody else leaves that file and undoes the rest of the call. A record names its calls and by default applies to
+//! Being undone is a property of each path and not of a call: an undo that meets a file edited by
+//! another writer leaves that file and undoes the rest of the call. A record names its calls and by default applies to
 //! all their changes; where it does not, an exception for the path says what was undone there.
 
 use std::{
