@@ -177,10 +177,10 @@ pub enum HostError {
         /// The session.
         id: SessionId,
     },
-    /// There are no credentials for any model.
+    /// No model can be used, for lack of credentials.
     #[error("{message}")]
     NoCredentials {
-        /// The missing credentials.
+        /// Description of what is missing.
         message: String,
         /// Advice for the user.
         hint: String,

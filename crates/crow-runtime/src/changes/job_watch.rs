@@ -36,7 +36,7 @@ struct JobWatchState {
     /// States written since the baseline by calls that declare their paths.
     touched: BTreeMap<PathBuf, SnapshotEntry>,
     /// Expected value of the store's activity counter: the last one read plus the activities of this process since. A
-    /// higher value means that others were active.
+    /// different value means that others were active.
     begun: u64,
     /// True if others were active since the baseline.
     mixed: bool,

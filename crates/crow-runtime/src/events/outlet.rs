@@ -7,9 +7,8 @@
 //! main stream, so the wait happens before an event is numbered and logged, never between its log line and its
 //! delivery.
 //!
-//! The main stream stops exerting backpressure when it was never taken, when its receiver is dropped, or when an agent
-//! that is being cancelled waited [`PATIENCE_WHEN_CANCELLED`] for it (`is_stalled`); then events are dropped and
-//! counted.
+//! A full main stream is not waited for if it was never taken, or once an agent that is being cancelled waited
+//! [`PATIENCE_WHEN_CANCELLED`] for it (`is_stalled`); its events are then dropped and counted. A closed one is skipped.
 
 use std::{
     sync::{

@@ -1,10 +1,10 @@
 //! Sessions stored as folders, readable by their owner only.
 //!
 //! A folder `<id>` holds `metadata.json` (the header), `history.jsonl` (the log, the source of truth), `lock`, and if
-//! needed `undo.jsonl` and `output/`. The one writer holds an advisory lock on `lock`; readers take none. Every file
-//! but the log is written to a temporary name and renamed, or is append-only. A damaged header is rebuilt from the log,
-//! and a log with unreadable lines is mended in memory (see `salvage`); only [`SessionStore::repair`] writes the mended
-//! files to disk.
+//! needed `undo.jsonl` and `output/`. The one writer holds an advisory lock on `lock`; readers take none. The log
+//! and `undo.jsonl` are appended to, the header is replaced by a rename. A damaged header is rebuilt from the log, and a
+//! log with unreadable lines is mended in memory (see `salvage`); only [`SessionStore::repair`] writes the mended files
+//! to disk.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},

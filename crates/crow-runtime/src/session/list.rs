@@ -92,7 +92,7 @@ fn read_into(path: &Path, buffer: &mut Vec<u8>) -> io::Result<usize> {
     }
 }
 
-/// Removes a session without user input, unless another process has it open. One with a damaged log stays.
+/// Removes a session without user input, unless it is in use. One with a damaged log stays.
 fn remove_unused(folder: &Path, id: &SessionId) {
     let Ok(_lock) = lock(folder, id) else { return };
     let Ok(log) = read_log(&folder.join(HISTORY)) else { return };
