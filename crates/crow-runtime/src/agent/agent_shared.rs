@@ -244,6 +244,7 @@ impl AgentShared {
 
     /// Begins a run and returns its token: the one registered when it was requested, or a new one.
     pub(super) fn begin_run(&self, id: &RunId) -> CancellationToken {
+        // Taken before `runs` is locked: it may lock the runs of the driver.
         let base = self.base_token();
         let mut runs = self.runs();
         let index = runs.waiting.iter().position(|(run, _)| run == id);
@@ -272,6 +273,7 @@ impl AgentShared {
         loop {
             {
                 let mut runs = self.runs();
+                // Messages that an interrupt found unread stay in front and start no run.
                 let first_new = runs.interrupted;
                 if let Some(content) = runs.steering.remove(first_new) {
                     let id = RunId::new(ids.next_id());

@@ -180,6 +180,7 @@ impl ChildAgents {
             additional_directories: crow.additional_directories,
             ..SessionSpec::new(spec.agent.clone(), info.reference.clone(), crow.cwd)
         };
+        // Reserved before the blocking task, which then delivers the start event without waiting.
         let room = self.shared.tree.outlet.room(&self.shared.run_token()).await;
         // The id is saved first: a crash may leave an id without a session, but never a session missing from its
         // parent.
@@ -267,6 +268,7 @@ impl ChildAgents {
         reach: AgentAccess,
     ) -> AgentPlacement {
         let shared = &self.shared;
+        // A driven child uses its driver's budget and does not count towards the depth.
         let (spawned, budget) = if driver.is_some() {
             (shared.spawned, None)
         } else {

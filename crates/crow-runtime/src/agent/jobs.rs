@@ -235,6 +235,7 @@ impl AgentInternals {
         }
         // The history yields no messages while calls are open; the model is not called then.
         let Ok(messages) = self.history.messages() else { return Vec::new() };
+        // Jobs whose end the model was told of already are left out.
         for line in messages.iter().flat_map(|message| texts(message)).flat_map(str::lines) {
             running.retain(|id| !reports_end(line, id));
         }

@@ -183,6 +183,7 @@ impl Drop for AgentEndGuard {
         let end = end.unwrap_or_else(|| {
             Arc::new(AgentEnd::failed(shared, "the task of the agent was dropped"))
         });
+        // Sealing normally set the end state; after a dropped task it is set here.
         shared.state.send_if_modified(|state| {
             let is_open = !state.is_end();
             if is_open {
@@ -253,6 +254,7 @@ async fn seal(
     };
     shared.state.send_replace(state.clone());
     recorder.tell(AgentEvent::StateChange { state }, &shared.session_token).await;
+    // Releases the log and its lock, so the session can be opened again.
     drop(recorder);
     AgentEnd::new(shared, result)
 }

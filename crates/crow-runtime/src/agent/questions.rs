@@ -136,6 +136,7 @@ impl AgentInternals {
         let mut open = shared.tree.questions.open(request);
         let (id, call) = (request_id.clone(), call_id.clone());
         self.emit(AgentEvent::QuestionAsked { request_id: id, call_id: call, question }).await?;
+        // While waiting, events of running calls must still be recorded, since this task records them.
         let answer = loop {
             if let Poll::Ready(answer) = first {
                 break Some(answer);

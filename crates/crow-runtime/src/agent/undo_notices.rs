@@ -64,6 +64,7 @@ impl AgentInternals {
         self.emit(event).await?;
         self.conversation = None;
         let ToolState { todo, file_views, resources } = ToolState::from_history(&self.history);
+        // Working directory, todo list and file views return to what the remaining history says.
         match resources.remove::<ShellFolder>() {
             Some(folder) => self.context.resources.insert(folder.as_ref().clone()),
             None => drop(self.context.resources.remove::<ShellFolder>()),

@@ -102,6 +102,7 @@ impl JobWatch {
             return Ok(());
         }
         let mut by_job = Vec::new();
+        // For the job, the state before the call's change is the state after its own.
         for PathChange { path, before: after, .. } in &changes {
             let before = state.last_seen(store, path)?.filter(|_| is_known(after));
             if let Some(before) = before.filter(|before| before != after) {
@@ -187,6 +188,7 @@ impl JobWatchState {
     ) -> Result<Option<JobChangeEvent>, SnapshotStoreError> {
         let Some(baseline) = &self.baseline else { return Ok(None) };
         let mut changes = store.changes(baseline, now)?;
+        // Paths written by calls are compared with what the calls wrote, not with the scan.
         changes.retain(|change| !self.touched.contains_key(&change.path));
         for (path, before) in &self.touched {
             let after = store.entry(now, path)?.filter(is_known);
@@ -219,6 +221,7 @@ impl JobWatchState {
         let Some(job) = self.jobs.last().filter(|_| !changes.is_empty()) else { return Ok(None) };
         let (before, after) = store.record(&job.root, changes)?;
         let ChangeDescription { files, counts, .. } = describe(store, changes);
+        // Shared if anyone else was active: another session here, an unexpected activity, or a job elsewhere.
         let is_mixed = self.mixed
             || self.jobs.iter().any(|other| other.root != job.root)
             || !store.begun().is_ok_and(|begun| begun == self.begun)

@@ -164,6 +164,7 @@ impl ChangeRecording {
             }
         };
         let mut changes = store.changes(&before, &after)?;
+        // Copies made by undos are not changes of the call.
         changes.retain(|change| {
             change.before != SnapshotEntry::Absent || !copies.contains(&change.path)
         });

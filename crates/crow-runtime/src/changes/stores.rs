@@ -58,6 +58,7 @@ impl SnapshotStores {
         let (root, further) = (workspace.project(), workspace.further());
         let store =
             SnapshotStore::open(&self.folder_of(root), root, self.limits, self.home.as_deref())?;
+        // Stores of enclosing projects exchange activity with this one; stores of the same project share indexes.
         let outer = root.ancestors().skip(1).map(|above| self.folder_of(above)).collect();
         let mut store = store.inside(outer).with_roots(further, |root| self.folder_of(root))?;
         let is_same = |roots: &[PathBuf]| roots.first().is_some_and(|own| own == root);

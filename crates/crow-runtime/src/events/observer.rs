@@ -257,6 +257,7 @@ fn read_between(
 ) -> LogReadResult {
     let mut read = LogReadResult { events: Vec::new(), failed: None };
     for id in sessions {
+        // Events without a number are not in this range: `None` is less than `Some`.
         let wanted = |event: &Envelope| event.seq > Some(after) && event.seq <= Some(until);
         match store.read(id) {
             Ok(stored) => read.events.extend(stored.events.into_iter().filter(wanted)),

@@ -86,6 +86,7 @@ impl AgentInternals {
         let work = move || {
             ChangeRecording::begin(stores.of_workspace(&workspace)?, watch, session, &scope)
         };
+        // A slow first capture is announced as a wait of the call.
         let mut begun = self.tasks.spawn_blocking(work);
         let in_time = timeout(LONG_LOOK, cancel.run_until_cancelled(&mut begun)).await;
         let begun = if let Ok(begun) = in_time {

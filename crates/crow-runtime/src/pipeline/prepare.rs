@@ -170,6 +170,7 @@ impl AgentInternals {
             if led_to.is_empty() && self.shared.reach == AgentAccess::Policy {
                 return (policy.decide(facts, workspace), withheld_reads);
             }
+            // Restrictions of this call or agent apply to a copy of the policy.
             let mut policy = policy.clone();
             if self.shared.reach == AgentAccess::ReadOnly {
                 policy.set_mode(PermissionMode::ReadOnly);

@@ -74,6 +74,7 @@ impl AgentInternals {
                         continue;
                     };
                     self.record_start(reply_id, &ready, &guard).await?;
+                    // Pushed in batch order, so `index` addresses the call in `executed`.
                     executed.push(cancelled_until_done(&ready));
                     guards.insert(index, guard);
                     let report = reports.begin(index, &ready.ctx.call_id, &self.config.redactor);

@@ -201,6 +201,7 @@ impl AgentSession {
         metadata.set_crow(&crow);
         let mut log = config.store.create(&metadata)?;
         let undos = config.store.undos(id)?;
+        // The copy needs its own references to the snapshots, which live as long as a session refers to them.
         let snapshots = snapshots_of(&events, &undos);
         let copied_log = events.into_iter().try_for_each(|mut event| {
             allow_once(&mut event.event);

@@ -401,6 +401,7 @@ fn add_related_sessions(metadata: &mut SessionMetadata, events: &[Envelope], fol
         if other.parent_session_id.as_ref() == Some(&metadata.session_id) {
             metadata.child_session_ids.push(other.session_id.clone());
         }
+        // Grants given up to the latest event of any session of the tree count as revoked.
         let Ok(content) = read_log(&folder.join(HISTORY)) else { continue };
         let last = content.events.iter().filter_map(|event| event.seq).max();
         crow.grants_forgotten = crow.grants_forgotten.max(last.unwrap_or(0));

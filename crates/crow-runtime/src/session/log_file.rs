@@ -207,6 +207,7 @@ pub(super) fn read_on(path: &Path, before: LogContent) -> Result<LogContent, Ses
                 good_len += line.len();
                 continue;
             }
+            // A complete event without a line feed was never acknowledged: torn.
             Ok(_) => break,
             Err(error) => error,
         };

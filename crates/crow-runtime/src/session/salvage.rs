@@ -90,6 +90,7 @@ pub(super) fn mend(
     if let Some(first) = events.first() {
         mender.begin(first, lost, header);
     }
+    // Each readable line is preceded by a notice for the lines lost just before it.
     let mut lost = lost.iter().peekable();
     for (index, line) in events.iter().enumerate() {
         let mut numbers = Vec::new();
@@ -263,6 +264,7 @@ impl LogSalvage {
             }
         }
         let stop = if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
+        // The text of the reply is lost; its calls must exist, because results refer to them.
         let mut blocks: Vec<_> =
             calls.into_iter().map(|call| ReplyBlock::plain(ReplyContent::Call(call))).collect();
         if blocks.is_empty() {

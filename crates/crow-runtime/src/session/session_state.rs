@@ -113,6 +113,7 @@ impl RootSessionState {
     fn take_snapshots(&mut self, event: &Envelope) {
         let AgentEvent::CallEnd { result, .. } = &event.event else { return };
         let (Some(seq), metadata) = (event.seq, &result.metadata) else { return };
+        // Logs are read one after the other, so the first and last call are found by event number.
         let (first, last) = self.snapshots_at.unwrap_or((u64::MAX, 0));
         if let Some(before) = &metadata.snapshot_before
             && seq < first

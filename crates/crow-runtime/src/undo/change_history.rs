@@ -115,6 +115,7 @@ impl ChangeHistory {
             return None;
         };
         let of_call = |start: &&ChangedCall| start.call_id == *call_id;
+        // Prefers the start in the same session; call ids may repeat between sessions.
         let own = self.job_starts.iter().filter(of_call).find(|start| start.session_id == *id);
         let start = own.or_else(|| self.job_starts.iter().find(of_call))?.clone();
         Some(ChangedCall {

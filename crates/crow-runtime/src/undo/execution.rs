@@ -203,6 +203,7 @@ impl UndoExecution<'_> {
             if self.force {
                 change.before = reversal.first.clone();
             }
+            // Refusals that force cannot override come first, then those that it can.
             let hard_refusal = self
                 .gone_root_reason(&change.path)
                 .or_else(|| reversal.later.map(|author| self.later_reason(author)));
@@ -312,6 +313,7 @@ impl UndoExecution<'_> {
         reversal: Option<&Reversal>,
     ) -> Result<bool, UndoError> {
         let Some(reversal) = reversal else { return Ok(false) };
+        // Force can only help against content that is in the way.
         let is_in_the_way = match &restored.result {
             Ok(PutBack::Conflict { .. }) => true,
             Ok(PutBack::NotEmpty) => reversal.first != SnapshotEntry::Absent,

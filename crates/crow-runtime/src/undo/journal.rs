@@ -308,6 +308,7 @@ impl UndoJournal {
             None => None,
             Some((_, leases)) => Some(leases.take_within(roots, PATIENCE).ok_or(UndoError::Busy)?),
         };
+        // Excludes undos of other processes. A dry run does without where no lock can be taken.
         let locks = match self.store.undo_alone() {
             Err(_) if options.dry_run => Vec::new(),
             locks => locks?,
@@ -405,6 +406,7 @@ impl UndoJournal {
         request: &UndoRequest,
         announce: &dyn Fn(&PreparedUndo) -> Result<(), UndoError>,
     ) -> Result<CompletedUndo, UndoError> {
+        // The job watch must not count this as foreign activity, and the sandbox must not blame commands for it.
         self.watch.began(&self.store);
         let carry_out = || -> Result<(CompletedUndo, Vec<PathChange>), UndoError> {
             let done = execution.carry_out(request, announce)?;
@@ -465,6 +467,7 @@ impl UndoJournal {
             done.reached.get(&reversal.change.path) == Some(&RewindExtent::Left)
         };
         let reversals = &request.reversals;
+        // No file changed, the conversation stays and, for undo and redo, every path was left alone.
         let did_nothing = done.before == done.after
             && request.last_kept.is_none()
             && (request.action == UndoAction::Restore

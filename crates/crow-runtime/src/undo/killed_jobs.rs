@@ -39,6 +39,7 @@ impl UndoJournal {
         let starts = self.told.job_starts.iter();
         let is_killed =
             |start: &&ChangedCall| killed.iter().any(|job| job.call_id == start.call_id);
+        // Several killed jobs cannot be told apart: the latest one gets all changes.
         let Some(start) = starts.filter(is_killed).max_by_key(|start| start.started) else {
             return Ok(None);
         };

@@ -86,6 +86,7 @@ impl UndoJournal {
                         RewindExtent::Joined => reversal.joined.iter().copied().collect(),
                         RewindExtent::First => all.clone(),
                     };
+                    // An exception is only needed where the result differs from undoing all chosen changes.
                     if undone != &all & &chosen {
                         exceptions.push(self.exception(path.clone(), &undone));
                     }
@@ -168,6 +169,7 @@ impl UndoJournal {
     /// Completes the record of a killed undo from the states of its paths.
     fn complete(&self, killed: UndoRecord) -> Result<UndoRecord, UndoError> {
         let Some(intent) = &killed.intent else { return Ok(killed) };
+        // Paths changed by later calls are judged by their state before those calls.
         let later = self.first_states_since(&killed)?;
         // 1) Which paths have their intended state.
         let (mut changes, mut left, mut restored) = (Vec::new(), Vec::new(), Vec::new());
@@ -201,6 +203,7 @@ impl UndoJournal {
             changes.push(PathChange { path, before, after });
         }
         // 2) The completed record.
+        // Killed before it changed anything: the record becomes void.
         if !is_any_reached && killed.last_kept.is_none() {
             return Ok(killed.void());
         }

@@ -79,6 +79,7 @@ pub(super) fn order_jobs(steps: &mut Vec<PathStep>) {
         else {
             continue;
         };
+        // Not the change of a job, or in place already: it continues the chain.
         if !step.by_job || earlier.after == step.before {
             continue;
         }
@@ -119,6 +120,7 @@ pub(super) fn reversal(
         before = earlier.before.clone();
         begin = at;
     }
+    // All later authors are undone as well, chosen or not.
     let authors = |from: usize| {
         let steps = steps.get(from..).unwrap_or_default();
         steps.iter().map(|step| step.author).collect()

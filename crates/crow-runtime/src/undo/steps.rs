@@ -61,6 +61,7 @@ impl UndoJournal {
                 add(self.open_steps_of_call(place)?);
             }
         }
+        // Job changes are recorded late, so they move to where they fit into the chain.
         by_path.values_mut().for_each(order_jobs);
         Ok(by_path)
     }
@@ -214,6 +215,7 @@ impl UndoJournal {
                 break;
             }
             let Some(scanned) = self.store.roots_of(&later.before)? else { continue };
+            // The state before the next call that scanned a root ends the changes of the cut-off call there.
             let (covered, rest): (Vec<_>, Vec<_>) =
                 remaining.into_iter().partition(|root| scanned.contains(root));
             remaining = rest;
@@ -237,6 +239,7 @@ impl UndoJournal {
         for call in calls.iter().filter_map(|at| self.told.calls.get(*at)) {
             roots.extend(self.store.roots_of(&call.before)?.unwrap_or_default());
         }
+        // A call removed the root if it was not empty before the call and is empty after it.
         let is_removed = |root: &Path| {
             self.told.calls.iter().filter(|call| !call.undone).any(|call| {
                 call.after.as_ref().is_some_and(|after| self.store.is_empty(after, root))
@@ -264,6 +267,7 @@ impl UndoJournal {
             }
             let is_before =
                 |step: &&PathStep| matches!(step.author, StepAuthor::Call(at) if at < place);
+            // The state after the last earlier step, or else the state before the first step.
             let before = steps.iter().rev().find(is_before).map(|step| &step.after);
             let state = before.or_else(|| steps.first().map(|step| &step.before));
             let is_whole = |step: &PathStep| match step.author {
