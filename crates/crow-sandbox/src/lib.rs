@@ -1,7 +1,8 @@
-//! Processes, and what holds them.
+//! Process execution and sandboxing.
 //!
-//! [`ProcessRunner`] starts commands in groups of their own, with bounded output, and leaves none behind. A [`Sandbox`] decides
-//! what they see and may change: by namespaces, Landlock and seccomp on Linux, by a profile of Seatbelt on macOS.
+//! [`ProcessRunner`] starts commands in process groups of their own, with bounded output, and leaves no
+//! process behind. A [`Sandbox`] decides what they can read and change: by namespaces, Landlock and seccomp
+//! on Linux, by a Seatbelt profile on macOS.
 
 mod orphans;
 mod process;

@@ -1,7 +1,12 @@
-//! Processes that left the group of their command: with `setsid`, or as daemons do.
+//! Processes that left the process group of their command: with `setsid`, or as daemons do.
 //!
-//! When their parent ends, they come to this process, if it has [adopted orphans](adopt_orphans). Each command carries a
-//! mark in its environment, and what it starts inherits it: so it is known whose orphan it is.
+//! When their parent ends, they become children of this process, if it is a subreaper (see
+//! [`adopt_orphans`]). Each command carries a mark in an environment variable, which its descendants
+//! inherit, so each orphan can be assigned to its command.
+//!
+//! State is one global [`ChildProcesses`] behind a mutex: the commands under way, the children that are
+//! waited for elsewhere, and the orphans. Orphans are reaped only while that lock is held, so their process
+//! numbers cannot be reused in between.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,22 +24,24 @@ use uuid::Uuid;
 
 use super::{kill_guard::KillGuard, process_table};
 
-/// The variable that holds a command's mark.
+/// Environment variable that carries a command's mark.
 pub(crate) const MARK: &str = "CROW_CALL";
 
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 static FAMILY: OnceLock<Mutex<ChildProcesses>> = OnceLock::new();
 
-/// Lets the processes that commands leave behind come to this process, so that they end with their commands, wherever
-/// they went. It is for a program to decide, which calls this once at its start: from then on every child of this process
-/// that no [`ProcessRunner`](crate::ProcessRunner) started is taken for such an orphan, and ended.
+/// Makes this process adopt the processes that commands leave behind, so that they end with their commands,
+/// wherever they went. A program decides this by calling it once at its start: from then on every child of
+/// this process that no [`ProcessRunner`](crate::ProcessRunner) started is treated as such an orphan, and
+/// ended.
 ///
-/// With the first command a small process starts that ends them all if this one is killed.
+/// With the first command a small guard process starts that ends all of them if this process is killed.
 ///
-/// Children that are there already are left alone. Where there are some, and in the first process of a system, orphans
-/// may be those of others: then only those are ended that bear a command's mark.
+/// Children that exist already are left alone. If there are some, and in the first process of a system,
+/// orphans may belong to others: then only those that carry a command's mark are ended.
 ///
-/// Fails where the system has nothing of the kind. Commands are ended with their group then, and what left it goes on.
+/// Fails where the system has no subreaper. Commands are then ended by their group only, and processes that
+/// left it keep running.
 pub fn adopt_orphans() -> io::Result<()> {
     let mut family = family();
     if are_adopted() {
@@ -47,64 +54,64 @@ pub fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether orphans come to this process.
+/// Returns true if orphans are adopted by this process.
 pub(crate) fn are_adopted() -> bool {
     ADOPTS.load(Ordering::Relaxed)
 }
 
-/// The children of this process.
+/// Child processes of this program and the commands that they belong to.
 #[derive(Debug)]
 struct ChildProcesses {
-    /// Tells marks of this process from those of others.
+    /// Unique prefix of this process's marks.
     name: String,
     commands: u64,
-    /// The commands under way.
+    /// Commands under way, by number.
     living: HashMap<u64, MarkedCommand>,
-    /// Orphans without a mark, with the number of the last command that was there when they were first seen: they may be
-    /// of that one, or of one before it.
+    /// Orphans without a mark, with the number of the last command at the time when they were first seen:
+    /// they may belong to that one, or to one before it.
     unmarked: HashMap<Pid, u64>,
-    /// Children that are waited for where they were started.
+    /// Children that are waited for by the code that started them.
     started: HashSet<Pid>,
-    /// Whether there may be orphans of others.
+    /// True if there may be orphans of others.
     has_strangers: bool,
-    /// Ends the commands if this process is killed. Started with the first of them.
+    /// Process that ends the commands if this process is killed. Started with the first of them.
     guard: Option<KillGuard>,
-    /// Children that nobody waits for any more, until they are gone.
+    /// Children whose owner was dropped before reaping them, until they are gone.
     dropped: HashSet<Pid>,
 }
 
-/// A command under way.
+/// Command under way.
 #[derive(Debug, Default)]
 struct MarkedCommand {
     leader: Option<Pid>,
-    /// Whether what it leaves behind is being ended.
+    /// True if the processes it left behind are being ended.
     is_ending: bool,
 }
 
-/// What belongs to one command. Dropped when the command has ended with all that it had started.
+/// Mark of one command and its orphans. Dropped when the command has ended with all that it had started.
 #[derive(Debug)]
 pub(crate) struct CommandMark {
     number: u64,
     leader: Option<Pid>,
-    /// Orphans outside of the group that were asked to end.
+    /// Orphans outside of the group that were signalled.
     asked: HashSet<Pid>,
-    /// Orphans that bear no mark. One may be about to become another program and have no environment for a moment: it is
-    /// believed the second time.
+    /// Orphans that carry no mark. A process in the middle of `exec` has no environment for a moment, so
+    /// the missing mark counts only at the second look.
     bare: HashSet<Pid>,
     is_over: bool,
 }
 
-/// How hard orphans are told to end.
+/// Signal that orphans get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OrphanForce {
-    /// Each is asked once.
+    /// SIGTERM, once for each.
     Ask,
-    /// They are ended.
+    /// SIGKILL.
     Kill,
 }
 
 impl CommandMark {
-    /// Makes a mark for a command that is about to start.
+    /// Creates the mark of a command that is about to start.
     pub(crate) fn new() -> Self {
         let mut family = family();
         family.commands += 1;
@@ -113,13 +120,13 @@ impl CommandMark {
         Self { number, leader: None, asked: HashSet::new(), bare: HashSet::new(), is_over: false }
     }
 
-    /// Returns the variable that marks the command.
+    /// Returns the environment variable that marks the command, or `None` if orphans are not adopted.
     pub(crate) fn variable(&self) -> Option<(&'static str, String)> {
         are_adopted().then(|| (MARK, format!("{}.{}", family().name, self.number)))
     }
 
-    /// Starts the command. No orphan is looked for meanwhile: a child that is not known yet would be taken for one. It needs
-    /// a guard if nothing else ends it when this process is killed.
+    /// Starts the command. Holds the lock meanwhile, so that the new child is not taken for an orphan.
+    /// `needs_guard` is true if nothing else ends the command when this process is killed.
     pub(crate) fn start<C>(
         &mut self,
         start: impl FnOnce() -> io::Result<C>,
@@ -139,21 +146,23 @@ impl CommandMark {
         Ok(child)
     }
 
-    /// The command's own process was waited for: its number may be given to others.
+    /// Records that the command's first process was reaped: its number may be reused.
     pub(crate) fn on_reaped(&mut self) {
         if let Some(leader) = &self.leader {
             family().started.remove(leader);
         }
     }
 
-    /// Tells the orphans of this command, and those of nobody, to end. Returns how many are left outside of its group.
+    /// Signals the orphans of this command, and those that belong to none. Returns the number left outside
+    /// of its group.
     ///
-    /// From the first time on the command is one that ends: what may be its own is no longer kept for it.
+    /// The first call marks the command as ending: from then on unmarked orphans are no longer spared for
+    /// its sake.
     pub(crate) fn end_orphans(&mut self, force: OrphanForce) -> usize {
         if !are_adopted() {
             return 0;
         }
-        // Nobody else waits for orphans as long as this is held, so their numbers are not given to others.
+        // Orphans are reaped only under this lock, so their numbers are not reused while it is held.
         let mut family = family();
         family.living.entry(self.number).or_default().is_ending = true;
         let mut left = 0;
@@ -179,7 +188,8 @@ impl CommandMark {
         left
     }
 
-    /// The command has ended with all that it had started. Returns how many orphans outside of its group were told to end.
+    /// Records that the command has ended with all that it had started. Returns the number of orphans
+    /// outside of its group that were signalled.
     pub(crate) fn on_end(&mut self) -> usize {
         self.is_over = true;
         self.asked.len()
@@ -189,7 +199,8 @@ impl CommandMark {
 impl Drop for CommandMark {
     fn drop(&mut self) {
         if !self.is_over {
-            // This is all that can be done without waiting: what comes later is nobody's, and ends with the next command.
+            // No more can be done without waiting: orphans that appear later belong to no command, and end
+            // with the next one.
             self.end_orphans(OrphanForce::Kill);
         }
         let mut family = family();
@@ -202,7 +213,7 @@ impl Drop for CommandMark {
     }
 }
 
-/// A process of this program's own, which is no orphan and is waited for where it was started.
+/// Helper process of this program, which is no orphan and is waited for by the code that started it.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub(crate) struct OwnProcess<C> {
@@ -212,7 +223,7 @@ pub(crate) struct OwnProcess<C> {
 
 #[cfg(target_os = "linux")]
 impl<C> OwnProcess<C> {
-    /// Starts it.
+    /// Starts the process and registers it.
     pub(crate) fn start(
         start: impl FnOnce() -> io::Result<C>,
         pid: impl FnOnce(&C) -> u32,
@@ -238,15 +249,15 @@ impl<C> Drop for OwnProcess<C> {
     }
 }
 
-/// To whom an orphan belongs, for a command that ends.
+/// Owner of an orphan, from the point of view of a command that ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OrphanOwner {
-    /// To another command that is under way, perhaps, or to somebody else; or to the command's own group, which is ended
-    /// as a whole.
+    /// Possibly another command under way, or a stranger; or the command's own group, which is ended as a
+    /// whole.
     Living,
-    /// To this command, or to one that is over.
+    /// This command, or one that has ended.
     Ending,
-    /// It bears no mark, and no command is under way that may have started it.
+    /// No command: it carries no mark, and no command is under way that may have started it.
     Nobody,
 }
 
@@ -277,14 +288,14 @@ impl ChildProcesses {
         }
     }
 
-    /// Returns the orphans that live, and lets go of those that have ended.
+    /// Reaps the orphans that have ended, and returns the others.
     fn orphans(&mut self) -> Vec<Pid> {
         let mut children = process_table::children();
         if !self.dropped.is_empty() {
             self.dropped.retain(|pid| children.contains(pid));
         }
         children.retain(|pid| !self.started.contains(pid) && !self.dropped.contains(pid));
-        // Waited for by its number: a child that was started here is never taken from who waits for it.
+        // Waits by process number, so a child that was started here is never reaped in place of its owner.
         children.retain(|pid| matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(None)));
         if !self.unmarked.is_empty() {
             self.unmarked.retain(|pid, _| children.contains(pid));
@@ -306,8 +317,9 @@ impl ChildProcesses {
         if number.is_some_and(is_others) { OrphanOwner::Living } else { OrphanOwner::Ending }
     }
 
-    /// Programs start others with an environment of their own choice, `sudo` and `env -i` among them: such an orphan is
-    /// left alone as long as a job or a command goes on that may have started it. The last of these ends it.
+    /// Programs start others with an environment of their own choice, `sudo` and `env -i` among them: such
+    /// an orphan is left alone while a job or command is under way that may have started it. The last of
+    /// these ends it.
     fn owner_of_unmarked(&mut self, orphan: Pid) -> OrphanOwner {
         let last = *self.unmarked.entry(orphan).or_insert(self.commands);
         let mut living = self.living.iter();
@@ -325,9 +337,9 @@ fn family() -> MutexGuard<'static, ChildProcesses> {
     family.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends a signal to an orphan and, if it leads a group, to all of that.
+/// Sends a signal to an orphan and, if it leads a group, to the whole group.
 fn signal(orphan: Pid, signal: Signal) {
-    // An error means that it is gone, or that it is somebody else's by now: then there is nothing to be done.
+    // An error means that it is gone or belongs to another user by now: nothing is left to do.
     if getpgid(Some(orphan)) == Ok(orphan) {
         let _ = kill_process_group(orphan, signal);
     } else {

@@ -1,4 +1,4 @@
-//! Processes that left the group of their command, and the marks by which they are found.
+//! Processes that left the group of their command, and the environment marks that identify them.
 
 mod adoption;
 mod kill_guard;

@@ -1,4 +1,4 @@
-//! What only Linux tells about processes. Elsewhere nothing is told, and nothing is adopted.
+//! Process information that only Linux offers. Elsewhere the lists are empty, and nothing is adopted.
 
 #[cfg(target_os = "linux")]
 mod told {
@@ -10,16 +10,17 @@ mod told {
 
     use rustix::process::{Pid, getpid, set_child_subreaper};
 
-    /// The most that is read of the environment of a process.
+    /// Maximum number of bytes read of a process's environment.
     const ENVIRONMENT: u64 = 1024 * 1024;
 
-    /// Makes this process the parent of orphans.
+    /// Makes this process a subreaper: the parent of orphaned descendants.
     pub(crate) fn adopt_orphans() -> io::Result<()> {
         fs::File::open(children_file())?;
         Ok(set_child_subreaper(Some(getpid()))?)
     }
 
-    /// Returns the children of the first thread. Orphans come to it; what other threads start does not.
+    /// Returns the children of the first thread: the kernel gives orphans to it, and children of other
+    /// threads are not listed.
     pub(crate) fn children() -> Vec<Pid> {
         pids_in(&children_file())
     }
@@ -35,7 +36,7 @@ mod told {
         text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
     }
 
-    /// Returns the value of a variable that a process was started with.
+    /// Returns the value of a variable in a process's initial environment.
     pub(crate) fn variable(pid: Pid, name: &str) -> Option<String> {
         let mut bytes = Vec::new();
         let file = fs::File::open(format!("/proc/{}/environ", pid.as_raw_nonzero())).ok()?;

@@ -1,4 +1,4 @@
-//! The first process of a command, by whomever it was started.
+//! The first process of a command, started either by this program or by the sandbox's keeper.
 
 use std::{io, process::ExitStatus};
 
@@ -7,24 +7,24 @@ use rustix::process::Pid;
 #[cfg(target_os = "linux")]
 use super::pidfd_child::PidfdChild;
 
-/// The first process of a command. Killed when it is dropped.
+/// First process of a command. Killed when dropped.
 #[derive(Debug)]
 pub(super) enum CommandProcess {
     /// Started by this program.
     Own(tokio::process::Child),
-    /// Started by another process in the name of this one.
+    /// Started by another process (the keeper) with this process as parent.
     #[cfg(target_os = "linux")]
     Given(PidfdChild),
 }
 
 impl CommandProcess {
-    /// Takes over a child that another process has made, and that nobody has waited for.
+    /// Takes over a child of this process that another process created and that has not been waited for.
     #[cfg(target_os = "linux")]
     pub(super) fn given(pid: Pid) -> io::Result<Self> {
         PidfdChild::new(pid).map(Self::Given)
     }
 
-    /// No other process makes children of this one here.
+    /// Fails with `Unsupported`: only the Linux keeper creates children of this process.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn given(_pid: Pid) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
@@ -38,7 +38,7 @@ impl CommandProcess {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the process to exit.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         match self {
             Self::Own(child) => child.wait().await,

@@ -1,4 +1,4 @@
-//! The environment of processes, and what a login shell adds to it.
+//! Environment variables of child processes, including those exported by a login shell.
 
 use std::{
     collections::BTreeMap,
@@ -18,21 +18,21 @@ use tokio_util::sync::CancellationToken;
 use super::{output::OutputBuffer, runner};
 use crate::orphans::MARK;
 
-/// How long a login shell may take.
+/// Time limit for the login shell.
 const TIME: Duration = Duration::from_secs(5);
-/// The longest environment that is taken.
+/// Maximum size of the shell's output, in bytes.
 const SIZE: usize = 1024 * 1024;
-/// Stands between NUL characters before and after the variables: profiles print, too.
+/// Marker printed before and after the variables, since profile scripts print text, too.
 const BORDER: &str = "\0crow-login-environment\0";
 const SCRIPT: &str =
     r"printf '\0%s\0' crow-login-environment; env -0; printf '\0%s\0' crow-login-environment";
-/// What a shell says of itself, not of its user.
+/// Variables that describe the shell process itself and are not taken over.
 const OF_THE_SHELL: [&str; 5] = ["SHLVL", "PWD", "OLDPWD", "_", MARK];
 
 type Variables = BTreeMap<String, String>;
 type VariableFilter = dyn Fn(&str, &str) -> bool + Send + Sync;
 
-/// The environment of every process that a runtime starts. Clones share what was asked of a login shell.
+/// Environment of every process that a runtime starts. Clones share the result of the login shell.
 #[derive(Debug, Clone, Default)]
 pub struct ChildEnvironment {
     base: Arc<Variables>,
@@ -43,7 +43,7 @@ struct LoginShell {
     program: PathBuf,
     keeps: Box<VariableFilter>,
     time: Duration,
-    /// With what the shell said, once it was asked.
+    /// Merged variables, cached after the shell has run.
     whole: OnceCell<Arc<Variables>>,
 }
 
@@ -54,8 +54,9 @@ impl From<Variables> for ChildEnvironment {
 }
 
 impl ChildEnvironment {
-    /// Adds what a login shell exports, as far as `keeps` says of names and values: for programs that were not started
-    /// from a shell. The first process waits for it, at most five seconds; a shell that fails adds nothing.
+    /// Adds the variables that a login shell exports and that `keeps` (name, value) accepts: for programs
+    /// that were not started from a shell. The first process waits for the shell, at most five seconds; a
+    /// shell that fails adds nothing.
     #[must_use]
     pub fn with_login_shell(
         self,
@@ -67,7 +68,8 @@ impl ChildEnvironment {
         Self { login: Some(Arc::new(login)), ..self }
     }
 
-    /// Returns the variables. Whoever is first asks the login shell; dropping this ends it, and the next one asks again.
+    /// Returns the variables. The first caller runs the login shell; dropping this future stops it, and the
+    /// next caller runs it again.
     pub(super) async fn variables(&self) -> Arc<Variables> {
         let Some(login) = &self.login else { return Arc::clone(&self.base) };
         Arc::clone(login.whole.get_or_init(|| login.ask(&self.base)).await)
@@ -78,10 +80,10 @@ impl LoginShell {
     async fn ask(&self, base: &Arc<Variables>) -> Arc<Variables> {
         match self.exported(base).await {
             Ok(exported) => {
-                let mut whole = Variables::clone(base);
-                whole
+                let mut merged = Variables::clone(base);
+                merged
                     .extend(exported.into_iter().filter(|(name, value)| (self.keeps)(name, value)));
-                Arc::new(whole)
+                Arc::new(merged)
             }
             Err(reason) => {
                 let shell = self.program.display();
@@ -104,10 +106,10 @@ impl LoginShell {
             only_reads: false,
         };
         let buffer = OutputBuffer::new(spec.output.clone());
-        // The profile is the user's own, and may read whatever it reads.
+        // The profile is the user's own script, so it runs outside of the sandbox.
         let prepared = runner::ProcessSetup { env: Arc::clone(base), confined: None };
         let running = runner::start(prepared, spec, buffer).map_err(|error| error.to_string())?;
-        // Whoever cancels drops this whole future.
+        // Cancellation drops this whole future, so no token is needed here.
         let ended = running.end(&CancellationToken::new()).await;
         let ended = ended.map_err(|error| error.to_string())?;
         if ended.end == ProcessEnd::TimedOut {
@@ -118,7 +120,7 @@ impl LoginShell {
     }
 }
 
-/// Finds the variables in what a shell printed.
+/// Extracts the variables between the two markers in the shell's output.
 fn parse(printed: &[u8]) -> Option<Variables> {
     let printed = String::from_utf8_lossy(printed);
     let (_, rest) = printed.split_once(BORDER)?;
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_shell_that_takes_too_long_is_not_waited_for() {
+    async fn a_login_shell_is_stopped_after_its_time_limit() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("shell");
         std::fs::write(&program, "#!/bin/sh\nsleep 1000\n").unwrap();
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_stand_between_the_borders_whatever_else_is_printed() {
+    fn only_variables_between_the_markers_are_parsed() {
         let border = BORDER;
         for (printed, expected) in [
             (

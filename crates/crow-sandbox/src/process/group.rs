@@ -2,7 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-/// The group of a process that was started as its leader. Killed when dropped.
+/// Process group led by a process of its own. Killed when dropped.
 #[derive(Debug)]
 pub(super) struct ProcessGroup {
     leader: Option<Pid>,
@@ -25,18 +25,18 @@ impl ProcessGroup {
         self.signal(Signal::KILL);
     }
 
-    /// Returns whether any process of the group is left.
+    /// Returns true if any process of the group exists.
     pub(super) fn is_alive(&self) -> bool {
         self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok())
     }
 
-    /// The group has no members any more, so its number may be given to others.
+    /// Forgets the group: it has no members any more, so the kernel may reuse its number.
     pub(super) fn forget(&mut self) {
         self.leader = None;
     }
 
     fn signal(&self, signal: Signal) {
-        // An error means that no process of the group is left, which is what is wanted.
+        // An error means that the group has no processes left, which is the aim.
         if let Some(leader) = self.leader {
             let _ = kill_process_group(leader, signal);
         }

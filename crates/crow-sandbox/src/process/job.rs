@@ -1,4 +1,4 @@
-//! One job: what it printed, and how it ended.
+//! A background job: its output and how it ended.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -22,9 +22,10 @@ use super::{
 };
 use crate::sandbox::Refusals;
 
-/// From how many bytes on a job is read slowly. It may run for hours, and should not keep the agent busy.
+/// Output size in bytes above which a job is read slowly, so that one that prints for hours does not keep
+/// the agent busy.
 const PLENTY: u64 = 64 * 1024 * 1024;
-/// How long to wait between two reads then.
+/// Pause between two reads above that size.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A job, running or ended.
@@ -36,7 +37,7 @@ pub(super) struct Job {
     /// Cancelled when the job is to end.
     pub(super) stop: CancellationToken,
     state: Mutex<JobOutputState>,
-    /// Told of each output and of the end.
+    /// Notified at each output and at the end.
     changed: Notify,
 }
 
@@ -44,13 +45,13 @@ pub(super) struct Job {
 struct JobOutputState {
     ring: OutputRing,
     end: Option<JobOutcome>,
-    /// Up to where it was read.
+    /// Stream offset up to which the output was read.
     read_to: u64,
-    /// Whether its end was read, or somebody was told of it.
+    /// True if the end of the job was already reported.
     is_told: bool,
-    /// What it is refused while it runs.
+    /// Source of the hosts that the proxy refuses while the job runs.
     refusals: Refusals,
-    /// What it was refused and nobody was told of, when it ended.
+    /// Hosts the proxy refused that had not been reported when the job ended.
     refused: Vec<RefusedHost>,
 }
 
@@ -62,10 +63,10 @@ struct JobOutcome {
     put_aside: Vec<PutAside>,
 }
 
-/// Puts what a job prints where it is read.
+/// Output sink that appends to the job's ring buffer.
 pub(super) struct JobSink(pub Arc<Job>);
 
-/// Says how a job ended, also when its task is dropped.
+/// Records how the job ended, also when its task is dropped.
 pub(super) struct JobEnd(Arc<Job>);
 
 impl Job {
@@ -96,17 +97,17 @@ impl Job {
         self.state().end.is_none()
     }
 
-    /// Returns what it is and how it does.
+    /// Returns a summary of the job: id, title, state and duration.
     pub(super) fn info(&self) -> JobInfo {
         self.describe(&self.state())
     }
 
-    /// Reads what was printed since then.
+    /// Reads the output from `since` on, and marks it and the end as reported.
     pub(super) fn read(&self, since: OutputPosition) -> JobOutput {
         let mut state = self.state();
         let RingTail { mut bytes, mut next, lost } = state.ring.since(state.start(since));
         if state.end.is_none() {
-            // The rest of the character comes with the next read.
+            // The rest of an incomplete character comes with the next read.
             let torn = torn_character(&bytes);
             bytes.truncate(bytes.len() - torn);
             next -= torn as u64;
@@ -121,7 +122,7 @@ impl Job {
         JobOutput { job, bytes, next, lost, spill, detached, refused_hosts, put_aside }
     }
 
-    /// Returns its end, if nobody was told of it.
+    /// Returns the ended job, once, if its end was not reported yet.
     pub(super) fn take_end(&self) -> Option<JobInfo> {
         let mut state = self.state();
         if state.end.is_none() || std::mem::replace(&mut state.is_told, true) {
@@ -130,24 +131,24 @@ impl Job {
         Some(self.describe(&state))
     }
 
-    /// Waits until there is something to read.
+    /// Waits until there is output after `since` or the job has ended.
     pub(super) async fn news(&self, since: OutputPosition) {
         let start = self.state().start(since);
         self.until(|state| state.ring.total() > start || state.end.is_some()).await;
     }
 
-    /// Waits until it has ended.
+    /// Waits until the job has ended.
     pub(super) async fn ended(&self) {
         self.until(|state| state.end.is_some()).await;
     }
 
-    async fn until(&self, holds: impl Fn(&JobOutputState) -> bool) {
+    async fn until(&self, condition: impl Fn(&JobOutputState) -> bool) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // From here on no change is missed.
+            // Registered before the check, so that no change in between is missed.
             changed.as_mut().enable();
-            if holds(&self.state()) {
+            if condition(&self.state()) {
                 return;
             }
             changed.await;
@@ -155,18 +156,18 @@ impl Job {
     }
 
     fn describe(&self, state: &JobOutputState) -> JobInfo {
-        let (how, duration) = match &state.end {
+        let (state_now, duration) = match &state.end {
             Some(end) => (end.state.clone(), end.duration),
             None => (JobState::Running, self.started.elapsed()),
         };
-        JobInfo { id: self.id.clone(), title: self.title.clone(), state: how, duration }
+        JobInfo { id: self.id.clone(), title: self.title.clone(), state: state_now, duration }
     }
 
     fn set_end(&self, how: JobState, detached: usize, put_aside: Vec<PutAside>) {
         let duration = self.started.elapsed();
         let mut state = self.state();
         state.end.get_or_insert(JobOutcome { state: how, duration, detached, put_aside });
-        // From now on it is others who are refused something.
+        // From now on refusals at this source concern other commands.
         state.refused = state.take_refused();
         state.refusals = Refusals::default();
         drop(state);
@@ -186,7 +187,7 @@ impl JobOutputState {
         }
     }
 
-    /// Returns the hosts that nobody was told of.
+    /// Returns the refused hosts that were not reported yet.
     fn take_refused(&mut self) -> Vec<RefusedHost> {
         let mut refused = std::mem::take(&mut self.refused);
         refused.extend(self.refusals.take());

@@ -24,27 +24,28 @@ use super::{
 };
 use crate::sandbox::{CommandKind, SandboxedCommand};
 
-/// What stands before the number of a job in its id.
+/// Prefix of a job id, before its number.
 const NAME: &str = "job-";
-/// How many jobs of an agent may run at once.
+/// Maximum number of running jobs per agent.
 const RUNNING: usize = 8;
-/// How many jobs that have ended are known.
+/// Maximum number of ended jobs that are remembered.
 const REMEMBERED: usize = 32;
-/// How long more output is waited for after the first.
+/// Time to wait for further output after the first.
 const SETTLE: Duration = Duration::from_millis(100);
-/// How long the end of an agent waits for its jobs. They need this long only if the kernel does not let go of them.
+/// Time that the end of an agent waits for its jobs. They take this long only if the kernel does not
+/// release them.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The jobs of one agent. Their tasks belong to the runtime, and end with the agent's token.
+/// Background jobs of one agent. Their tasks belong to the runtime, and end with the agent's token.
 #[derive(Debug)]
 pub struct AgentJobs {
     runner: ProcessRunner,
     tasks: TaskTracker,
     token: CancellationToken,
-    /// The number of the last job that the session had before: its numbers are not given again.
+    /// Number of the last job from before this session was resumed; its numbers are not reused.
     earlier: u64,
     known: Mutex<JobTable>,
-    /// Told when a job has ended.
+    /// Notified when a job has ended.
     ended: Arc<Notify>,
 }
 
@@ -55,7 +56,7 @@ struct JobTable {
 }
 
 impl AgentJobs {
-    /// Makes a registry whose jobs end with `owner`, and whose numbers come after those of `earlier` jobs.
+    /// Creates a registry whose jobs end with `owner` and are numbered from `earlier` + 1.
     pub fn new(
         runner: ProcessRunner,
         tasks: TaskTracker,
@@ -73,17 +74,17 @@ impl AgentJobs {
         }
     }
 
-    /// Returns whether a job was one of the session before this: then it is gone.
+    /// Returns true if the id belongs to a job from before the session was resumed, which no longer exists.
     pub fn is_earlier(&self, id: &str) -> bool {
         job_number(id).is_some_and(|number| number <= self.earlier)
     }
 
-    /// Returns the token that ends all jobs and lets none start any more.
+    /// Returns the token that ends all jobs and prevents new ones.
     pub fn token(&self) -> &CancellationToken {
         &self.token
     }
 
-    /// Ends all jobs and waits for them. None is started any more.
+    /// Ends all jobs and waits for them. No new job starts afterwards.
     pub async fn end(&self) {
         self.token.cancel();
         let jobs = self.known().jobs.clone();
@@ -93,12 +94,12 @@ impl AgentJobs {
         }
     }
 
-    /// Waits until a job has ended that ended after the last such wait.
+    /// Waits until a job ends, or returns at once if one ended since the last call.
     pub async fn one_ended(&self) {
         self.ended.notified().await;
     }
 
-    /// Returns whether a job is known and has not ended.
+    /// Returns true if the job is known and has not ended.
     pub fn is_running(&self, id: &JobId) -> bool {
         self.known().jobs.iter().any(|job| job.id() == id && job.is_running())
     }
@@ -122,7 +123,7 @@ impl JobTable {
         self.jobs.iter().filter(|job| job.is_running()).count()
     }
 
-    /// Adds a job, and forgets the one whose start is longest ago of too many that have ended.
+    /// Adds a job. Removes the oldest ended job if more than [`REMEMBERED`] have ended.
     fn add(&mut self, job: Arc<Job>) {
         self.started += 1;
         self.jobs.push(job);
@@ -182,7 +183,7 @@ impl Jobs for AgentJobs {
         let news = async {
             job.news(since).await;
             if job.is_running() {
-                // What is printed together is read together.
+                // Gathers output that is printed in one burst into one read.
                 drop(timeout(SETTLE, job.ended()).await);
             }
         };
@@ -211,7 +212,7 @@ impl Jobs for AgentJobs {
     }
 }
 
-/// Returns the number of a job by its id.
+/// Returns the number in a job id, or `None` if `id` is no job id.
 pub fn job_number(id: &str) -> Option<u64> {
     id.strip_prefix(NAME)?.parse().ok()
 }

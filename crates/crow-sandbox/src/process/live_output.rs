@@ -1,19 +1,19 @@
-//! What a process prints while it runs, as text, for those who watch it.
+//! Live output of a running process, reported as text.
 
 use std::time::{Duration, Instant};
 
 use crow_core::tool::Progress;
 
-/// How long output is gathered before it is reported.
+/// Interval between two reports.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
-/// How much is gathered at most: more is reported at once.
+/// Buffer size in bytes that triggers an immediate report.
 const GATHERED: usize = 64 << 10;
 
-/// Reports all that a process prints, in order, a few times a second. Characters are not torn apart.
+/// Reports all output of a process, in order, a few times a second, without splitting characters.
 pub(super) struct LiveOutput {
     progress: Progress,
     gathered: Vec<u8>,
-    /// When the first of what is gathered came.
+    /// Arrival time of the first buffered byte.
     since: Instant,
 }
 
@@ -22,7 +22,7 @@ impl LiveOutput {
         Self { progress, gathered: Vec::new(), since: Instant::now() }
     }
 
-    /// Takes in what was printed.
+    /// Buffers output.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.gathered.is_empty() {
             self.since = Instant::now();
@@ -33,32 +33,32 @@ impl LiveOutput {
         }
     }
 
-    /// Returns when what is gathered is to be reported, if there is anything.
+    /// Returns the time of the next report, or `None` if the buffer is empty.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.gathered.is_empty()).then(|| self.since + REPORT_EVERY)
     }
 
-    /// Reports what is gathered, without the beginning of a character whose end has not come yet.
+    /// Reports the buffered output except an incomplete character at its end.
     pub(super) fn report(&mut self) {
-        let whole = self.gathered.len() - torn_character(&self.gathered);
-        let rest = self.gathered.split_off(whole);
-        let whole = std::mem::replace(&mut self.gathered, rest);
+        let complete = self.gathered.len() - torn_character(&self.gathered);
+        let rest = self.gathered.split_off(complete);
+        let complete = std::mem::replace(&mut self.gathered, rest);
         self.since = Instant::now();
-        if !whole.is_empty() {
-            self.progress.report(String::from_utf8_lossy(&whole));
+        if !complete.is_empty() {
+            self.progress.report(String::from_utf8_lossy(&complete));
         }
     }
 
-    /// Reports all that is left.
+    /// Reports the rest of the buffer, incomplete characters included.
     pub(super) fn finish(&mut self) {
-        let left = std::mem::take(&mut self.gathered);
-        if !left.is_empty() {
-            self.progress.report(String::from_utf8_lossy(&left));
+        let rest = std::mem::take(&mut self.gathered);
+        if !rest.is_empty() {
+            self.progress.report(String::from_utf8_lossy(&rest));
         }
     }
 }
 
-/// How many bytes at the end begin a character that is not complete.
+/// Returns the number of bytes at the end that belong to an incomplete character.
 pub(super) fn torn_character(bytes: &[u8]) -> usize {
     let continues = |byte: &&u8| **byte & 0xC0 == 0x80;
     let back = bytes.iter().rev().take(3).take_while(continues).count() + 1;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_character_is_torn_only_if_more_of_it_may_come() {
+    fn only_an_incomplete_character_counts_as_torn() {
         for (bytes, torn) in [
             (&b""[..], 0),
             (b"a", 0),
@@ -100,8 +100,8 @@ mod tests {
         let text = "é and 🐦 and \u{fffd}".repeat(20_000);
         for size in [1, 2, 3, 5, 4096, 100_000] {
             let reported = Arc::new(Mutex::new(String::new()));
-            let heard = Arc::clone(&reported);
-            let progress = Progress::new(move |part| heard.lock().unwrap().push_str(&part));
+            let received = Arc::clone(&reported);
+            let progress = Progress::new(move |part| received.lock().unwrap().push_str(&part));
             let mut output = LiveOutput::new(progress);
             for (number, chunk) in text.as_bytes().chunks(size).enumerate() {
                 output.push(chunk);

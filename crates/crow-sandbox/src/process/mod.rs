@@ -1,4 +1,4 @@
-//! Running processes: each in its own group, with bounded output, and none left behind.
+//! Process execution: each process in its own group, with bounded output, and none left behind.
 
 mod command_process;
 mod environment;

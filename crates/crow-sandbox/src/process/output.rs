@@ -1,16 +1,17 @@
-//! What a process prints, in bounded memory.
+//! Captured output of a process, in bounded memory.
 
 use crow_core::capability::{CapturedOutput, OutputLimits};
 
 use super::spill::SpillFile;
 
-/// Keeps the beginning and the end of a stream; all of it goes to a file once it is too long for both.
+/// Keeps the beginning and the end of a stream; writes the whole stream to a file once it is too long for
+/// both.
 #[derive(Debug)]
 pub(crate) struct OutputBuffer {
-    /// How many bytes of the beginning and of the end are kept.
+    /// Maximum sizes of head and tail, in bytes.
     room: (usize, usize),
     head: Vec<u8>,
-    /// At most twice as long as its room; only its end is kept.
+    /// Last bytes of the stream; trimmed to its maximum size once it is twice as long.
     tail: Vec<u8>,
     total: u64,
     spill: SpillFile,
@@ -23,7 +24,7 @@ impl OutputBuffer {
         Self { room: (head, tail), head: Vec::new(), tail: Vec::new(), total: 0, spill }
     }
 
-    /// Takes in the next bytes of the stream.
+    /// Adds the next bytes of the stream.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let (head_room, tail_room) = self.room;
@@ -39,7 +40,7 @@ impl OutputBuffer {
         }
     }
 
-    /// Returns what is kept.
+    /// Returns the captured output.
     pub(crate) fn finish(mut self) -> CapturedOutput {
         let (_, tail_room) = self.room;
         if !self.is_long() {
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn of_longer_output_beginning_and_end_are_kept_and_the_rest_is_counted() {
+    fn longer_output_keeps_head_and_tail_and_counts_the_rest() {
         for size in [1, 2, 3, 7, 100] {
             let text: Vec<u8> = (0..100).collect();
             let chunks: Vec<_> = text.chunks(size).collect();
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_holds_the_whole_stream_however_it_is_cut() {
+    fn the_spill_file_has_the_whole_stream_for_any_chunk_size() {
         let folder = tempfile::tempdir().unwrap();
         for size in [1, 3, 5, 8, 64] {
             let path = folder.path().join(format!("new/{size}.log"));
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_capped_and_says_how_much_it_has() {
+    fn the_spill_file_is_capped_and_counts_missing_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.log");
         let output = feed(limits(4, 6, Some(path.clone())), &[&[7; 300][..]; 20]);
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_there_is_left_alone() {
+    fn an_existing_spill_file_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["call.log", "call-2.log", "call-3.log"] {
             let output = feed(limits(4, 6, Some(folder.path().join("call.log"))), &[&[7; 100]]);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_done_without() {
+    fn output_is_captured_without_a_spill_file_that_cannot_be_written() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), "").unwrap();
         let output = feed(limits(4, 6, Some(folder.path().join("file/a.log"))), &[&[7; 100]]);

@@ -1,26 +1,27 @@
-//! The end of a stream that is read while it grows.
+//! Ring buffer for the end of a stream that is read while it grows.
 
 use crow_core::capability::{OutputFile, OutputLimits};
 
 use super::spill::SpillFile;
 
-/// Keeps the end of a stream by its offsets; all of it goes to a file once it is too long.
+/// Keeps the last bytes of a stream, addressed by stream offset; writes the whole stream to a file once it
+/// is too long.
 #[derive(Debug)]
 pub(super) struct OutputRing {
     room: usize,
-    /// At most twice as long as the room.
+    /// Last bytes of the stream; trimmed to `room` once it is twice as long.
     bytes: Vec<u8>,
     total: u64,
     spill: SpillFile,
 }
 
-/// A part of the stream up to its end.
+/// Part of the stream from some offset to its end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RingTail {
     pub bytes: Vec<u8>,
-    /// The offset that comes next.
+    /// Offset for the next read.
     pub next: u64,
-    /// How many of the bytes that were asked for are gone.
+    /// Number of requested bytes that are no longer in memory.
     pub lost: u64,
 }
 
@@ -31,7 +32,7 @@ impl OutputRing {
         Self { room: head.saturating_add(tail), bytes: Vec::new(), total: 0, spill }
     }
 
-    /// Takes in the next bytes of the stream.
+    /// Adds the next bytes of the stream.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         if self.total > self.room as u64 {
@@ -43,17 +44,17 @@ impl OutputRing {
         }
     }
 
-    /// Returns how many bytes there were.
+    /// Returns the number of bytes received so far.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Returns the file that has the stream, if it was too long.
+    /// Returns the file with the whole stream, if it was too long for memory.
     pub(super) fn spill(&self) -> Option<OutputFile> {
         self.spill.kept()
     }
 
-    /// Returns what came from `offset` on, as far as it is kept.
+    /// Returns the bytes from `offset` on, as far as they are still in memory.
     pub(super) fn since(&self, offset: u64) -> RingTail {
         let from = offset.min(self.total);
         let wanted = self.total - from;
@@ -80,9 +81,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whatever pieces: what is read is what was printed, or is counted as lost.
+        /// For any chunks and read times, what is read equals what was printed or is counted as lost.
         #[test]
-        fn reading_on_misses_nothing_silently(
+        fn incremental_reads_report_every_lost_byte(
             room in 1_usize..20,
             pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..30), any::<bool>()), 0..30),
         ) {
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_that_was_not_reached_reads_nothing() {
+    fn an_offset_beyond_the_end_reads_nothing() {
         let mut ring = ring(10, None);
         ring.push(b"abc");
         assert_eq!(ring.since(99), RingTail { bytes: Vec::new(), next: 3, lost: 0 });

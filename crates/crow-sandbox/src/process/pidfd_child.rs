@@ -1,4 +1,4 @@
-//! A child of this process that another one has made.
+//! A child of this process that another process created, watched by a pidfd.
 
 use std::{
     io,
@@ -13,20 +13,20 @@ use rustix::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// Those that were let go of before they had ended.
+/// Pidfds of children dropped before they had exited; reaped later.
 static LEFT: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
-/// A child of this process that another one has made. Killed when it is dropped.
+/// Child of this process that another process created. Killed when dropped.
 #[derive(Debug)]
 pub(super) struct PidfdChild {
     pid: Pid,
-    /// Absent only while it is dropped.
+    /// `None` only during drop.
     fd: Option<AsyncFd<OwnedFd>>,
     status: Option<ExitStatus>,
 }
 
 impl PidfdChild {
-    /// Takes over a child that nobody has waited for.
+    /// Takes over a child that has not been waited for. Kills and reaps it if no pidfd can be opened.
     #[expect(deprecated, reason = "an owned descriptor is open; what came after it is unsafe code")]
     pub(super) fn new(pid: Pid) -> io::Result<Self> {
         reap_left();
@@ -44,7 +44,7 @@ impl PidfdChild {
         u32::try_from(self.pid.as_raw_nonzero().get()).ok()
     }
 
-    /// Waits for its end.
+    /// Waits for the process to exit.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         loop {
             if let Some(status) = self.status {
@@ -73,13 +73,13 @@ impl Drop for PidfdChild {
     }
 }
 
-/// Waits for what has ended of those that were let go of.
+/// Reaps the dropped children that have exited.
 fn reap_left() {
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
     left.retain(|fd| matches!(reap(fd), Ok(None)));
 }
 
-/// Returns how a child ended, if it has.
+/// Returns the exit status of a child, or `None` if it is still running.
 fn reap(fd: &OwnedFd) -> io::Result<Option<ExitStatus>> {
     use std::os::unix::process::ExitStatusExt as _;
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;

@@ -1,4 +1,4 @@
-//! Processes that are spoken to over their standard streams.
+//! Processes with pipes for standard input, output and error.
 
 use std::{
     collections::BTreeMap, ffi::OsStr, io, os::fd::OwnedFd, path::Path, process::Stdio,
@@ -25,12 +25,13 @@ use super::{
 use crate::orphans::CommandMark;
 use crate::sandbox::CommandLaunch;
 
-/// From how many bytes on errors are read slowly: who prints without end should not keep the agent busy.
+/// Size of standard error in bytes above which it is read slowly, so that endless output does not keep the
+/// agent busy.
 const PLENTY: u64 = 4 * 1024 * 1024;
-/// How long to wait between two reads then.
+/// Pause between two reads above that size.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Takes what a process prints on standard error.
+/// Keeps the end of standard error.
 struct StderrTail {
     tail: OutputTail,
     total: u64,
@@ -55,7 +56,7 @@ impl PipedProcesses for ProcessRunner {
         cancellation: CancellationToken,
     ) -> Result<PipedProcess, ProcessError> {
         if self.sandbox.is_some() {
-            // A process of a sandbox has one pipe, for what it prints.
+            // A sandboxed process has only one pipe, for its output.
             let text = "no process in it can be spoken to".to_owned();
             return Err(ProcessError::Sandbox(text));
         }
@@ -77,9 +78,10 @@ fn start(
     let path = find(&all, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
     let path = if path.is_relative() { spec.cwd.join(path) } else { path };
     let mut mark = CommandMark::new();
-    let marked = mark.variable();
-    let marked = marked.as_ref().map(|(name, value)| (*name, value.as_str()));
-    let texts = all.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(marked);
+    let mark_variable = mark.variable();
+    let mark_variable = mark_variable.as_ref().map(|(name, value)| (*name, value.as_str()));
+    let texts =
+        all.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(mark_variable);
     let variables = texts.map(|(name, value)| (OsStr::new(name), OsStr::new(value))).collect();
     let (input, their_input) = pipe_to()?;
     let (output, their_output) = pipe_from()?;
@@ -111,7 +113,7 @@ fn start(
     })
 }
 
-/// The system says only that something is not there.
+/// Names the missing working directory, since the system's error does not.
 fn no_folder(cwd: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, format!("there is no folder {}", cwd.display()))
 }

@@ -1,4 +1,4 @@
-//! The runner.
+//! The process runner: prepares and starts commands, in a sandbox if there is one.
 
 use std::{
     collections::BTreeMap,
@@ -31,38 +31,40 @@ use crate::sandbox::{
     CommandKind, CommandLaunch, Program, Sandbox, SandboxProfile, SandboxedCommand,
 };
 
-/// How long the line of a command may be that the user is told, in bytes.
+/// Maximum length of a command line as shown to the user, in bytes.
 const LINE: usize = 80;
-/// Where programs are looked for if the children have no `PATH`.
+/// Search path for programs if the children have no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Starts processes with an environment of its own and nothing of the agent's.
+/// Starts processes with a given environment; nothing of the agent's own environment is inherited.
 #[derive(Debug, Clone)]
 pub struct ProcessRunner {
     pub(super) env: ChildEnvironment,
     pub(super) sandbox: Option<Arc<Sandbox>>,
-    /// Whether processes may change no files of the workspace.
+    /// True if processes must not change files of the workspace.
     is_read_only: Arc<AtomicBool>,
 }
 
 impl ProcessRunner {
-    /// Makes a runner whose processes see `env` and what each call adds.
+    /// Creates a runner whose processes see `env` and the variables that each call adds.
     pub fn new(env: impl Into<ChildEnvironment>) -> Self {
         Self { env: env.into(), sandbox: None, is_read_only: Arc::default() }
     }
 
-    /// Lets a sandbox hold the processes.
+    /// Runs the processes in a sandbox.
     #[must_use]
     pub fn in_sandbox(self, sandbox: Arc<Sandbox>) -> Self {
         Self { sandbox: Some(sandbox), ..self }
     }
 
-    /// Sets what the processes of this runner, and of its clones, may change from now on, if a sandbox holds them.
+    /// Sets what the processes of this runner, and of its clones, may change from now on. Has an effect
+    /// only with a sandbox.
     pub fn set_profile(&self, profile: SandboxProfile) {
         self.is_read_only.store(profile == SandboxProfile::ReadOnly, Ordering::Relaxed);
     }
 
-    /// Returns whether the processes may change no files of the workspace, if a sandbox holds them.
+    /// Returns true if the processes may not change files of the workspace. Has an effect only with a
+    /// sandbox.
     pub fn is_read_only(&self) -> bool {
         self.is_read_only.load(Ordering::Relaxed)
     }
@@ -75,7 +77,7 @@ impl ProcessRunner {
         }
     }
 
-    /// Makes ready what a process needs beside what it is asked to do.
+    /// Prepares the environment and the confinement of a process.
     pub(super) async fn prepare(
         &self,
         spec: &ProcessSpec,
@@ -123,8 +125,9 @@ impl Processes for ProcessRunner {
     }
 }
 
-/// Returns how the user is told of a command: the line of a shell, or the words. A shell that is given a line and arguments
-/// runs what the first of these says behind the name of the shell, as the shell of the tools does.
+/// Returns the command as shown to the user: the script of a shell, or the words. A shell with `-c`, a
+/// script and arguments runs the first of these behind the name of the shell, as the shell of the tools
+/// does.
 fn command_line(argv: &[String]) -> String {
     let line = match argv {
         [_, option, line] if option == "-c" => line.clone(),
@@ -134,12 +137,12 @@ fn command_line(argv: &[String]) -> String {
     crow_text::shorten(&crow_text::one_line(&line), LINE)
 }
 
-/// What a process needs beside what it is asked to do.
+/// Environment and confinement of a process that is about to start.
 #[derive(Debug)]
 pub(super) struct ProcessSetup {
-    /// What it sees, beside what its spec adds.
+    /// Variables to which those of the spec are added.
     pub env: Arc<BTreeMap<String, String>>,
-    /// What holds it.
+    /// Sandbox of the command, if any.
     pub confined: Option<SandboxedCommand>,
 }
 
@@ -155,18 +158,24 @@ pub(super) fn start<S: OutputSink>(
     let path = find(&env, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
     let (reader, writer) = io::pipe().map_err(ProcessError::Watch)?;
     let mut mark = CommandMark::new();
-    let variables = mark.variable();
-    let marked = variables.as_ref().map(|(name, value)| (*name, value.as_str()));
-    let told = confined.as_ref().map(|confined| confined.variables().clone()).unwrap_or_default();
-    let mut all: BTreeMap<&OsStr, &OsStr> = BTreeMap::new();
+    let mark_value = mark.variable();
+    let mark_variable = mark_value.as_ref().map(|(name, value)| (*name, value.as_str()));
+    let sandbox_variables =
+        confined.as_ref().map(|confined| confined.variables().clone()).unwrap_or_default();
+    let mut variables: BTreeMap<&OsStr, &OsStr> = BTreeMap::new();
     let texts = env.iter().chain(&spec.env).map(|(name, value)| (name.as_str(), value.as_str()));
-    all.extend(texts.chain(marked).map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
-    all.extend(told.iter().map(|(name, value)| (OsStr::new(*name), value.as_os_str())));
-    let launch = CommandLaunch { path: &path, argv: &spec.argv, env: all, output: writer.into() };
+    variables.extend(
+        texts.chain(mark_variable).map(|(name, value)| (OsStr::new(name), OsStr::new(value))),
+    );
+    variables.extend(
+        sandbox_variables.iter().map(|(name, value)| (OsStr::new(*name), value.as_os_str())),
+    );
+    let launch =
+        CommandLaunch { path: &path, argv: &spec.argv, env: variables, output: writer.into() };
     let started = match &mut confined {
         Some(confined) if confined.ends_all() => {
             let started = start_held(&mut mark, confined, &launch);
-            // What it prints ends with it.
+            // The write end of the output pipe must close here, so that reading ends with the command.
             drop(launch);
             started
         }
@@ -180,7 +189,7 @@ pub(super) fn start<S: OutputSink>(
     };
     let child = started.map_err(|error| {
         let failure = confined.as_mut().and_then(SandboxedCommand::failure);
-        // What is not there at all is no matter of the sandbox.
+        // A working directory that does not exist is not reported as a failure of the sandbox.
         let failure = failure.filter(|_| spec.cwd.is_dir());
         failure.map_or_else(|| start_error(error), ProcessError::Sandbox)
     })?;
@@ -199,7 +208,7 @@ pub(super) fn start<S: OutputSink>(
     }))
 }
 
-/// Starts a process by what starts those of a sandbox; by another of these, if that one has ended.
+/// Starts a process by the sandbox's keeper; starts a new keeper, once, if that has ended.
 fn start_held(
     mark: &mut CommandMark,
     confined: &mut SandboxedCommand,
@@ -224,20 +233,20 @@ fn start_held(
     second
 }
 
-/// What a process reads from and prints to, beside what takes its output.
+/// Standard input and output of a process; standard error is in [`CommandLaunch`].
 pub(super) struct StandardStreams {
     pub input: Stdio,
     pub output: Stdio,
 }
 
 impl StandardStreams {
-    /// There is nothing to read, and errors and output go the same way.
+    /// Empty input; output goes to the same pipe as errors.
     fn only_output(launch: &CommandLaunch<'_>) -> io::Result<Self> {
         Ok(Self { input: Stdio::null(), output: Stdio::from(launch.output.try_clone()?) })
     }
 }
 
-/// Starts a process that nothing but itself ends, perhaps held by what there is.
+/// Starts a process as a child of this program, confined if `confined` is given.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that starts processes")]
 pub(super) fn spawn(
     launch: CommandLaunch<'_>,
@@ -263,7 +272,7 @@ pub(super) fn spawn(
         .stderr(Stdio::from(launch.output))
         .kill_on_drop(true);
     match confined {
-        // It becomes the leader of a session, and thereby of a group.
+        // It calls `setsid`, and thereby leads a process group, too.
         Some(confined) if confined.containment().holds() => confined.apply(&mut command),
         Some(_) | None => {
             command.process_group(0);
@@ -272,8 +281,8 @@ pub(super) fn spawn(
     command.spawn()
 }
 
-/// Looks a program up in the children's `PATH`. Given a whole path the standard library can start it without copying this
-/// process first, which is most of what a start costs.
+/// Finds a program in the children's `PATH`. With a full path the standard library can start it without
+/// forking this process, which is most of the cost of a start.
 pub(super) fn find(env: &BTreeMap<String, String>, program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program));

@@ -1,4 +1,8 @@
-//! A process under way, and its end.
+//! A running process: reads its output, waits for it, and ends what it leaves behind.
+//!
+//! Three things may outlive the first process: members of its group, orphans outside of the group (found by
+//! the mark in their environment), and others that hold the output pipe open. After the exit or a timeout,
+//! group and orphans get SIGTERM, and SIGKILL after [`TERM_GRACE`].
 
 use std::{
     io,
@@ -22,25 +26,25 @@ use super::{
 use crate::orphans::{self, CommandMark, OrphanForce};
 use crate::sandbox::SandboxedCommand;
 
-/// How long a group may take to end by itself after it was asked to.
+/// Time for a group to end by itself after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(1);
-/// How long is waited for what was killed to be gone.
+/// Time to wait until killed processes are gone.
 const KILL_GRACE: Duration = Duration::from_secs(1);
-/// How long output is waited for when the process has exited and something else still holds the pipe.
+/// Time to wait for output when the process has exited and something else still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How often is looked, while a process runs, for files that it should not have made.
+/// Interval of the autorun guard's checks while a process runs.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
-/// How much is read at once.
+/// Bytes read at once.
 const CHUNK: usize = 16 * 1024;
-/// The signal that cannot be caught.
+/// Number of SIGKILL.
 const KILLED: i32 = 9;
 
-/// Takes what a process prints.
+/// Receiver of a process's output.
 pub(super) trait OutputSink: Send {
-    /// Takes in the next bytes of the stream.
+    /// Adds the next bytes of the stream.
     fn push(&mut self, bytes: &[u8]);
 
-    /// Returns how long to wait before more is read, so that a process that prints without end leaves time for others.
+    /// Returns the pause before the next read, so that endless output leaves time for other tasks.
     fn pause(&self) -> Duration {
         Duration::ZERO
     }
@@ -52,7 +56,7 @@ impl OutputSink for OutputBuffer {
     }
 }
 
-/// A process under way.
+/// Running process with its output pipe, group and sandbox.
 pub(super) struct RunningProcess<S> {
     child: CommandProcess,
     group: ProcessGroup,
@@ -60,16 +64,16 @@ pub(super) struct RunningProcess<S> {
     pipe: pipe::Receiver,
     sink: S,
     chunk: Vec<u8>,
-    /// Whether the other end of the pipe is closed.
+    /// True if the other end of the pipe is closed.
     drained: bool,
     live: LiveOutput,
     timeout: Duration,
-    /// Until when what was asked to end may take its time.
+    /// Time at which SIGTERM turns into SIGKILL; set at the first SIGTERM.
     grace: Option<Instant>,
     confined: Option<SandboxedCommand>,
 }
 
-/// What a process under way is made of.
+/// Parts of a [`RunningProcess`].
 pub(super) struct ProcessParts<S> {
     pub child: CommandProcess,
     pub group: ProcessGroup,
@@ -81,7 +85,7 @@ pub(super) struct ProcessParts<S> {
     pub confined: Option<SandboxedCommand>,
 }
 
-/// A process that has ended with all that it had started.
+/// Ended process; everything that it had started has ended, too.
 pub(super) struct EndedProcess<S> {
     pub end: ProcessEnd,
     pub left_running: bool,
@@ -110,7 +114,7 @@ impl<S: OutputSink> RunningProcess<S> {
         }
     }
 
-    /// Reads output until the process exits, its time is up, or it is cancelled, and ends what it leaves behind.
+    /// Reads output until the process exits, times out or is cancelled, and ends what it leaves behind.
     pub(super) async fn end(
         mut self,
         cancellation: &CancellationToken,
@@ -158,7 +162,8 @@ impl<S: OutputSink> RunningProcess<S> {
         }
     }
 
-    /// Looks for files that start programs, which it should not have made. Takes some tenths of a millisecond.
+    /// Checks for files that start programs and that the command should not have made. Takes some tenths of
+    /// a millisecond.
     fn check(&mut self) {
         if let Some(confined) = &self.confined {
             confined.check();
@@ -176,32 +181,32 @@ impl<S: OutputSink> RunningProcess<S> {
         }
     }
 
-    /// Reads what is left. Something that the process started may hold the pipe open: that is not waited for long.
+    /// Reads the remaining output, at most for [`DRAIN`]: another process may hold the pipe open.
     async fn drain(&mut self) {
-        let until = Instant::now() + DRAIN;
+        let deadline = Instant::now() + DRAIN;
         while !self.drained {
-            let left = until.saturating_duration_since(Instant::now());
-            match timeout(left, read_some(&self.pipe, &mut self.chunk)).await {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            match timeout(remaining, read_some(&self.pipe, &mut self.chunk)).await {
                 Ok(read) => self.take(&read),
                 Err(_) => return,
             }
         }
     }
 
-    /// Asks the group to end and ends it if it does not.
+    /// Sends SIGTERM to the group, and SIGKILL if it does not end in time.
     async fn stop(&mut self, end: ProcessEnd) -> Result<ProcessEnd, ProcessError> {
         self.group.terminate();
         self.mark.end_orphans(OrphanForce::Ask);
-        let until = self.grace();
+        let deadline = self.grace();
         loop {
             tokio::select! {
                 biased;
-                () = sleep_until(until.into()) => {
+                () = sleep_until(deadline.into()) => {
                     self.group.kill();
                     break;
                 }
                 read = read_some(&self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
-                // What the process had started may need the rest of the time: the end of the group sees to it.
+                // Descendants may need the rest of the grace period; `end_rest` handles them.
                 _ = self.child.wait() => break,
             }
         }
@@ -210,9 +215,10 @@ impl<S: OutputSink> RunningProcess<S> {
         Ok(end)
     }
 
-    /// Ends what the process left behind, in its group and outside of it. Returns whether there was anything.
+    /// Ends what the process left behind, in its group and outside of it. Returns true if there was
+    /// anything.
     async fn end_rest(&mut self) -> bool {
-        let mut left = !self.drained;
+        let mut any_left = !self.drained;
         let mut pause = Duration::from_millis(1);
         loop {
             let now = Instant::now();
@@ -220,18 +226,19 @@ impl<S: OutputSink> RunningProcess<S> {
                 Some(grace) if now >= grace => OrphanForce::Kill,
                 Some(_) | None => OrphanForce::Ask,
             };
-            // Orphans first: a group may be kept alive by some that have ended and were not waited for.
+            // Orphans first: zombies that were not reaped may keep a group alive.
             let orphans = self.mark.end_orphans(force);
             if orphans == 0 && !self.group.is_alive() {
                 break;
             }
-            left = true;
+            any_left = true;
             match force {
                 OrphanForce::Ask if self.grace.is_none() => self.group.terminate(),
                 OrphanForce::Ask => {}
                 OrphanForce::Kill => self.group.kill(),
             }
-            // Where orphans go elsewhere, those who take them in may never wait for them.
+            // Where orphans are not adopted here, their new parent may never reap them, so there is no
+            // extra wait.
             let patience = if orphans::are_adopted() { KILL_GRACE } else { Duration::ZERO };
             if now >= self.grace() + patience {
                 break;
@@ -240,33 +247,33 @@ impl<S: OutputSink> RunningProcess<S> {
             pause = (pause * 2).min(Duration::from_millis(50));
         }
         self.group.forget();
-        left
+        any_left
     }
 
-    /// Returns until when what was asked to end may take its time; it begins with the first time that this is asked.
+    /// Returns the end of the grace period, which begins with the first call.
     fn grace(&mut self) -> Instant {
         *self.grace.get_or_insert_with(|| Instant::now() + TERM_GRACE)
     }
 }
 
 impl<S> EndedProcess<S> {
-    /// Adds what the sandbox has to say.
+    /// Adds the results of the sandbox: true exit status, refused hosts, files put aside.
     fn tell(&mut self, mut confined: SandboxedCommand) {
-        let told = confined.end();
+        let report = confined.end();
         if let ProcessEnd::Exited(_) | ProcessEnd::Signaled(_) = self.end
             && confined.ends_all()
         {
-            // What was waited for only watched it.
-            self.end = told.map_or(ProcessEnd::Signaled(KILLED), |told| told.end);
+            // The awaited process was only the command's init; the init reports the command's own status.
+            self.end = report.map_or(ProcessEnd::Signaled(KILLED), |report| report.end);
         }
-        self.left_running |= told.is_some_and(|told| told.was_left);
+        self.left_running |= report.is_some_and(|report| report.was_left);
         self.put_aside = confined.put_aside();
         self.refused_hosts = confined.refused_hosts();
         self.containment = confined.containment().clone();
     }
 }
 
-/// Ends at a moment; never without one.
+/// Waits until a moment; forever if there is none.
 async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment.into()).await,
@@ -274,7 +281,7 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-/// Reads after a pause. No tick of the clock is waited for if there is none.
+/// Reads after a pause. A zero pause does not wait for the timer's next tick.
 async fn read_later(pause: Duration, pipe: &pipe::Receiver, chunk: &mut [u8]) -> io::Result<usize> {
     if !pause.is_zero() {
         sleep(pause).await;
@@ -282,7 +289,7 @@ async fn read_later(pause: Duration, pipe: &pipe::Receiver, chunk: &mut [u8]) ->
     read_some(pipe, chunk).await
 }
 
-/// Reads what is there, or waits until something is.
+/// Reads available bytes, or waits for some.
 async fn read_some(pipe: &pipe::Receiver, chunk: &mut [u8]) -> io::Result<usize> {
     loop {
         pipe.readable().await?;

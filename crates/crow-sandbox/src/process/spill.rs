@@ -1,4 +1,4 @@
-//! The file that takes an output that is too long for memory.
+//! File for output that is too long for memory.
 
 use std::{
     ffi::OsString,
@@ -10,18 +10,18 @@ use std::{
 
 use crow_core::capability::OutputFile;
 
-/// How many files may have one name but for a number.
+/// Maximum number of files with the same base name.
 const SAME_NAME: u32 = 10_000;
 
-/// A file that is made only when it is needed. One that cannot be written to its end is removed, so that it does not
-/// fill the disk for nothing.
+/// File created on first use. One that cannot be written to its end is removed, so that it does not fill
+/// the disk for nothing.
 #[derive(Debug)]
 pub(super) enum SpillFile {
     /// Nothing was written yet.
     Planned { path: PathBuf, cap: u64 },
-    /// It has the stream from its beginning, up to its cap.
+    /// Has the stream from its beginning, up to `cap` bytes.
     Open(Spill),
-    /// There is none.
+    /// No file is wanted, or writing it failed.
     Absent,
 }
 
@@ -37,7 +37,7 @@ impl SpillFile {
         path.map_or(Self::Absent, |path| Self::Planned { path, cap })
     }
 
-    /// Writes the next part of the stream; before the first one what came `earlier`.
+    /// Writes the next part of the stream; on the first call, `earlier` is written before it.
     pub(super) fn write<const N: usize>(&mut self, earlier: [&[u8]; N], next: [&[u8]; 2]) {
         let written = match self {
             Self::Absent => return,
@@ -58,7 +58,7 @@ impl SpillFile {
         }
     }
 
-    /// Returns the file and how much of the stream it has, if it was written.
+    /// Returns the path and the number of bytes written and missing, if the file exists.
     pub(super) fn kept(&self) -> Option<OutputFile> {
         match self {
             Self::Open(spill) => Some(spill.kept.clone()),
@@ -88,8 +88,8 @@ impl Spill {
     }
 }
 
-/// Makes a file that was not there. Files are named after calls, and models give one id to several: a number tells the
-/// next one from the first, which a job may still write.
+/// Creates a new file, with a number added to the name if that is taken. Files are named after calls, and
+/// models give one id to several calls, so a job may still write an earlier file of the same name.
 fn create_new(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut numbered = path.to_path_buf();
     for number in 2..=SAME_NAME {
