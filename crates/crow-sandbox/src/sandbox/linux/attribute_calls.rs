@@ -1,6 +1,7 @@
-//! System calls that change a file's mode, owner, times, extended attributes or flags: Landlock judges none of them.
+//! System calls that change a file's mode, owner, times, extended attributes or flags. Landlock controls
+//! none of them.
 
-/// Calls that a supervisor can judge.
+/// Calls that the supervisor can perform on behalf of a command.
 pub(super) const ATTRIBUTE_CALLS: &[libc::c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chmod,
@@ -27,10 +28,10 @@ pub(super) const ATTRIBUTE_CALLS: &[libc::c_long] = &[
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
 ];
-/// Calls that do the same as others, and that programs can do without: newer kernels alone have them.
+/// Newer variants of these calls, which only recent kernels have; programs work without them.
 pub(super) const NEW_ATTRIBUTE_CALLS: &[libc::c_long] =
     &[SYS_SETXATTRAT, SYS_REMOVEXATTRAT, SYS_FILE_SETATTR];
-/// Calls that change a file's mode, and which of their arguments that is.
+/// Calls that change a file's mode, with the index of their mode argument.
 pub(super) const MODE_CALLS: &[(libc::c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
@@ -38,8 +39,8 @@ pub(super) const MODE_CALLS: &[(libc::c_long, u8)] = &[
     (libc::SYS_fchmodat, 2),
     (SYS_FCHMODAT2, 2),
 ];
-/// Requests that need no more than a descriptor open for reading: those of any file, and those of single filesystems that
-/// make, flag or remove subvolumes.
+/// `ioctl` requests that change attributes and need only a descriptor open for reading: those for any file,
+/// and those of single filesystems that create, flag or remove subvolumes.
 pub(super) const ATTRIBUTE_IOCTLS: [libc::c_ulong; 15] = [
     // FS_IOC_SETFLAGS, for words of both sizes.
     0x4008_6602,
@@ -67,7 +68,7 @@ pub(super) const ATTRIBUTE_IOCTLS: [libc::c_ulong; 15] = [
     0x4008_941a,
 ];
 
-// These have one number on all machines, and the library knows them only for some.
+// These numbers are the same on all architectures, and libc defines them only for some.
 pub(super) const SYS_FCHMODAT2: libc::c_long = 452;
 const SYS_SETXATTRAT: libc::c_long = 463;
 const SYS_REMOVEXATTRAT: libc::c_long = 466;

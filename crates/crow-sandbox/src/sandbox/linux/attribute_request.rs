@@ -1,4 +1,5 @@
-//! A change of a file's attributes: read from a system call of a command, and performed in its place.
+//! Attribute change requested by a command's system call: read from its arguments, and performed by the
+//! supervisor.
 
 use std::{ffi::CString, os::fd::OwnedFd};
 
@@ -13,17 +14,18 @@ use super::{
     child::CallNotification,
 };
 
-/// Bytes of an attribute's name, with the zero at its end.
+/// Maximum length of an attribute's name in bytes, with the terminating NUL.
 const NAME_MAX: usize = 256;
-/// Bytes of an attribute's value.
+/// Maximum length of an attribute's value in bytes.
 const VALUE_MAX: u64 = 65536;
-/// Attributes that programs may give meaning to. The kernel, or a program with rights, obeys all others.
+/// Prefix of attributes without meaning to the system. All others are interpreted by the kernel or
+/// privileged programs.
 const USER_ATTRIBUTES: &[u8] = b"user.";
-/// Bits by which a program runs with its owner's rights.
+/// Set-user-ID and set-group-ID bits of a mode.
 const SET_ID: u32 = 0o6000;
 const MICROSECONDS: i64 = 1_000_000;
 
-/// A call that changes attributes, with all that its arguments point to.
+/// Attribute change with its arguments copied from the caller's memory.
 #[derive(Debug)]
 pub(super) struct AttributeRequest {
     pub file: FileReference,
@@ -39,7 +41,7 @@ enum AttributeChange {
     Remove { name: CString },
 }
 
-/// The layout of times in memory.
+/// Layout of the time arguments in memory.
 #[derive(Debug, Clone, Copy)]
 enum TimeUnit {
     Seconds,
@@ -48,7 +50,8 @@ enum TimeUnit {
 }
 
 impl AttributeRequest {
-    /// Reads a request. Every argument is read from memory once.
+    /// Decodes a call. Reads each argument from memory only once, so that the caller cannot change it after
+    /// the check.
     #[expect(clippy::many_single_char_names, reason = "the arguments of a call by their position")]
     pub(super) fn read(
         call: &CallNotification,
@@ -92,14 +95,15 @@ impl AttributeRequest {
         Ok(Self { file, change })
     }
 
-    /// Makes the change to a file that is held by a descriptor, whatever its path has become.
+    /// Applies the change to the file of an open descriptor, independent of what its path refers to by now.
     pub(super) fn perform(&self, file: &OwnedFd) -> rustix::io::Result<()> {
         let path = own_link(file);
         match &self.change {
             AttributeChange::Mode(mode) => {
                 let now = rustix::fs::fstat(file)?.st_mode;
                 let is_directory = FileType::from_raw_mode(now) == FileType::Directory;
-                // Directories have no rights of their own: groups are inherited there.
+                // On directories the set-group-ID bit only makes new entries inherit the group, so it is
+                // allowed there.
                 if !is_directory && mode & SET_ID & !now != 0 {
                     return Err(Errno::PERM);
                 }
@@ -121,7 +125,7 @@ impl AttributeRequest {
     }
 }
 
-/// Reads what arguments point to.
+/// Reads the memory that arguments point to.
 struct ArgumentReader<'a> {
     thread: &'a CallingThread,
 }
@@ -149,7 +153,7 @@ impl ArgumentReader<'_> {
         self.file(word(directory).cast_signed(), path, last, flags)
     }
 
-    /// Calls that set times take no path at all, too.
+    /// Handles a null path, which the calls that set times accept: the descriptor itself is meant.
     fn file_or_descriptor(
         &self,
         directory: u64,
@@ -234,7 +238,8 @@ impl ArgumentReader<'_> {
     }
 }
 
-/// Programs go on without attributes that a filesystem does not know.
+/// Refuses all but `user.` attributes. Programs cope with the error code of a filesystem without such
+/// attributes.
 fn user_attribute(name: &CString) -> rustix::io::Result<&CString> {
     Some(name).filter(|name| name.as_bytes().starts_with(USER_ATTRIBUTES)).ok_or(Errno::OPNOTSUPP)
 }
@@ -251,7 +256,7 @@ fn descriptor(number: u64) -> FileReference {
     FileReference::Descriptor(word(number).cast_signed())
 }
 
-/// Returns the half of an argument that the kernel looks at if it is a number of 32 bits.
+/// Returns the low 32 bits of an argument, as the kernel does for 32-bit parameters.
 fn word(argument: u64) -> u32 {
     let [low @ .., _, _, _, _] = argument.to_le_bytes();
     u32::from_le_bytes(low)

@@ -1,9 +1,11 @@
-//! Changes of modes, owners, times and extended attributes, judged and performed in a command's place.
+//! Seccomp supervisor that checks and performs changes of modes, owners, times and extended attributes for
+//! a command.
 //!
-//! Landlock does not judge them, and programs need them in the workspace. So the filter of a command holds such a call
-//! back and hands it to a thread of this program, which reads the arguments once, opens the file, looks where that is,
-//! and makes the change through the descriptor that it has opened. The call of the command itself never goes on: nothing
-//! that the command exchanges meanwhile, in memory or on the disk, has an effect.
+//! Landlock does not control these, and programs need them in the workspace. So the command's seccomp
+//! filter suspends such a call and notifies a thread of this program, which reads the arguments once, opens
+//! the file, checks where it is, and makes the change through the opened descriptor. The suspended call
+//! itself is never executed: whatever the command replaces meanwhile, in memory or on the disk, has no
+//! effect.
 
 use std::{
     io::{self, PipeReader, PipeWriter},
@@ -31,26 +33,26 @@ use super::{
     syscall_filter::SyscallFilter,
 };
 
-/// From this setting on, only root may look into processes that it has not started to trace.
+/// Value of Yama's `ptrace_scope` from which on only root may inspect processes that it does not trace.
 const TRACING_IS_RESTRICTED: u32 = 2;
 
-/// Places in which a command may change attributes, and places within that are left out.
+/// Directories in which a command may change attributes, and exceptions within them.
 #[derive(Debug)]
 pub(super) struct ChangeablePlaces {
     changeable: Vec<PathBuf>,
     fixed: Vec<PathBuf>,
 }
 
-/// Answers the calls of one command and of all that it starts. Ends with it.
+/// Supervisor thread of one command and its descendants. Dropping it stops and joins the thread.
 #[derive(Debug)]
 pub(super) struct AttributeSupervisor {
-    /// Wakes the thread when it is closed.
+    /// Wakes the thread when closed.
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ChangeablePlaces {
-    /// Takes places by where they lead now. Those that do not exist are left out.
+    /// Resolves the paths now. Ignores those that do not exist.
     pub(super) fn new(changeable: &[PathBuf], fixed: &[PathBuf]) -> Self {
         let resolve = |paths: &[PathBuf]| {
             paths.iter().filter_map(|path| path.canonicalize().ok()).collect::<Vec<_>>()
@@ -58,7 +60,7 @@ impl ChangeablePlaces {
         Self { changeable: resolve(changeable), fixed: resolve(fixed) }
     }
 
-    /// Decides by the nearest place above. Where a path is both, it may not be changed.
+    /// Returns true if the deepest ancestor of `path` is a changeable one. A path in both lists is fixed.
     fn permit(&self, path: &Path) -> bool {
         let depth = |places: &[PathBuf]| {
             let above = places.iter().filter(|place| path.starts_with(place));
@@ -69,7 +71,7 @@ impl ChangeablePlaces {
 }
 
 impl AttributeSupervisor {
-    /// Starts a supervisor. Returns the socket over which the command is to send its listener.
+    /// Starts a supervisor. Returns the socket over which the command is to send its seccomp listener.
     pub(super) fn start(places: ChangeablePlaces) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = sockets()?;
         let (stopped, stop) = io::pipe()?;
@@ -90,7 +92,7 @@ impl Drop for AttributeSupervisor {
     }
 }
 
-/// Finds out whether calls can be handed to a supervisor here. Returns the reason if not.
+/// Checks whether calls can be handed to a supervisor here. Returns the reason if not.
 #[expect(clippy::disallowed_methods, reason = "it never becomes another program")]
 pub(super) fn try_out(filter: &Arc<SyscallFilter>) -> Result<(), String> {
     if !child::knows_notifications() {
@@ -119,7 +121,7 @@ pub(super) fn try_out(filter: &Arc<SyscallFilter>) -> Result<(), String> {
     }
 }
 
-/// Puts this process under a filter, and sends its listener. Allocates nothing.
+/// Installs the filter in this process, and sends its listener to the supervisor. Allocates nothing.
 pub(super) fn hand_over(filter: &SyscallFilter, to: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let listener = child::filter_with_listener(filter.program())?;
     send(to, [Some(listener.as_fd())])
@@ -131,12 +133,12 @@ fn sockets() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
 }
 
 fn serve(socket: &OwnedFd, stopped: &PipeReader, places: &ChangeablePlaces) {
-    // 1) The command sends its listener just before it becomes another program, or is never started.
+    // 1) The command sends its listener just before exec; if it never starts, the socket closes.
     if !wait(socket.as_fd(), stopped) {
         return;
     }
     let Ok([Some(listener)]) = receive(socket.as_fd()) else { return };
-    // 2) One call after the other is answered, until nothing is left that could make any.
+    // 2) Answers one call after the other until no process with the filter is left.
     while wait(listener.as_fd(), stopped) {
         match child::receive_call(listener.as_fd()) {
             Ok(call) => {
@@ -144,10 +146,10 @@ fn serve(socket: &OwnedFd, stopped: &PipeReader, places: &ChangeablePlaces) {
                 if let Err(error) = result {
                     tracing::debug!(call = call.number, %error, "a change of attributes is refused");
                 }
-                // Who made the call may have been killed: nobody needs the answer then.
+                // The caller may have been killed meanwhile, so a failure to answer is ignored.
                 let _ = child::answer_call(listener.as_fd(), call.id, result);
             }
-            // It was killed before its call was read.
+            // The caller was killed before its call was read.
             Err(Errno::NOENT | Errno::INTR) => {}
             Err(error) => {
                 tracing::error!(%error, "changes of file attributes are refused from now on");
@@ -157,7 +159,8 @@ fn serve(socket: &OwnedFd, stopped: &PipeReader, places: &ChangeablePlaces) {
     }
 }
 
-/// Waits until something can be read. Returns false if it never will be, or if the supervisor is to end.
+/// Waits until `from` is readable. Returns false if it failed or was closed, or if the supervisor is to
+/// stop.
 fn wait(from: BorrowedFd<'_>, stopped: &PipeReader) -> bool {
     let stop = stopped.as_fd();
     let mut fds = [
@@ -175,7 +178,7 @@ fn wait(from: BorrowedFd<'_>, stopped: &PipeReader) -> bool {
     stop.is_empty() && from.contains(PollFlags::IN)
 }
 
-/// Judges a call, and does what it asks for if that is permitted.
+/// Checks a call, and performs it if it is permitted.
 fn attend(
     call: &CallNotification,
     listener: BorrowedFd<'_>,
@@ -185,14 +188,14 @@ fn attend(
     let request = AttributeRequest::read(call, &thread)?;
     let file = thread.resolve(&request.file)?;
     let user = rustix::process::geteuid();
-    // Only what root has started can have become another user. Without root's rights, the kernel would not have let this
-    // program look into the process of another one.
+    // Only what root started can have become another user. Without root's rights, the kernel would not have
+    // let this program inspect the process of another user.
     if user.is_root() && thread.user()? != user.as_raw() {
         return Err(Errno::PERM);
     }
-    // The thread's number may have become another thread's before that was opened.
+    // The thread may have ended before `/proc` was opened, and its number may have been reused.
     child::check_call(listener, call.id)?;
-    // The descriptor decides, not the path that led to it.
+    // The check applies to the opened file's real location, not to the path that led to it.
     let location = location(&file)?;
     if !places.permit(Path::new(std::ffi::OsStr::from_bytes(location.as_bytes()))) {
         return Err(Errno::PERM);

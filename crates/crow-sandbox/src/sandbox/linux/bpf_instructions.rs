@@ -1,4 +1,9 @@
-//! The part of a filter that looks at the number of a call alone, as the kernel's instructions.
+//! BPF code that decides about system calls by their number alone, as a binary search.
+//!
+//! The numbers are split into ranges with the same decision. Each comparison jumps either to the next
+//! comparison or to the end of the search; the latter is first encoded as a decision's value (251 and up)
+//! and replaced by the real distance once the length is known. Jump distances are one byte, so larger
+//! programs are refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,38 +13,40 @@ const LOAD: u16 = 0x20;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
-/// Where a call's number and the kind of machine are in what is looked at.
+/// Offsets of the call's number and of the architecture in `struct seccomp_data`.
 const NUMBER: u32 = 0;
 const MACHINE: u32 = 4;
-/// The mark of system calls of the x32 kind, which have numbers of their own.
+/// Flag of x32 system calls, which have numbers of their own.
 const X32: u32 = 0x4000_0000;
 
-/// What becomes of a call.
+/// Decision about a system call. The values are placeholders for jump distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum SyscallDecision {
-    /// It is none of this filter's.
+    /// Allowed, as far as this filter is concerned.
     Allowed = 251,
     Refused,
-    /// The kernel seems not to have it.
+    /// Fails with `ENOSYS`, as if the kernel did not have the call.
     Absent,
-    /// The supervisor of the command answers it.
+    /// Handed to the command's supervisor.
     Supervised,
-    /// It depends on its arguments: rules come after this part.
+    /// Depends on the arguments: continues with the rules behind the search.
     Ruled,
 }
 
 impl SyscallDecision {
-    /// Stands for a jump to where it is decided.
+    /// Returns the placeholder for a jump to the end of this decision.
     fn jump(self) -> u8 {
         self as u8
     }
 }
 
-/// Makes a search for the fate of a call by its number. Calls of another kind of machine are left to the rules.
+/// Builds a binary search that maps a call's number to its decision. Calls of another architecture go on to
+/// the rules.
 ///
-/// The kernel tries a new filter with every call there is, and translates it for each command anew: a list in which
-/// calls are looked for one by one takes three times as long. None where there are too many calls.
+/// The kernel simulates a new filter for every call number, and compiles it for each command anew: a linear
+/// list takes three times as long. Returns `None` if the program has too many instructions for one-byte
+/// jumps.
 pub(super) fn search(
     fates: &BTreeMap<u32, SyscallDecision>,
     arch: TargetArch,
@@ -65,7 +72,7 @@ pub(super) fn search(
         instruction(LOAD, 0, 0, NUMBER),
     ];
     halve(&ranges, &mut program)?;
-    // In the order of the fates.
+    // In the order of the decision values.
     let ends = [
         SeccompAction::Allow.into(),
         SeccompAction::Errno(libc::EPERM.cast_unsigned()).into(),
@@ -85,7 +92,7 @@ pub(super) fn search(
     Some(program)
 }
 
-/// Adds what finds the range of a number.
+/// Adds the comparisons that find the range of a number, recursively.
 fn halve(ranges: &[(u32, SyscallDecision)], program: &mut BpfProgram) -> Option<()> {
     if let [(start, fate)] = ranges {
         program.push(instruction(JUMP_IF_AT_LEAST, fate.jump(), fate.jump(), *start));
@@ -103,8 +110,8 @@ fn halve(ranges: &[(u32, SyscallDecision)], program: &mut BpfProgram) -> Option<
             halve(half, program)?;
             next
         };
-        let fork = program.get_mut(at)?;
-        *(if is_above { &mut fork.jt } else { &mut fork.jf }) = jump;
+        let branch = program.get_mut(at)?;
+        *(if is_above { &mut branch.jt } else { &mut branch.jf }) = jump;
     }
     Some(())
 }
@@ -117,7 +124,7 @@ fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// Does what the kernel does with a filter. Returns what becomes of the call.
+/// Interprets a filter as the kernel does, for tests. Returns the filter's return value.
 #[cfg(test)]
 pub(super) fn run(program: &[sock_filter], machine: u32, number: u32, arguments: [u64; 6]) -> u32 {
     let mut words = vec![number, machine, 0, 0];
@@ -186,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_among_too_many_calls_is_none() {
+    fn too_many_calls_give_no_search() {
         let every_other =
             |count| (0..count).map(|call| (call * 2, SyscallDecision::Refused)).collect();
         assert!(search(&every_other(2000), TargetArch::x86_64).is_none());

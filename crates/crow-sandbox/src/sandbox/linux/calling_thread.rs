@@ -1,4 +1,4 @@
-//! The thread whose system call is being judged: its memory, directory and descriptors.
+//! Thread whose system call is being checked: its memory, working directory and descriptors.
 
 use std::{
     ffi::CString,
@@ -15,60 +15,60 @@ use rustix::{
     io::Errno,
 };
 
-/// Descriptor number that stands for the current directory.
+/// Descriptor number that means the working directory.
 pub(super) const CURRENT_DIRECTORY: i32 = libc::AT_FDCWD;
-/// Bytes of a path, with the zero at its end.
+/// Maximum length of a path in bytes, with the terminating NUL.
 const PATH_MAX: usize = 4096;
-/// Descriptors are looked up here by programs that change a file they have open. `self` would be this program when the
-/// supervisor resolves it, so these are recognised by their text.
+/// Prefixes under which programs address their own open files. `self` would be this program when the
+/// supervisor resolves the path, so these are recognized by their text.
 const OWN_DESCRIPTORS: [&str; 3] = ["/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"];
 
-/// Decides what is meant if the last component of a path is a symbolic link.
+/// Treatment of a symbolic link in the last component of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LastLink {
-    /// The file it leads to.
+    /// The link's target is meant.
     Followed,
-    /// The link.
+    /// The link itself is meant.
     Itself,
 }
 
-/// Names the file of a call, as its arguments do.
+/// File argument of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FileReference {
     /// An open descriptor.
     Descriptor(i32),
-    /// A path, looked up from the directory that a descriptor stands for.
+    /// A path relative to the directory of a descriptor.
     Path { directory: i32, path: CString, last: LastLink },
 }
 
-/// A thread that waits in a system call, held by its directory in `/proc`: if it ends and another gets its number, every
-/// look-up fails.
+/// Thread that waits in a system call, identified by an open `/proc` directory: if it ends and its number
+/// is reused, every look-up fails.
 #[derive(Debug)]
 pub(super) struct CallingThread {
     directory: OwnedFd,
 }
 
 impl CallingThread {
-    /// Opens the thread with a number. Fails if it has ended.
+    /// Opens the thread by its number. Fails if it has ended.
     pub(super) fn open(number: u32) -> rustix::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(format!("/proc/{number}"), flags, Mode::empty())?;
         Ok(Self { directory })
     }
 
-    /// Returns the user whose files it may change. Another user's rights may be less than this program's.
+    /// Returns the filesystem user ID of the thread. Another user's rights may be less than this program's.
     pub(super) fn user(&self) -> rustix::io::Result<u32> {
         let mut status = String::new();
         File::from(self.open_entry("status")?)
             .read_to_string(&mut status)
             .map_err(|_| Errno::SRCH)?;
-        // Real, effective, saved, filesystem.
+        // The fields are the real, effective, saved and filesystem IDs.
         let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
         let user = users.and_then(|users| users.split_ascii_whitespace().nth(3));
         user.and_then(|user| user.parse().ok()).ok_or(Errno::SRCH)
     }
 
-    /// Reads bytes of its memory.
+    /// Reads bytes of the thread's memory.
     pub(super) fn bytes(&self, address: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         let memory = File::from(self.open_entry("mem")?);
@@ -76,17 +76,19 @@ impl CallingThread {
         Ok(bytes)
     }
 
-    /// Reads a path from its memory.
+    /// Reads a path from the thread's memory.
     pub(super) fn path(&self, address: u64) -> rustix::io::Result<CString> {
         self.text(address, PATH_MAX)?.ok_or(Errno::NAMETOOLONG)
     }
 
-    /// Reads a text that ends with a zero from its memory. None if that is not among the first `longest` bytes.
+    /// Reads a NUL-terminated string from the thread's memory. Returns `None` if there is no NUL in the
+    /// first `longest` bytes.
     pub(super) fn text(&self, address: u64, longest: usize) -> rustix::io::Result<Option<CString>> {
         let memory = File::from(self.open_entry("mem")?);
         let mut text = Vec::new();
         let mut chunk = vec![0; longest];
-        // A read ends early before memory that is not there: what follows the zero may be missing.
+        // A read stops early at unmapped memory, so text up to the NUL is accepted even if `longest` bytes
+        // cannot be read.
         while text.len() < longest {
             let room = chunk.get_mut(text.len()..).ok_or(Errno::FAULT)?;
             let at = address.checked_add(text.len() as u64).ok_or(Errno::FAULT)?;
@@ -101,7 +103,7 @@ impl CallingThread {
         Ok(None)
     }
 
-    /// Opens the file that is meant, as a place only: nothing is read, and no device is started.
+    /// Opens the referenced file with `O_PATH`: nothing is read, and no device is opened.
     pub(super) fn resolve(&self, file: &FileReference) -> rustix::io::Result<OwnedFd> {
         let (directory, path, last) = match file {
             FileReference::Descriptor(number) => return self.descriptor(*number),
@@ -121,7 +123,8 @@ impl CallingThread {
             LastLink::Followed => OFlags::empty(),
             LastLink::Itself => OFlags::NOFOLLOW,
         };
-        // Links of `/proc` that lead to descriptors and directories of a process would lead to those of this program.
+        // Magic links in `/proc` would lead to descriptors and directories of this program, so they are
+        // refused.
         let flags = OFlags::PATH | OFlags::CLOEXEC | link;
         let resolve = ResolveFlags::NO_MAGICLINKS;
         rustix::fs::openat2(base, path.as_c_str(), flags, Mode::empty(), resolve)
@@ -137,7 +140,7 @@ impl CallingThread {
         })
     }
 
-    /// Opens the place that a link of the thread's leads to.
+    /// Opens the target of a magic link in the thread's `/proc` directory.
     fn open_link(&self, name: &str) -> rustix::io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         rustix::fs::openat(&self.directory, name, flags, Mode::empty())
@@ -149,12 +152,12 @@ impl CallingThread {
     }
 }
 
-/// Returns where a descriptor of this program leads, as the kernel has it.
+/// Returns the path of an open descriptor as the kernel reports it.
 pub(super) fn location(file: &OwnedFd) -> rustix::io::Result<CString> {
     rustix::fs::readlinkat(CWD, own_link(file), Vec::new())
 }
 
-/// Returns a path to what a descriptor of this program stands for. Calls that take no such descriptor follow it.
+/// Returns a `/proc` path to the file of a descriptor, for calls that accept no `O_PATH` descriptor.
 pub(super) fn own_link(file: &OwnedFd) -> String {
     use std::os::fd::AsRawFd as _;
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())

@@ -1,8 +1,9 @@
-//! What happens between fork and exec, and calls into the kernel that no library offers: the one place with unsafe code.
+//! Code that runs between fork and exec, and system calls that no library offers: the only module with
+//! unsafe code.
 //!
-//! A child has one thread, and other threads of the program may have held locks when it was forked; the keeper and what
-//! it forks have lost the program's memory as well. So nothing here allocates, locks or panics: only system calls are
-//! made, on what was made ready before.
+//! A child has one thread, and other threads of the program may have held locks when it was forked; the
+//! keeper and its children have even unmapped the program's memory. So nothing here allocates, locks or
+//! panics: only system calls are made, on data that was prepared before.
 
 use std::{
     ffi::{CStr, c_char},
@@ -25,40 +26,41 @@ use super::{
     syscall_filter::SyscallFilter,
 };
 
-/// What a command is confined with where there are no namespaces.
+/// Restrictions of a command where there are no namespaces.
 #[derive(Debug)]
 pub(super) struct ChildRestrictions {
-    /// Which files it may touch.
+    /// Landlock ruleset: files it may access.
     pub ruleset: OwnedFd,
-    /// Which system calls it may make.
+    /// Seccomp filter: system calls it may make.
     pub filter: Arc<SyscallFilter>,
-    /// Takes the listener of the filter, if that hands calls to a supervisor.
+    /// Socket for the filter's listener, if the filter hands calls to a supervisor.
     pub supervisor: Option<OwnedFd>,
     pub limits: ProcessLimits,
-    /// Takes what is to be told to the program.
+    /// Pipe for an [`InitReport`] to the program.
     pub report: OwnedFd,
 }
 
-/// A system call that waits for an answer of its supervisor.
+/// System call that waits for its supervisor's answer.
 #[derive(Debug)]
 pub(super) struct CallNotification {
-    /// Is used once only.
+    /// Unique number of the notification.
     pub id: u64,
-    /// The thread that made the call, as this program sees it.
+    /// Number of the calling thread, in the process namespace of this program.
     pub thread: u32,
     pub number: libc::c_long,
     pub arguments: [u64; 6],
 }
 
-/// Confines a command, from just before it becomes another program.
+/// Applies the restrictions to a command, just before its exec.
 #[expect(unsafe_code, reason = "a step between fork and exec")]
 pub(super) fn confine(command: &mut Command, mut confines: ChildRestrictions) {
-    // SAFETY: the closure and all that it calls only make system calls on what it owns; nothing allocates, locks or
-    // panics. The processes that it forks never return from it but for the one that goes on to exec.
+    // SAFETY: the closure and all that it calls only make system calls on what it owns; nothing allocates,
+    // locks or panics. The processes that it forks never return from it, except for the one that continues
+    // to exec.
     unsafe { command.pre_exec(move || confines.enter()) };
 }
 
-/// Makes a process that never becomes another program: it does its work, and exits when that is done.
+/// Makes `command` a child that never calls exec: it runs `work`, and exits when that is done.
 #[expect(unsafe_code, reason = "a step between fork and exec")]
 pub(super) fn set_up(
     command: &mut std::process::Command,
@@ -69,36 +71,37 @@ pub(super) fn set_up(
         work()?;
         exit(0)
     };
-    // SAFETY: the callers in this module's siblings keep the rules at the head of this file.
+    // SAFETY: `work` runs in the forked child; the callers, modules next to this one, keep the rules at the
+    // head of this file: no allocation, no locks, no panics.
     unsafe { command.pre_exec(step) };
 }
 
 impl ChildRestrictions {
     fn enter(&mut self) -> io::Result<()> {
         let report = self.report.as_fd();
-        let told = |stage: SetupStage, result: rustix::io::Result<()>| {
+        let or_report = |stage: SetupStage, result: rustix::io::Result<()>| {
             result
                 .inspect_err(|error| InitReport::Failed(stage, *error).send(report))
                 .map_err(io::Error::from)
         };
         reset_ignored_signals();
-        // Out of the terminal's session: nothing can be typed or shown there.
-        told(SetupStage::Session, rustix::process::setsid().map(drop))?;
-        told(SetupStage::Rights, privileges::limit(self.limits))?;
-        told(SetupStage::Rights, privileges::drop_bounds())?;
-        told(SetupStage::Rights, privileges::drop_capabilities())?;
-        told(SetupStage::Rights, rustix::thread::set_no_new_privs(true))?;
-        told(SetupStage::Files, restrict(self.ruleset.as_fd()))?;
-        // Last: it may forbid what stands above.
+        // Detaches from the terminal's session: the command can neither read nor write there.
+        or_report(SetupStage::Session, rustix::process::setsid().map(drop))?;
+        or_report(SetupStage::Rights, privileges::limit(self.limits))?;
+        or_report(SetupStage::Rights, privileges::drop_bounds())?;
+        or_report(SetupStage::Rights, privileges::drop_capabilities())?;
+        or_report(SetupStage::Rights, rustix::thread::set_no_new_privs(true))?;
+        or_report(SetupStage::Files, restrict(self.ruleset.as_fd()))?;
+        // Last, since the filter may forbid the calls above.
         let applied = match &self.supervisor {
             Some(supervisor) => hand_over(&self.filter, supervisor.as_fd()),
             None => self.filter.apply(),
         };
-        told(SetupStage::Calls, applied)
+        or_report(SetupStage::Calls, applied)
     }
 }
 
-/// Lets nothing be changed through a tree that is held, mounts in it included.
+/// Makes a mount tree read-only, including the mounts below it.
 #[expect(unsafe_code, reason = "a system call that no library offers")]
 pub(super) fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let read_only = libc::mount_attr {
@@ -108,7 +111,7 @@ pub(super) fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
         userns_fd: 0,
     };
     // SAFETY: the kernel reads the path and the structure, which live until the call returns.
-    let done = unsafe {
+    let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             tree.as_raw_fd(),
@@ -118,10 +121,10 @@ pub(super) fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
             size_of::<libc::mount_attr>(),
         )
     };
-    checked(done).map(drop)
+    checked(result).map(drop)
 }
 
-/// Adds a rule for a place that is open. Allocates nothing.
+/// Adds a Landlock rule for an open file or directory. Allocates nothing.
 #[expect(unsafe_code, reason = "a library looks at each place once more, and allocates")]
 pub(super) fn add_rule(
     ruleset: BorrowedFd<'_>,
@@ -135,8 +138,9 @@ pub(super) fn add_rule(
     }
     const PATH_BENEATH: libc::c_int = 1;
     let rule = PathBeneath { allowed_access, parent_fd: place.as_raw_fd() };
-    // SAFETY: the kernel reads the rule, which has the layout of `landlock_path_beneath_attr`, and keeps nothing of it.
-    let added = unsafe {
+    // SAFETY: the kernel reads `rule`, which has the layout of `landlock_path_beneath_attr` and lives until
+    // the call returns; it keeps no pointer to it.
+    let result = unsafe {
         libc::syscall(
             libc::SYS_landlock_add_rule,
             ruleset.as_raw_fd(),
@@ -145,7 +149,7 @@ pub(super) fn add_rule(
             0,
         )
     };
-    checked(added).map(drop)
+    checked(result).map(drop)
 }
 
 #[expect(
@@ -154,12 +158,11 @@ pub(super) fn add_rule(
 )]
 pub(super) fn restrict(ruleset: BorrowedFd<'_>) -> rustix::io::Result<()> {
     // SAFETY: no memory is passed.
-    let restricted =
-        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
-    checked(restricted).map(drop)
+    let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
+    checked(result).map(drop)
 }
 
-/// Puts this process under a filter that hands calls to a supervisor. Returns what the supervisor listens at. Allocates
+/// Installs a filter that hands calls to a supervisor. Returns the listener for the supervisor. Allocates
 /// nothing.
 #[expect(unsafe_code, reason = "no library installs a filter with a listener")]
 pub(super) fn filter_with_listener(program: &[sock_filter]) -> rustix::io::Result<OwnedFd> {
@@ -167,7 +170,7 @@ pub(super) fn filter_with_listener(program: &[sock_filter]) -> rustix::io::Resul
     let filter = program.as_ptr().cast::<libc::sock_filter>().cast_mut();
     let program = libc::sock_fprog { len: length, filter };
     let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    // Older kernels do not know the second flag: a signal that has a handler then makes a call start anew.
+    // Older kernels do not know the second flag: there a signal with a handler restarts the suspended call.
     for flags in [listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, listener] {
         // SAFETY: the kernel copies `len` instructions from `filter` before the call returns and writes to neither. Both
         // types of instruction have the kernel's layout, `struct sock_filter`, which is `repr(C)` in both libraries.
@@ -183,7 +186,8 @@ pub(super) fn filter_with_listener(program: &[sock_filter]) -> rustix::io::Resul
             Err(Errno::INVAL) => {}
             fd => {
                 let fd = RawFd::try_from(fd?).map_err(|_| Errno::BADF)?;
-                // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
+                // SAFETY: the kernel has just created this descriptor for this call, so nothing else owns
+                // it.
                 return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
             }
         }
@@ -191,46 +195,48 @@ pub(super) fn filter_with_listener(program: &[sock_filter]) -> rustix::io::Resul
     Err(Errno::INVAL)
 }
 
-/// Returns whether the kernel hands calls to supervisors, in structures of the size that is known here.
+/// Returns true if the kernel hands calls to supervisors, in structures of the size that libc defines.
 #[expect(unsafe_code, reason = "a system call that no library offers")]
 pub(super) fn knows_notifications() -> bool {
     let mut sizes =
         libc::seccomp_notif_sizes { seccomp_notif: 0, seccomp_notif_resp: 0, seccomp_data: 0 };
     // SAFETY: the kernel writes three numbers into `sizes`, which has the layout of `struct seccomp_notif_sizes` and lives
     // until the call returns.
-    let done = unsafe {
+    let status = unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_NOTIF_SIZES, 0, &raw mut sizes)
     };
-    done == 0
+    status == 0
         && usize::from(sizes.seccomp_notif) == size_of::<libc::seccomp_notif>()
         && usize::from(sizes.seccomp_notif_resp) == size_of::<libc::seccomp_notif_resp>()
 }
 
-/// Reads a call that waits at a listener. Fails with `NOENT` if who made it was killed meanwhile.
+/// Reads a waiting call from a listener. Fails with `NOENT` if the caller was killed meanwhile.
 #[expect(unsafe_code, reason = "no library offers this ioctl")]
 pub(super) fn receive_call(listener: BorrowedFd<'_>) -> rustix::io::Result<CallNotification> {
-    // SAFETY: all zeroes is a value of this structure of plain numbers, and the kernel wants it so.
+    // SAFETY: all zeroes is a valid value of this structure of plain integers, and the kernel requires it
+    // to be zeroed.
     let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes as much as `knows_notifications` has compared with the size of this structure, which lives
-    // until the call returns. The request's number says that it takes such a pointer.
-    let done =
+    // SAFETY: the kernel writes into `call`, which lives until the call returns; it writes as many bytes as
+    // `knows_notifications` has compared with the size of this structure. The request's number says that it
+    // takes such a pointer.
+    let status =
         unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut call) };
-    checked(done.into())?;
+    checked(status.into())?;
     let libc::seccomp_data { nr, args, .. } = call.data;
     Ok(CallNotification { id: call.id, thread: call.pid, number: nr.into(), arguments: args })
 }
 
-/// Fails if a call waits no longer: its thread has ended, and its number may be another one's by now.
+/// Fails if the call no longer waits: its thread has ended, and the thread's number may have been reused.
 #[expect(unsafe_code, reason = "no library offers this ioctl")]
 pub(super) fn check_call(listener: BorrowedFd<'_>, id: u64) -> rustix::io::Result<()> {
-    // SAFETY: the kernel reads one number of 64 bits, which lives until the call returns.
-    let done = unsafe {
+    // SAFETY: the kernel reads one 64-bit integer from `id`, which lives until the call returns.
+    let status = unsafe {
         libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id)
     };
-    checked(done.into()).map(drop)
+    checked(status.into()).map(drop)
 }
 
-/// Lets a call return. It is never let go on.
+/// Makes a waiting call return `result`. The call itself is never executed.
 #[expect(unsafe_code, reason = "no library offers this ioctl")]
 pub(super) fn answer_call(
     listener: BorrowedFd<'_>,
@@ -239,14 +245,14 @@ pub(super) fn answer_call(
 ) -> rustix::io::Result<()> {
     let error = result.map_or_else(|error| error.raw_os_error().saturating_neg(), |()| 0);
     let answer = libc::seccomp_notif_resp { id, val: 0, error, flags: 0 };
-    // SAFETY: the kernel reads this structure, which has its layout and lives until the call returns.
-    let done = unsafe {
+    // SAFETY: the kernel reads `answer`, which has its layout and lives until the call returns.
+    let status = unsafe {
         libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer)
     };
-    checked(done.into()).map(drop)
+    checked(status.into()).map(drop)
 }
 
-/// Returns which Landlock interface the kernel has; less than 1 for none.
+/// Returns the kernel's Landlock ABI version; less than 1 if there is none.
 #[expect(unsafe_code, reason = "the library keeps this to itself")]
 pub(super) fn landlock_interface() -> libc::c_long {
     const VERSION: libc::c_int = 1;
@@ -255,31 +261,33 @@ pub(super) fn landlock_interface() -> libc::c_long {
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0, VERSION) }
 }
 
-/// Makes a process as this one is. Returns its number.
+/// Forks this process. Returns the child's number in the parent, and `None` in the child.
 pub(super) fn fork() -> rustix::io::Result<Option<Pid>> {
     clone(0, std::ptr::null_mut())
 }
 
-/// Makes a process as this one is in namespaces of its own, beside this one instead of below it. Returns its number in
-/// those of this one. The new one finds that in `number`, which both share.
+/// Clones this process into new `namespaces` as a sibling: the new process becomes a child of this one's
+/// parent. Returns its number, as seen here, in this process, and `None` in the new one, which finds it in
+/// the shared `number`.
 pub(super) fn clone_beside(
     namespaces: libc::c_int,
     number: &AtomicI32,
 ) -> rustix::io::Result<Option<Pid>> {
-    // The kernel writes it before the new process runs.
+    // The kernel writes `number` before the new process runs.
     clone(namespaces | libc::CLONE_PARENT | libc::CLONE_PARENT_SETTID, number.as_ptr())
 }
 
 #[expect(unsafe_code, reason = "no library forks without locks of its own")]
 fn clone(flags: libc::c_int, number: *mut i32) -> rustix::io::Result<Option<Pid>> {
-    // SAFETY: the new process has a copy of this memory and stack, and one thread, as this one: it goes on as this one
-    // does. What follows in both keeps the rules at the head of this file. The kernel writes to `number` only if a flag
-    // says so, and only while this call lasts.
+    // SAFETY: without `CLONE_VM` the new process has a copy of this memory and stack, and one thread, as
+    // this one: it continues as this one does. What follows in both keeps the rules at the head of this
+    // file. The kernel writes to `number` only if `CLONE_PARENT_SETTID` is set, and only during this call;
+    // it then points to an atomic that outlives the call.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags | libc::SIGCHLD, 0, number, 0, 0) };
     Ok(Pid::from_raw(i32::try_from(checked(pid)?).map_err(|_| rustix::io::Errno::INVAL)?))
 }
 
-/// Moves this process into a network of its own, and into a user namespace first if it may not do so by itself.
+/// Moves this process into new namespaces (a user namespace or a network).
 #[expect(unsafe_code, reason = "unshare is unsafe where threads share descriptors")]
 pub(super) fn leave(flags: UnshareFlags) -> rustix::io::Result<()> {
     // SAFETY: called between fork and exec, where no thread shares the descriptors.
@@ -289,20 +297,20 @@ pub(super) fn leave(flags: UnshareFlags) -> rustix::io::Result<()> {
 /// Switches the loopback device on.
 #[expect(unsafe_code, reason = "no library offers this ioctl")]
 pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    // SAFETY: all zeroes is a value of this plain structure.
+    // SAFETY: all zeroes is a valid value of this plain structure.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(*b"lo") {
-        *to = from.cast_signed();
+    for (target, source) in request.ifr_name.iter_mut().zip(*b"lo") {
+        *target = source.cast_signed();
     }
     let flags = libc::c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING);
     request.ifr_ifru.ifru_flags = flags.map_err(|_| rustix::io::Errno::INVAL)?;
-    // SAFETY: the kernel reads the structure, which lives until the call returns.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
-    checked(done.into()).map(drop)
+    // SAFETY: the kernel reads `request`, which lives until the call returns.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    checked(status.into()).map(drop)
 }
 
-/// Goes on in `work` with some descriptors, the first three among them, without all others and without the memory in
-/// `ranges`, in which neither the stack nor anything that `work` needs may lie.
+/// Runs `work` with descriptors 0 to 2 and `fds`, after closing all others and unmapping the memory in
+/// `ranges`. Neither the stack nor anything that `work` needs may lie in these ranges.
 #[expect(unsafe_code, reason = "no library gives back memory that it does not own")]
 #[inline(never)]
 pub(super) fn go_on_alone(
@@ -313,21 +321,25 @@ pub(super) fn go_on_alone(
     close_all_but(&mut [0, 1, 2, fds[0], fds[1]]);
     for range in ranges.iter() {
         if !range.is_empty() {
-            // SAFETY: nothing of this process uses this memory any more: it never returns from here, and the caller
-            // has left out the stack, the variables of threads and those of libraries.
+            // SAFETY: nothing in this process uses this memory any more: this function never returns, the
+            // process has one thread, and the caller has left out the stack, thread-local variables and
+            // variables of libraries.
             unsafe { libc::syscall(libc::SYS_munmap, range.start, range.len()) };
         }
     }
-    // SAFETY: they stay open as long as this process lives, since nobody else is left in it.
+    // SAFETY: the descriptors stay open as long as this process lives, since no other code runs in it that
+    // could close them.
     work(fds.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) }))
 }
 
-/// Makes a number that this process will share with those that it makes.
+/// Allocates an integer in memory that is shared with processes forked later.
 #[expect(unsafe_code, reason = "memory that processes share is nobody's in the language")]
 pub(super) fn shared_number() -> rustix::io::Result<&'static AtomicI32> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: the memory is new, all zeroes, as large and as aligned as a page, and nothing unmaps it.
+    // SAFETY: the new mapping is zeroed, at least a page long and page-aligned, so it holds a valid
+    // `AtomicI32`; nothing unmaps it, hence `'static`. Other processes change it only through the kernel or
+    // atomically.
     unsafe {
         let start =
             libc::mmap(std::ptr::null_mut(), size_of::<AtomicI32>(), protection, flags, -1, 0);
@@ -338,7 +350,7 @@ pub(super) fn shared_number() -> rustix::io::Result<&'static AtomicI32> {
     }
 }
 
-/// Shows what is in a file, for as long as this process lives.
+/// Maps a file read-only, for the rest of this process's life.
 #[expect(unsafe_code, reason = "mapped memory could change under a reference")]
 pub(super) fn map(file: BorrowedFd<'_>) -> rustix::io::Result<&'static [u8]> {
     let length = usize::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(0);
@@ -346,8 +358,8 @@ pub(super) fn map(file: BorrowedFd<'_>) -> rustix::io::Result<&'static [u8]> {
         return Err(rustix::io::Errno::INVAL);
     }
     let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE);
-    // SAFETY: the kernel chooses an unused place. The file has no name and was written before it was passed here, so it
-    // stays as it is; nothing unmaps it.
+    // SAFETY: the kernel chooses an unused address. The file has no name and was written completely before
+    // its descriptor was passed here, so its content does not change under the slice; nothing unmaps it.
     unsafe {
         let start =
             libc::mmap(std::ptr::null_mut(), length, protection, flags, file.as_raw_fd(), 0);
@@ -358,7 +370,7 @@ pub(super) fn map(file: BorrowedFd<'_>) -> rustix::io::Result<&'static [u8]> {
     }
 }
 
-/// Becomes another program. Returns only if that fails.
+/// Executes another program. Returns only if that fails.
 #[expect(unsafe_code, reason = "no library does it without allocating")]
 pub(super) fn exec(
     path: &CStr,
@@ -372,37 +384,40 @@ pub(super) fn exec(
     let end = [std::ptr::null()];
     let arguments = arguments.clone().map(CStr::as_ptr).chain(end);
     let variables = variables.clone().map(CStr::as_ptr).chain(end);
-    // SAFETY: the memory is new and has a place for each pointer: no more than there is room for are taken. All texts
-    // live in memory that is never given back.
+    // SAFETY: the mapping is new, zeroed and private, and has room for every pointer and both terminating
+    // nulls; `zip` stops at its end. All strings live in memory that is never unmapped, and only this
+    // thread writes to the mapping.
     unsafe {
         let start = libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0);
         if start == libc::MAP_FAILED {
             return last_error();
         }
-        let places = std::slice::from_raw_parts_mut(
+        let slots = std::slice::from_raw_parts_mut(
             start.cast::<*const c_char>(),
             length / size_of::<usize>(),
         );
-        let mut places = places.iter_mut();
-        let first = places.as_slice().as_ptr();
-        arguments.zip(places.by_ref()).for_each(|(text, place)| *place = text);
-        let second = places.as_slice().as_ptr();
-        variables.zip(places).for_each(|(text, place)| *place = text);
+        let mut slots = slots.iter_mut();
+        let first = slots.as_slice().as_ptr();
+        arguments.zip(slots.by_ref()).for_each(|(string, slot)| *slot = string);
+        let second = slots.as_slice().as_ptr();
+        variables.zip(slots).for_each(|(string, slot)| *slot = string);
         libc::execve(path.as_ptr(), first, second);
     }
     last_error()
 }
 
-/// The signals that ask a process to end. Launchers without job control ignore some of them in what they start, without
-/// anybody having asked for it. SIGHUP is none of them: who ignores it wants the process to outlive its terminal.
+/// Signals that ask a process to end. Launchers without job control start programs with some of them
+/// ignored, without any intent of the user. SIGHUP is not included: who ignores it (`nohup`) wants the
+/// process to outlive its terminal.
 const ASKING_TO_END: [libc::c_int; 3] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
-/// Has what asks to end do so again in this process and its children, where it is ignored. Handlers stay.
+/// Resets these signals to their default action where they are ignored, for this process and its children.
+/// Handlers stay.
 #[expect(unsafe_code, reason = "no library sets a signal to its default")]
 pub(in super::super) fn reset_ignored_signals() {
     for signal in ASKING_TO_END {
-        // SAFETY: the action is zeroed, which is a valid one, and lives until the calls return; the default action runs no
-        // code of this program.
+        // SAFETY: `now` is zeroed, which is a valid action, and lives until the calls return; the kernel
+        // writes only to it. The default action runs no code of this program.
         unsafe {
             let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
             let known = libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) == 0;
@@ -413,10 +428,12 @@ pub(in super::super) fn reset_ignored_signals() {
     }
 }
 
-/// Holds signals back, and has them do what they do by default, but for others than those above that were ignored.
+/// Blocks all signals and resets them to their default action, except ignored ones outside of the list
+/// above.
 #[expect(unsafe_code, reason = "no library changes the mask of a forked process")]
 pub(super) fn hold_signals() {
-    // SAFETY: sets and actions are made by the calls before they are read, and live until the calls return.
+    // SAFETY: the kernel and libc write `set` and `now` before they are read, and both live until the calls
+    // return. The process has one thread, so no other code changes actions or the mask meanwhile.
     unsafe {
         let mut set = std::mem::MaybeUninit::uninit();
         libc::sigfillset(set.as_mut_ptr());
@@ -425,7 +442,7 @@ pub(super) fn hold_signals() {
             let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
             let known = libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) == 0;
             let is_ignored = now.assume_init().sa_sigaction == libc::SIG_IGN;
-            // What starts others ignores these two for itself.
+            // Programs that start others often ignore these two for themselves only.
             let is_for_itself = signal == libc::SIGPIPE || signal == libc::SIGCHLD;
             if known && (!is_ignored || is_for_itself || ASKING_TO_END.contains(&signal)) {
                 libc::signal(signal, libc::SIG_DFL);
@@ -434,10 +451,10 @@ pub(super) fn hold_signals() {
     }
 }
 
-/// Lets signals come again.
+/// Unblocks all signals.
 #[expect(unsafe_code, reason = "no library changes the mask of a forked process")]
 pub(super) fn release_signals() {
-    // SAFETY: the set is made by the first call before it is read.
+    // SAFETY: the first call initializes `set` before the second reads it.
     unsafe {
         let mut set = std::mem::MaybeUninit::uninit();
         libc::sigemptyset(set.as_mut_ptr());
@@ -445,10 +462,11 @@ pub(super) fn release_signals() {
     }
 }
 
-/// Opens what signals can be read from, while they are held back.
+/// Opens a descriptor from which blocked signals can be read.
 #[expect(unsafe_code, reason = "no library reads signals without a handler")]
 pub(super) fn held_signals() -> rustix::io::Result<OwnedFd> {
-    // SAFETY: the set is made by the first call before it is read, and the descriptor is new and belongs to nobody.
+    // SAFETY: the first call initializes `set` before the second reads it. The descriptor is new, so
+    // nothing else owns it.
     unsafe {
         let mut set = std::mem::MaybeUninit::uninit();
         libc::sigfillset(set.as_mut_ptr());
@@ -458,21 +476,22 @@ pub(super) fn held_signals() -> rustix::io::Result<OwnedFd> {
     }
 }
 
-/// Sends a signal to all other processes of the namespace, from its first one.
+/// Sends a signal to all other processes of the namespace; called by its first process.
 #[expect(unsafe_code, reason = "no library sends a signal to all")]
 pub(super) fn signal_all(signal: libc::c_int) {
-    // SAFETY: only numbers are passed. There may be nobody left, which is no error here.
+    // SAFETY: only integers are passed. It is no error if no other process is left.
     unsafe { libc::kill(-1, signal) };
 }
 
-/// Closes all descriptors but some, so that pipes end when those do who use them.
+/// Closes all descriptors except `kept`, so that pipes end when their real users do.
 #[expect(unsafe_code, reason = "the descriptors belong to others, who do not live in this process")]
 pub(super) fn close_all_but(kept: &mut [RawFd]) {
     kept.sort_unstable();
     let mut first = 0;
     for next in kept.iter().copied().chain([libc::c_int::MAX]) {
         if first < next {
-            // SAFETY: only numbers are passed, and nobody uses these descriptors after this.
+            // SAFETY: only integers are passed. The closed descriptors are owned by code that does not run
+            // in this process, so nothing uses them after this.
             unsafe { libc::syscall(libc::SYS_close_range, first, next - 1, 0) };
         }
         first = next.saturating_add(1);
@@ -490,6 +509,6 @@ fn last_error() -> rustix::io::Errno {
 
 #[expect(unsafe_code, reason = "nothing of the program may run at this end")]
 pub(super) fn exit(code: libc::c_int) -> ! {
-    // SAFETY: ends the process without running anything.
+    // SAFETY: ends the process at once; no destructor or exit handler runs.
     unsafe { libc::_exit(code) }
 }

@@ -1,4 +1,4 @@
-//! What confines one command.
+//! Confinement of one command.
 
 use std::{
     collections::BTreeMap,
@@ -33,35 +33,35 @@ use crate::sandbox::{
     CommandLaunch, ProcessLimits, SandboxProfile, SandboxedCommandEnd, autorun::SealedMounts,
 };
 
-/// The kernel keeps some process numbers for itself.
+/// Smallest value that the kernel accepts for `pid_max`: it reserves some process numbers.
 const PID_MAX_MIN: u64 = 512;
-/// Where commands find their temporary folder.
+/// Path of the temporary folder inside of the sandbox.
 const TEMP: &str = "/tmp";
-/// What commands put below their home, and need.
+/// Variables that name the temporary folder; many programs need one.
 const TEMP_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
-/// What confines one command, from before its start to after its end.
+/// Confinement of one command, from before its start until after its end.
 #[derive(Debug)]
 pub(in crate::sandbox) struct LinuxConfinement {
     way: Option<LaunchMethod>,
     told: Option<OwnedFd>,
     temp: PathBuf,
-    /// Judges changes of attributes, where Landlock alone holds files. Ends when this is dropped.
+    /// Performs changes of attributes where only Landlock protects files. Stopped on drop.
     _supervisor: Option<AttributeSupervisor>,
-    /// Whether something watches the command and is ended in its place.
+    /// True if the awaited process is an init that watches the command and reports its status.
     has_init: bool,
 }
 
-/// How a command is started.
+/// Start method of a command.
 #[derive(Debug)]
 enum LaunchMethod {
-    /// By the keeper.
+    /// Started by the keeper, in namespaces.
     Kept(Box<KeeperLaunch>),
-    /// By this program.
+    /// Started by this program, with Landlock and seccomp only.
     Own(ChildRestrictions),
 }
 
-/// What the keeper needs for one command, beside what that is.
+/// Everything that the keeper needs for one command, except the command itself.
 #[derive(Debug)]
 struct KeeperLaunch {
     keeper: Arc<SandboxKeeper>,
@@ -75,11 +75,12 @@ struct KeeperLaunch {
 }
 
 impl KeeperLaunch {
-    /// Starts a command, and returns its init. None if the keeper has ended, and nothing was started.
+    /// Starts a command, and returns its init. Returns `None` if the keeper has ended, and nothing was
+    /// started.
     fn start(&self, launch: &CommandLaunch<'_>) -> io::Result<Option<Pid>> {
         let variable =
             |(name, value): (&&OsStr, &&OsStr)| text(&[*name, *value].join(OsStr::new("=")));
-        let start = CommandPlan {
+        let plan = CommandPlan {
             pid_max: text(OsStr::new(&self.limits.processes.max(PID_MAX_MIN).to_string()))?,
             steps: &self.steps,
             rules: &self.rules,
@@ -94,7 +95,7 @@ impl KeeperLaunch {
                 .collect::<Result<_, _>>()?,
             variables: launch.env.iter().map(variable).collect::<Result<_, _>>()?,
         };
-        let plan = start.write().to_file()?;
+        let plan = plan.write().to_file()?;
         let (ready, ready_writer) = io::pipe()?;
         let order = InitDescriptors {
             plan,
@@ -129,7 +130,7 @@ impl LinuxConfinement {
             writable.extend(ground.config.writable.iter().cloned());
             writable.extend(sealed.outside.iter().cloned());
         }
-        // Where nothing can be laid over it, what is hidden gets no rule.
+        // Without mounts nothing can be laid over hidden files, so they get no Landlock rule instead.
         let unreadable = if keeper.is_some() { &[][..] } else { ground.hidden.paths() };
         let files = LandlockAccess::open(&ground.system, unreadable, &writable);
         let no_landlock = || io::Error::from(io::ErrorKind::Unsupported);
@@ -159,8 +160,8 @@ impl LinuxConfinement {
                 })
             }
             Some(keeper) => {
-                // A rule for a folder holds for what is laid over something in it, too: what may not be changed is laid
-                // there so that it cannot be.
+                // A Landlock rule for a directory also applies to mounts below it. What must not change is
+                // protected by read-only mounts.
                 let readable = [&ground.roots, &sealed.outside, shown].concat();
                 let changeable = [&ground.roots[..], &ground.config.writable].concat();
                 let wanted = MountRequest {
@@ -197,7 +198,7 @@ impl LinuxConfinement {
         }))
     }
 
-    /// Sets everything up once, for nothing, to see whether the kernel allows it.
+    /// Runs the whole set-up once with an empty command, to see whether the kernel allows it.
     pub(super) fn try_out(ground: &LinuxSandbox) -> Result<(), String> {
         let confinement = Self::new(
             ground,
@@ -211,13 +212,14 @@ impl LinuxConfinement {
         let output = fs::File::options().write(true).open(NOTHING);
         let output = output.map_err(|error| error.to_string())?.into();
         let launch = CommandLaunch { path: Path::new(""), argv: &[], env: BTreeMap::new(), output };
-        let tried = confinement.start(&launch).and_then(|init| {
+        let result = confinement.start(&launch).and_then(|init| {
             retry_on_intr(|| rustix::process::waitpid(Some(init), WaitOptions::empty()))?;
             Ok(())
         });
-        // It holds the other end of what tells, if nothing was started.
+        // `way` may hold the write end of the report pipe, if nothing was started; reading would then
+        // block.
         confinement.way = None;
-        match (tried, confinement.told.take().and_then(InitReport::receive)) {
+        match (result, confinement.told.take().and_then(InitReport::receive)) {
             (Ok(()), Some(InitReport::Ended { .. })) => Ok(()),
             (_, Some(InitReport::Failed(stage, error))) => {
                 Err(format!("{} failed: {error}", stage.as_str()))
@@ -227,13 +229,14 @@ impl LinuxConfinement {
         }
     }
 
-    /// Starts a command where there is an init, and returns that.
+    /// Starts a command by the keeper, and returns its init. Fails with `Unsupported` without namespaces.
     pub(in crate::sandbox) fn start(&mut self, launch: &CommandLaunch<'_>) -> io::Result<Pid> {
         let Some(LaunchMethod::Kept(kept)) = &self.way else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let started = kept.start(launch);
-        // Nobody has got it if the keeper is gone: it may be started once more.
+        // On `Ok(None)` the keeper is gone and the command was not started, so the launch is kept for a
+        // retry.
         if !matches!(started, Ok(None)) {
             self.way = None;
         }
@@ -242,12 +245,12 @@ impl LinuxConfinement {
         })
     }
 
-    /// Returns whether a command was not started because there is no keeper any more.
+    /// Returns true if a command was not started because the keeper has ended.
     pub(in crate::sandbox) fn lacks_starter(&self) -> bool {
         matches!(self.way, Some(LaunchMethod::Kept(_)))
     }
 
-    /// Makes another keeper if there is none any more.
+    /// Starts another keeper if the present one has ended.
     pub(in crate::sandbox) fn renew(&self) -> io::Result<()> {
         match &self.way {
             Some(LaunchMethod::Kept(kept)) => kept.keeper.renew(),
@@ -255,7 +258,7 @@ impl LinuxConfinement {
         }
     }
 
-    /// Confines a command that is about to start where there is no init.
+    /// Adds the restrictions to a command that this program is about to start, without namespaces.
     pub(in crate::sandbox) fn apply(&mut self, command: &mut Command) {
         if let Some(LaunchMethod::Own(confines)) =
             self.way.take_if(|way| matches!(way, LaunchMethod::Own(_)))
@@ -264,19 +267,19 @@ impl LinuxConfinement {
         }
     }
 
-    /// Returns what a command must know of its sandbox.
+    /// Returns the environment variables that the sandbox requires: the temporary folder.
     pub(in crate::sandbox) fn variables(&self) -> BTreeMap<&'static str, OsString> {
         TEMP_VARIABLES.map(|name| (name, self.temp.clone().into_os_string())).into_iter().collect()
     }
 
-    /// Returns whether what leaves the command's group ends with it all the same.
+    /// Returns true if processes that leave the command's group end with it all the same.
     pub(in crate::sandbox) fn has_init(&self) -> bool {
         self.has_init
     }
 
-    /// Says why a command could not be started, if that was the sandbox.
+    /// Returns the reason why a command could not be started, if the sandbox was the cause.
     pub(in crate::sandbox) fn failure(&mut self) -> Option<String> {
-        // Nobody can tell anything any more when this one holds the other end no longer.
+        // Closes this end of the report pipe, so that reading it ends.
         self.way = None;
         match InitReport::receive(self.told.take()?)? {
             InitReport::Failed(stage, error) => Some(format!("{} failed: {error}", stage.as_str())),
@@ -284,7 +287,7 @@ impl LinuxConfinement {
         }
     }
 
-    /// Says how the command ended. All that it started must have ended before, where there is an init.
+    /// Returns how the command ended, or `None` without an init. Call it only after init has exited.
     pub(crate) fn end(&mut self) -> Option<SandboxedCommandEnd> {
         use std::os::unix::process::ExitStatusExt as _;
         if !self.has_init {

@@ -1,10 +1,11 @@
-//! Where hidden places are, resolved once and again when a directory around them has changed.
+//! Cache of the hidden paths that exist, recomputed when a directory above them has changed.
 //!
-//! Of hundreds of places most are not there, and looking for each of them before each command costs more than the command.
-//! Whether a place is there can only change together with the nearest directory around it that is: an entry that is made,
-//! removed, renamed or replaced changes the directory's inode times, which no program can set. So the few directories
-//! around all places are looked at, and the places only when one of these differs. Places that are links are resolved each
-//! time: what they lead to lies elsewhere.
+//! Most of the hundreds of hidden paths do not exist, and checking each of them before each command would
+//! cost more than the command. Whether a path exists can only change together with its nearest existing
+//! ancestor directory: creating, removing, renaming or replacing an entry changes the directory's inode
+//! times, which no program can set. So only the few ancestor directories are checked, and the paths
+//! themselves only when one of these has changed. Paths that are symbolic links are resolved each time:
+//! their targets lie elsewhere.
 
 use std::{
     collections::BTreeMap,
@@ -15,31 +16,31 @@ use std::{
 
 use crow_fs::DirectoryStamp;
 
-/// Hidden places, and where they were found.
+/// Hidden paths and the cached result of the last look-up.
 #[derive(Debug)]
 pub(super) struct HiddenPlaces {
     paths: Vec<PathBuf>,
     found: Mutex<Option<Arc<FoundPlaces>>>,
 }
 
-/// A hidden place that is there.
+/// Hidden path that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HiddenPlace {
-    /// Its position in the configuration.
+    /// Index in the configuration.
     pub number: usize,
-    /// Without links.
+    /// Resolved path, without links.
     pub path: PathBuf,
     pub is_directory: bool,
 }
 
 #[derive(Debug)]
 struct FoundPlaces {
-    /// The nearest directories around the places, as they were before the places were looked at.
+    /// Nearest existing ancestors of the paths, stamped before the paths were looked at.
     around: BTreeMap<PathBuf, DirectoryStamp>,
     places: Vec<HiddenPlace>,
-    /// The positions of places that are links.
+    /// Indices of paths that are symbolic links.
     links: Vec<usize>,
-    /// Whether any change after the look bears a later time than the directories had then.
+    /// True if every later change is certain to give the directories another time stamp.
     is_settled: bool,
 }
 
@@ -48,12 +49,12 @@ impl HiddenPlaces {
         Self { paths, found: Mutex::default() }
     }
 
-    /// Returns all places, also those that are not there.
+    /// Returns all configured paths, including those that do not exist.
     pub(super) fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
-    /// Returns the places that are there.
+    /// Returns the paths that exist, resolved.
     pub(super) fn present(&self) -> Vec<HiddenPlace> {
         let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let found = match &*known {
@@ -74,7 +75,7 @@ impl HiddenPlaces {
                 let known = around.get(above).copied();
                 known.or_else(|| DirectoryStamp::of(above)).map(|stamp| (above, stamp))
             });
-            // A place that is no absolute path, or that is the root itself, is looked at each time.
+            // A relative path, or the root itself, has no such ancestor and is resolved each time.
             let Some((above, stamp)) = nearest else {
                 links.push(number);
                 continue;
@@ -98,7 +99,7 @@ impl HiddenPlaces {
 }
 
 impl FoundPlaces {
-    /// Returns whether all directories are as they were.
+    /// Returns true if no ancestor directory has changed.
     fn is_valid(&self) -> bool {
         self.is_settled
             && self.around.iter().all(|(path, stamp)| DirectoryStamp::of(path) == Some(*stamp))
@@ -111,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// The names of the places that are there.
+    /// Returns the names of the paths that exist.
     fn present(hidden: &HiddenPlaces, home: &Path) -> Vec<String> {
         let home = home.canonicalize().unwrap();
         let mut names: Vec<String> = hidden
@@ -126,7 +127,7 @@ mod tests {
         names
     }
 
-    /// Waits until the next change bears another time stamp.
+    /// Waits until the next change is certain to get another time stamp.
     fn settle(path: &Path) {
         while !DirectoryStamp::of(path).is_none_or(|stamp| stamp.is_settled()) {
             std::thread::yield_now();
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_come_go_or_become_others_are_seen() {
+    fn created_removed_and_replaced_paths_are_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home");
         fs::create_dir_all(home.join(".config/app")).unwrap();
@@ -148,7 +149,7 @@ mod tests {
             {
                 settle(path);
             }
-            // Twice: what is remembered must be the same.
+            // Twice: the cached result must be the same.
             present(&hidden, &home);
             change();
             let now = present(&hidden, &home).join(" ");
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_right_after_a_look_is_seen() {
+    fn a_change_right_after_a_look_up_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let hidden = HiddenPlaces::new(vec![folder.path().join("key")]);
         for _ in 0..200 {

@@ -1,6 +1,11 @@
-//! The first process of a command's namespaces, and the command itself until it becomes its program.
+//! The first process (init) of a command's namespaces, and the command itself up to exec.
 //!
-//! Nothing here allocates: the memory is a copy of the keeper's, which has none.
+//! Init mounts the command's view of the files as [`CommandPlan`] says, forks the command, reaps all
+//! processes of the namespace, and reports how the command ended. It ends when the program does: the
+//! program holds the other end of `lifeline`. The `ready` pipe first carries init's process number, then,
+//! on failure only, an error number; exec closes it.
+//!
+//! Nothing here allocates: the memory is a copy of the keeper's, which has no heap.
 
 use std::{
     ffi::CStr,
@@ -26,42 +31,43 @@ use super::{
 };
 use crate::sandbox::ProcessLimits;
 
-/// How readily the kernel ends the command when memory runs out: before anything else of its user.
+/// OOM score adjustment: the kernel kills the command before other processes of its user when memory runs
+/// out.
 const OOM_SCORE: &[u8] = b"500";
-/// How long what a command leaves behind may go on by itself.
+/// Time that processes left behind may continue before SIGTERM.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How long it may take to end once it was asked to.
+/// Time between SIGTERM and the end of the namespace.
 const GRACE: Duration = Duration::from_secs(1);
-/// The length of what tells of a signal, which begins with its number.
+/// Size of `struct signalfd_siginfo` in bytes, which begins with the signal's number.
 const SIGNAL: usize = 128;
 
-/// What a command is started with.
+/// Descriptors that init gets for one command.
 #[derive(Debug)]
 pub(super) struct InitDescriptors<F> {
-    /// Holds the [`CommandPlan`] in bytes.
+    /// File with the encoded [`CommandPlan`].
     pub plan: F,
-    /// Which files it may touch.
+    /// Landlock ruleset: files the command may access.
     pub ruleset: F,
-    /// Takes what is to be told to the program.
+    /// Pipe for an [`InitReport`] to the program.
     pub report: F,
-    /// Takes the number of init, then what kept the command from starting. Closed when it starts.
+    /// Pipe for init's process number, then the error that prevented the start. Closed at exec.
     pub ready: F,
-    /// Takes what the command prints.
+    /// Pipe for the command's output.
     pub output: F,
 }
 
-/// What a command is started as.
+/// Plan of one command: mounts, rules, limits, filter, program.
 #[derive(Debug)]
 pub(super) struct CommandPlan<'a, P, T> {
     pub pid_max: P,
     pub steps: &'a [MountStep<P>],
-    /// Rules for what is mounted on the way, for the ruleset.
+    /// Landlock rules for paths that exist only after mounting.
     pub rules: &'a [(P, u64)],
-    /// Where the command runs.
+    /// Working directory of the command.
     pub cwd: P,
     pub limits: ProcessLimits,
     pub filter: &'a SyscallFilter,
-    /// Empty to end at once.
+    /// Path of the program; if empty, the command exits at once.
     pub path: P,
     pub arguments: T,
     pub variables: T,
@@ -87,7 +93,7 @@ impl<P: AsRef<CStr>> CommandPlan<'_, P, Vec<std::ffi::CString>> {
     }
 }
 
-/// What the command itself is.
+/// Decoded last part of the plan: limits, filter, program, arguments and variables.
 struct InitProgram<'a> {
     limits: ProcessLimits,
     filter: SyscallFilter,
@@ -108,17 +114,17 @@ impl<'a> InitProgram<'a> {
     }
 }
 
-/// Where something failed.
+/// Stage and error of a failure; no stage if exec itself failed.
 type SetupFailure = (Option<SetupStage>, Errno);
 
 fn at<T>(stage: SetupStage) -> impl Fn(Errno) -> Result<T, SetupFailure> {
     move |error| Err((Some(stage), error))
 }
 
-/// Is the first process of new namespaces, which is `number` for the program.
+/// Runs as the first process of new namespaces; `number` is its process number in the program's namespace.
 ///
-/// It says who it is before it does anything: so no command runs of which the program does not know, even if the keeper
-/// ends now and never says it.
+/// It writes its number before it does anything else: so no command runs that the program does not know of,
+/// even if the keeper ends before it can answer.
 pub(super) fn run(order: &InitDescriptors<OwnedFd>, lifeline: BorrowedFd<'_>, number: i32) -> ! {
     if rustix::io::write(&order.ready, &number.to_le_bytes()).is_err() {
         child::exit(1);
@@ -133,7 +139,7 @@ fn fail(order: &InitDescriptors<OwnedFd>, (stage, error): SetupFailure) -> ! {
     if let Some(stage) = stage {
         InitReport::Failed(stage, error).send(order.report.as_fd());
     }
-    // Nobody is left to be told of an error here.
+    // A failure of this write has no one to be reported to.
     let _ = rustix::io::write(&order.ready, &error.raw_os_error().to_le_bytes());
     child::exit(1)
 }
@@ -164,22 +170,22 @@ fn mount(reader: &mut PlanReader<'_>) -> rustix::io::Result<()> {
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount(c"proc", c"/proc", c"proc", flags, None)?;
-    // Where the kernel has no such bound for a namespace, the user's own holds.
+    // Fails on kernels without a limit per namespace; RLIMIT_NPROC still applies there.
     let _ = write_to(c"/proc/sys/kernel/pid_max", pid_max.to_bytes());
-    // The keeper's files there are root's, since others may not look into its memory.
+    // The keeper made itself non-dumpable, which makes its files in `/proc` belong to root.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     let _ = write_to(c"/proc/self/oom_score_adj", OOM_SCORE);
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }
 
-/// Writes to a file of the system. Allocates nothing.
+/// Writes to a file in `/proc`. Allocates nothing.
 fn write_to(path: &CStr, bytes: &[u8]) -> rustix::io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty())?;
     rustix::io::write(file, bytes).map(drop)
 }
 
-/// Adds a rule for what is at a path by now. Allocates nothing.
+/// Adds a Landlock rule for what is at a path now. Allocates nothing.
 fn add_rule_for_path(
     ruleset: BorrowedFd<'_>,
     path: &CStr,
@@ -197,10 +203,10 @@ fn add_rules(reader: &mut PlanReader<'_>, ruleset: BorrowedFd<'_>) -> rustix::io
     Ok(())
 }
 
-/// Is the command.
+/// Runs as the command: applies the restrictions, and executes the program.
 fn become_program(order: &InitDescriptors<OwnedFd>, program: &InitProgram<'_>) -> ! {
-    let confined = confine(order, program);
-    if let Err(failed) = confined {
+    let result = confine(order, program);
+    if let Err(failed) = result {
         fail(order, failed);
     }
     if program.path.is_empty() {
@@ -214,7 +220,7 @@ fn confine(
     order: &InitDescriptors<OwnedFd>,
     program: &InitProgram<'_>,
 ) -> Result<(), SetupFailure> {
-    // Out of the terminal's session: nothing can be typed or shown there.
+    // Detaches from the terminal's session: the command can neither read nor write there.
     rustix::process::setsid().or_else(at(SetupStage::Session))?;
     rustix::stdio::dup2_stdout(&order.output).or_else(at(SetupStage::Session))?;
     rustix::stdio::dup2_stderr(&order.output).or_else(at(SetupStage::Session))?;
@@ -222,18 +228,19 @@ fn confine(
     privileges::drop_capabilities().or_else(at(SetupStage::Rights))?;
     rustix::thread::set_no_new_privs(true).or_else(at(SetupStage::Rights))?;
     child::restrict(order.ruleset.as_fd()).or_else(at(SetupStage::Files))?;
-    // Last: it may forbid what stands above.
+    // Last, since the filter may forbid the calls above.
     program.filter.apply().or_else(at(SetupStage::Calls))
 }
 
-/// Waits for all processes of the namespace, passes signals on, and says how the command ended. When this one exits, the
-/// kernel ends whatever is left; and it does so when the program is gone.
+/// Reaps all processes of the namespace, forwards signals, and reports how the command ended. When this
+/// process exits, the kernel kills the rest of the namespace; it also exits when the program is gone.
 fn attend(main: Pid, report: BorrowedFd<'_>, lifeline: BorrowedFd<'_>) -> ! {
     child::close_all_but(&mut [report.as_raw_fd(), lifeline.as_raw_fd()]);
     let Ok(signals) = child::held_signals() else { child::exit(1) };
     let mut status = None;
-    let mut left = LeftoverState::Waiting;
+    let mut leftovers = LeftoverState::Waiting;
     loop {
+        // 1) Reaps children until none is waiting; ends once the command and all others are gone.
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some((pid, how))) => {
                 if pid == main {
@@ -244,31 +251,32 @@ fn attend(main: Pid, report: BorrowedFd<'_>, lifeline: BorrowedFd<'_>) -> ! {
             Err(_) if status.is_some() => break,
             Ok(None) | Err(_) => {}
         }
-        match news(signals.as_fd(), lifeline, status.map(|_| left.patience())) {
+        // 2) Waits for a signal, for the program's end, or, once the command has ended, for the time limit.
+        match news(signals.as_fd(), lifeline, status.map(|_| leftovers.patience())) {
             InitEvent::Signal(libc::SIGCHLD) => {}
             InitEvent::Signal(signal) => child::signal_all(signal),
             InitEvent::ProgramGone => child::exit(1),
-            // The command has ended and its time is up.
-            InitEvent::TimeUp => match left {
+            // The command has ended and the time for processes left behind is up.
+            InitEvent::TimeUp => match leftovers {
                 LeftoverState::Waiting => {
                     child::signal_all(libc::SIGTERM);
-                    left = LeftoverState::Asked;
+                    leftovers = LeftoverState::Asked;
                 }
                 LeftoverState::Asked => break,
             },
         }
     }
-    let was_left = left == LeftoverState::Asked;
+    let was_left = leftovers == LeftoverState::Asked;
     InitReport::Ended { status: status.unwrap_or_default(), was_left }.send(report);
     child::exit(0)
 }
 
-/// What is done about processes that a command has left behind.
+/// State of processes that a command has left behind.
 #[derive(PartialEq, Eq)]
 enum LeftoverState {
     /// They may end by themselves.
     Waiting,
-    /// They were asked to.
+    /// They got SIGTERM.
     Asked,
 }
 
@@ -287,7 +295,7 @@ enum InitEvent {
     ProgramGone,
 }
 
-/// Waits for a signal, as long as it takes or for some time.
+/// Waits for a signal or the program's end, for at most `patience` if given.
 fn news(
     signals: BorrowedFd<'_>,
     lifeline: BorrowedFd<'_>,

@@ -1,4 +1,4 @@
-//! What a command's first processes tell the program through a pipe.
+//! Messages from a command's first processes to the program, through a pipe: six bytes each.
 
 use std::{
     io::Read as _,
@@ -7,7 +7,7 @@ use std::{
 
 use rustix::io::Errno;
 
-/// Where setting up failed.
+/// Stage at which the set-up failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum SetupStage {
@@ -31,7 +31,7 @@ impl SetupStage {
         Self::Calls,
     ];
 
-    /// Says what was being done.
+    /// Returns a description of the stage for error messages.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Session => "leaving the terminal",
@@ -45,16 +45,16 @@ impl SetupStage {
     }
 }
 
-/// What is told.
+/// Report about the set-up or the end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InitReport {
-    /// Something could not be set up.
+    /// The set-up failed.
     Failed(SetupStage, Errno),
     /// The command has ended.
     Ended {
-        /// As `wait` gives it.
+        /// Raw status from `wait`.
         status: i32,
-        /// Whether something that it had started was still there, and was told to end.
+        /// True if processes that it had started still ran, and were told to end.
         was_left: bool,
     },
 }
@@ -64,18 +64,18 @@ const ENDED: u8 = 16;
 const LENGTH: usize = 6;
 
 impl InitReport {
-    /// Writes it, whole or not at all. Allocates nothing.
+    /// Writes the report atomically: it is shorter than PIPE_BUF. Allocates nothing.
     pub(super) fn send(self, to: BorrowedFd<'_>) {
         let (kind, flag, number) = match self {
             Self::Failed(stage, error) => (FAILED, stage as u8, error.raw_os_error()),
             Self::Ended { status, was_left } => (ENDED, u8::from(was_left), status),
         };
         let [a, b, c, d] = number.to_le_bytes();
-        // Nobody is left to be told of an error here.
+        // A failure of this write has no one to be reported to.
         let _ = rustix::io::write(to, &[kind, flag, a, b, c, d]);
     }
 
-    /// Reads what was told last, when nobody can write any more.
+    /// Reads until all writers have closed the pipe, and returns the last report.
     pub(super) fn receive(from: OwnedFd) -> Option<Self> {
         let mut bytes = Vec::new();
         std::fs::File::from(from).read_to_end(&mut bytes).ok()?;
@@ -100,19 +100,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_what_is_read() {
+    fn the_last_report_is_received() {
         let ended = InitReport::Ended { status: 0x0100, was_left: true };
-        for told in [ended, InitReport::Failed(SetupStage::Calls, Errno::PERM)] {
+        for report in [ended, InitReport::Failed(SetupStage::Calls, Errno::PERM)] {
             let (reader, writer) = std::io::pipe().unwrap();
             InitReport::Failed(SetupStage::Session, Errno::INVAL).send(writer.as_fd());
-            told.send(writer.as_fd());
+            report.send(writer.as_fd());
             drop(writer);
-            assert_eq!(InitReport::receive(reader.into()), Some(told));
+            assert_eq!(InitReport::receive(reader.into()), Some(report));
         }
     }
 
     #[test]
-    fn nothing_is_told_by_a_process_that_was_killed() {
+    fn a_closed_pipe_without_data_gives_no_report() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(writer);
         assert_eq!(InitReport::receive(reader.into()), None);

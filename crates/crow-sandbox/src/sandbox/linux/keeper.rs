@@ -4,12 +4,18 @@
 //! program ─ fork, once ─► keeper ─ clone, beside itself ─► init, pid 1 of new namespaces ─ clone ─► the command
 //! ```
 //!
-//! A copy of the program costs more the more memory that holds. So the keeper gives back all that the program has
-//! allocated: what it starts costs little, and has none of that near a command. Init becomes a child of the program, takes in
-//! orphans, and ends with the program; the kernel ends what is left with init.
+//! Forking costs more the more memory a process has. So the keeper unmaps everything that the program has
+//! allocated: its children start cheaply, and none of the program's data is in memory near a command. Init
+//! becomes a child of the program, adopts orphans, and ends with the program; the kernel kills the rest of
+//! the namespace with init.
 //!
-//! Somebody may kill the keeper, the kernel among them. What runs goes on, since nothing of it hangs on the keeper. The
-//! program holds the namespaces, so another keeper is made in them when the next command finds none, once for each command.
+//! The keeper may be killed, for example by the kernel when memory runs out. Running commands continue,
+//! since nothing in them depends on the keeper. The program holds the namespaces open, so the next command
+//! that finds no keeper starts another one in them, once for each command.
+//!
+//! Protocol: the program sends one message with five descriptors ([`InitDescriptors`]) over `control`; the
+//! keeper answers with init's process number, or a negative error number. When the socket closes, the
+//! keeper exits.
 
 use std::{
     fs, io,
@@ -42,39 +48,40 @@ use super::{
 };
 use crate::orphans::OwnProcess;
 
-/// The namespaces that are of each command.
+/// New namespaces of each command.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
-/// The most descriptors that are passed at once.
+/// Maximum number of descriptors in one message.
 const PASSED: usize = 5;
 
 std::thread_local! {
-    /// Lies where the variables of this thread are.
+    /// Its address lies in this thread's thread-local memory.
     static VARIABLE: u8 = const { 0 };
 }
 
-/// Starts the commands of a session.
+/// Handle to the process that starts a session's commands.
 #[derive(Debug)]
 pub(super) struct SandboxKeeper {
     namespaces: Namespaces,
-    /// The inode of the list of sockets in the session's own network, if it has one.
+    /// Inode of the socket list of the session's own network, if it has one.
     sockets: Option<u64>,
     lifeline: OwnedFd,
     worker: Mutex<KeeperProcess>,
-    /// Held while another worker is made. Never taken where processes of this program are counted, as the one above is.
+    /// Serializes renewals. Unlike `worker`, it is never taken while the lock of the process table
+    /// (`orphans`) is held.
     renewal: Mutex<()>,
 }
 
-/// The process that does it. If it is killed, another one takes its place.
+/// The keeper process. Replaced by another one if it is killed.
 #[derive(Debug)]
 struct KeeperProcess {
     control: OwnedFd,
     process: OwnProcess<Child>,
-    /// Whether it takes no orders any more.
+    /// True if the process accepts no orders any more.
     is_gone: bool,
 }
 
 impl SandboxKeeper {
-    /// Makes the namespaces of a session, and the keeper in them. Blocks for a moment.
+    /// Creates the namespaces of a session and the keeper in them. Blocks for a moment.
     pub(super) fn start(
         wanted: NamespaceOptions,
         lifeline: BorrowedFd<'_>,
@@ -96,10 +103,10 @@ impl SandboxKeeper {
         Ok((keeper, listener.flatten().map(TcpListener::from)))
     }
 
-    /// Makes another keeper in the same namespaces, if there is none any more. Blocks for a moment.
+    /// Starts another keeper in the same namespaces, if the present one has ended. Blocks for a moment.
     pub(super) fn renew(&self) -> io::Result<()> {
         let _renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever came first has made one for all.
+        // Another caller may already have replaced it.
         if !self.worker().is_gone {
             return Ok(());
         }
@@ -107,14 +114,14 @@ impl SandboxKeeper {
         let join = move || namespaces.join().map(|()| [const { None }; MADE]);
         let (worker, _) = KeeperProcess::start(self.lifeline.as_fd(), join)?;
         let gone = std::mem::replace(&mut *self.worker(), worker);
-        // Waits for it, and nobody for this.
+        // Waits for the old process to exit; the lock on `worker` is already released.
         drop(gone);
         tracing::warn!("what starts the commands of a sandbox had ended, and was made anew");
         Ok(())
     }
 
-    /// Starts a command. Returns its init, which is a child of this process; the command has become its program by then.
-    /// None if the keeper has ended, and nothing was started.
+    /// Starts a command. Returns its init, a child of this process; by then the command has executed its
+    /// program. Returns `None` if the keeper has ended, and nothing was started.
     pub(super) fn launch(
         &self,
         order: InitDescriptors<OwnedFd>,
@@ -125,14 +132,15 @@ impl SandboxKeeper {
         if let Some(answer) = answer.filter(|answer| *answer <= 0) {
             return Err(io::Error::from_raw_os_error(answer.saturating_neg()));
         }
-        let mut told = Vec::new();
-        ready.read_to_end(&mut told)?;
-        let (begun, failure) = match told.split_first_chunk() {
+        let mut bytes = Vec::new();
+        ready.read_to_end(&mut bytes)?;
+        let (reported, failure) = match bytes.split_first_chunk() {
             Some((number, rest)) => (Some(i32::from_le_bytes(*number)), rest.first_chunk()),
             None => (None, None),
         };
-        // Init says it, too: it may have begun before the keeper ended, and is not to be started twice.
-        let Some(init) = answer.or(begun).and_then(Pid::from_raw) else { return Ok(None) };
+        // Init reports its number, too: if the keeper ended before answering, a running init must not be
+        // started twice.
+        let Some(init) = answer.or(reported).and_then(Pid::from_raw) else { return Ok(None) };
         match failure {
             None => Ok(Some(init)),
             Some(error) => {
@@ -142,7 +150,7 @@ impl SandboxKeeper {
         }
     }
 
-    /// Returns the inode of the list of sockets in the session's own network, if it has one.
+    /// Returns the inode of the socket list of the session's own network, if it has one.
     pub(super) fn sockets(&self) -> Option<u64> {
         self.sockets
     }
@@ -153,7 +161,8 @@ impl SandboxKeeper {
 }
 
 impl KeeperProcess {
-    /// Starts it where `enter` leads it, which allocates nothing. Returns what that returned, without the gaps.
+    /// Starts the process, which first calls `enter` (it must not allocate) to get into the namespaces.
+    /// Returns the descriptors that `enter` returned, without gaps between them.
     #[expect(clippy::disallowed_methods, reason = "it starts what commands are started by")]
     fn start(
         lifeline: BorrowedFd<'_>,
@@ -167,7 +176,7 @@ impl KeeperProcess {
         )?;
         let lifeline = lifeline.try_clone_to_owned()?;
         let memory = memory_of_others()?;
-        // It never becomes this program.
+        // Never executed: the child stays in `keep`.
         let mut command = std::process::Command::new("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).env_clear();
         child::set_up(&mut command, move || -> io::Result<()> {
@@ -175,21 +184,21 @@ impl KeeperProcess {
             send(theirs.as_fd(), made.each_ref().map(|fd| fd.as_ref().map(OwnedFd::as_fd)))?;
             privileges::drop_bounds()?;
             rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-            // Those of the program use its memory.
+            // Inherited signal handlers would use the program's memory, which is about to be unmapped.
             child::hold_signals();
             let fds = [theirs.as_raw_fd(), lifeline.as_raw_fd()];
             child::go_on_alone(fds, &MemoryRanges::new(&memory), keep)
         });
         let process = OwnProcess::start(|| command.spawn(), Child::id)?;
-        // The other end goes with it.
+        // Closes the keeper's end of the socket in this process.
         drop(command);
         let worker = Self { control: ours, process, is_gone: false };
         let made = receive(worker.control.as_fd())?;
         Ok((worker, made))
     }
 
-    /// Gives an order, and returns the answer: the number of init, or an error below zero. None if there is no answer, and
-    /// there will be none to any order.
+    /// Sends an order, and returns the answer: the number of init, or a negative error number. Returns
+    /// `None` if the keeper has ended: then no order is answered any more.
     fn give(&mut self, order: &InitDescriptors<OwnedFd>) -> io::Result<Option<i32>> {
         if self.is_gone {
             return Ok(None);
@@ -204,7 +213,7 @@ impl KeeperProcess {
             Err(error) => return Err(error.into()),
         }
         let mut answer = [0; size_of::<i32>()];
-        // Orders and answers are in turns.
+        // Orders and answers alternate, so one read belongs to this order.
         let count = retry_on_intr(|| rustix::io::read(&self.control, &mut answer));
         self.is_gone = count != Ok(answer.len());
         Ok((!self.is_gone).then(|| i32::from_le_bytes(answer)))
@@ -213,18 +222,18 @@ impl KeeperProcess {
 
 impl Drop for KeeperProcess {
     fn drop(&mut self) {
-        // It ends when nobody is left to give orders.
+        // The keeper exits when its socket is closed.
         if rustix::net::shutdown(&self.control, Shutdown::Both).is_ok() {
             drop(self.process.get_mut().wait());
         }
     }
 }
 
-/// Is the keeper. Allocates nothing.
+/// Main loop of the keeper. Allocates nothing.
 fn keep([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
-    // Nothing that is typed at the program's terminal is for this one.
+    // Detaches from the program's terminal, whose signals are not for this process.
     let _ = rustix::process::setsid();
-    // The folder in which the program was started may go.
+    // The directory in which the program was started may be removed or unmounted.
     let _ = rustix::process::chdir(c"/");
     let Ok(number) = child::shared_number() else { child::exit(1) };
     loop {
@@ -249,14 +258,14 @@ fn keep([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
     }
 }
 
-/// Sends descriptors, those that there are. Allocates nothing.
+/// Sends the descriptors that are present. Allocates nothing.
 pub(super) fn send<const N: usize>(
     to: BorrowedFd<'_>,
-    given: [Option<BorrowedFd<'_>>; N],
+    descriptors: [Option<BorrowedFd<'_>>; N],
 ) -> rustix::io::Result<()> {
     let mut count = 0;
     let mut fds = [to; N];
-    for (slot, fd) in fds.iter_mut().zip(given.into_iter().flatten()) {
+    for (slot, fd) in fds.iter_mut().zip(descriptors.into_iter().flatten()) {
         *slot = fd;
         count += 1;
     }
@@ -291,7 +300,8 @@ pub(super) fn receive<const N: usize>(
     Ok(fds)
 }
 
-/// Returns memory of this process that a copy of this thread does not need, if it allocates nothing.
+/// Returns the memory ranges of this process that a fork of this thread does not need, as long as it
+/// allocates nothing.
 fn memory_of_others() -> io::Result<Vec<Range<usize>>> {
     let on_stack = 0_u8;
     let kept =
@@ -299,10 +309,11 @@ fn memory_of_others() -> io::Result<Vec<Range<usize>>> {
     Ok(droppable(&fs::read_to_string("/proc/self/maps")?, kept))
 }
 
-/// Finds what the program has allocated: memory without a file, but for variables of libraries, which lie behind their
-/// file, and for what holds one of the `kept` addresses.
+/// Returns the private anonymous mappings and the heap, that is, what the program has allocated. Leaves out
+/// variables of libraries, which directly follow a file mapping, and mappings with one of the `kept`
+/// addresses (stack and thread-local memory).
 fn droppable(maps: &str, kept: [usize; 2]) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
+    let mut droppable_ranges = Vec::new();
     let mut end_of_file = 0;
     for line in maps.lines() {
         let mut words = line.split_ascii_whitespace();
@@ -316,10 +327,10 @@ fn droppable(maps: &str, kept: [usize; 2]) -> Vec<Range<usize>> {
         {
             end_of_file = range.end;
         } else if mode.ends_with('p') && !kept.iter().any(|address| range.contains(address)) {
-            found.push(range);
+            droppable_ranges.push(range);
         }
     }
-    found
+    droppable_ranges
 }
 
 #[cfg(test)]
@@ -328,7 +339,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes a keeper whose worker does `work` with the first order, and ends.
+    /// Creates a keeper whose worker does `work` with the first order, and ends.
     #[expect(clippy::disallowed_methods, reason = "it is the process of nobody's commands")]
     fn with_worker(
         namespaces: Namespaces,
@@ -358,14 +369,14 @@ mod tests {
     }
 
     #[test]
-    fn what_no_init_has_begun_may_be_tried_again() {
+    fn a_launch_without_init_is_reported_as_not_started() {
         let keeper = with_worker(none(), drop);
         assert_eq!(launch(&keeper).unwrap(), None);
         assert_eq!(launch(&keeper).unwrap(), None);
     }
 
     #[test]
-    fn an_init_that_the_keeper_could_not_tell_of_is_the_commands_and_no_other_is_made() {
+    fn an_init_reported_only_by_itself_is_returned() {
         let keeper = with_worker(none(), |[_, _, _, ready, _]| {
             File::from(ready.unwrap()).write_all(&77_i32.to_le_bytes()).unwrap();
         });
@@ -374,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn without_its_namespaces_no_other_keeper_is_made() {
+    fn renewal_fails_if_the_namespaces_cannot_be_joined() {
         let wrong = File::open("/dev/null").unwrap().into();
         let keeper = with_worker(Namespaces::new([None, Some(wrong)]), drop);
         assert_eq!(launch(&keeper).unwrap(), None);
@@ -384,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keeper_that_lives_is_not_made_anew() {
+    fn a_living_keeper_is_not_replaced() {
         let keeper = with_worker(none(), drop);
         let process = keeper.worker().process.get_mut().id();
         keeper.renew().unwrap();
@@ -392,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_without_a_file_is_given_back_but_for_variables_and_the_stack() {
+    fn anonymous_memory_is_unmapped_except_variables_and_stack() {
         let maps = "\
 1000-2000 r-xp 00000000 08:01 77 /usr/bin/crow
 2000-3000 rw-p 00001000 08:01 77 /usr/bin/crow
