@@ -1,4 +1,4 @@
-//! Which files a command may touch: a Landlock ruleset.
+//! Landlock ruleset: the files that a command may access.
 
 use std::{
     fs::{self, File},
@@ -20,26 +20,27 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::child::{self, landlock_interface};
 use crow_fs::DirectoryStamp;
 
-/// The newest kernel interface that was tested.
+/// Newest Landlock ABI that was tested.
 const KNOWN: ABI = ABI::V7;
-/// The kernel interface that first knew of ioctls.
+/// First Landlock ABI that controls `ioctl` on devices.
 const IOCTL_SINCE: i64 = 5;
-/// Devices that programs need. All others are out of reach: disks, memory, terminals of others.
+/// Devices that programs need. All others cannot be opened: disks, memory, terminals of others.
 const DEVICES_FOLDER: &str = "/dev";
 const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"];
 
-/// What may be touched, with every place open.
+/// Access rights of one command, with every path opened.
 #[derive(Debug)]
 pub(super) struct LandlockAccess {
     system: Arc<LandlockRules>,
     writable: LandlockRules,
 }
 
-/// Opened places, with what may be done there.
+/// Opened paths with their access rights.
 type LandlockRules = Vec<(PathFd, BitFlags<AccessFs>)>;
 
-/// What every command of a session may read, and the devices: held open until something else is there.
+/// Readable files and devices, the same for all commands of a session: kept open until mounts or directory
+/// entries change.
 #[derive(Debug, Default)]
 pub(super) struct SystemFiles {
     opened: Mutex<Option<OpenedSystem>>,
@@ -48,16 +49,18 @@ pub(super) struct SystemFiles {
 #[derive(Debug)]
 struct OpenedSystem {
     rules: Arc<LandlockRules>,
-    /// The directories whose entries were opened, as they were before.
+    /// Time stamps of `/` and `/dev`, whose entries were opened, from before that.
     directories: [DirectoryStamp; 2],
-    /// Tells when something is mounted or unmounted.
+    /// `mountinfo`; polls as changed when something is mounted or unmounted.
     mounts: File,
 }
 
 impl SystemFiles {
-    /// Returns what may be read, and the devices: `unreadable` is left out, and what does not exist.
+    /// Returns the rules for readable files and devices, without `unreadable` and without what does not
+    /// exist.
     fn open(&self, unreadable: &[PathBuf]) -> Arc<LandlockRules> {
-        // With hidden places to be left out, entries of many directories would have to be watched.
+        // With paths to leave out, many directories would have to be checked for changes, so there is no
+        // caching.
         if !unreadable.is_empty() {
             return Arc::new(open_system(unreadable));
         }
@@ -82,7 +85,7 @@ impl SystemFiles {
 }
 
 impl OpenedSystem {
-    /// Returns whether the same places are there as when they were opened.
+    /// Returns true if no entry and no mount has changed since the paths were opened.
     fn is_valid(&self) -> bool {
         let now = ["/", DEVICES_FOLDER].map(|path| DirectoryStamp::of(Path::new(path)));
         let mut mounts = [PollFd::new(&self.mounts, PollFlags::PRI)];
@@ -91,7 +94,7 @@ impl OpenedSystem {
     }
 }
 
-/// Opens all that may be read, and the devices.
+/// Opens everything that may be read, and the devices.
 fn open_system(unreadable: &[PathBuf]) -> LandlockRules {
     let left_out = [unreadable, &[PathBuf::from(DEVICES_FOLDER)]].concat();
     let readable = beside(Path::new("/"), &left_out).into_iter();
@@ -101,7 +104,7 @@ fn open_system(unreadable: &[PathBuf]) -> LandlockRules {
     readable.chain(devices).collect()
 }
 
-/// Opens a place that exists.
+/// Opens a path with rights that fit its type; `None` if it does not exist.
 fn open(path: &Path, access: BitFlags<AccessFs>) -> Option<(PathFd, BitFlags<AccessFs>)> {
     let fd = PathFd::new(path).ok()?;
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(KNOWN) };
@@ -109,15 +112,15 @@ fn open(path: &Path, access: BitFlags<AccessFs>) -> Option<(PathFd, BitFlags<Acc
 }
 
 impl LandlockAccess {
-    /// Opens what may be touched: everything but `unreadable` may be read, `writable` may be changed as well. Places
-    /// that do not exist are left out.
+    /// Opens everything that may be accessed: everything but `unreadable` may be read, `writable` may be
+    /// changed as well. Ignores paths that do not exist.
     pub(super) fn open(system: &SystemFiles, unreadable: &[PathBuf], writable: &[PathBuf]) -> Self {
         let change = changes() | AccessFs::ReadFile;
         let writable = writable.iter().filter_map(|path| open(path, change)).collect();
         Self { system: system.open(unreadable), writable }
     }
 
-    /// Makes a ruleset. None where the kernel has no Landlock.
+    /// Builds a ruleset. Returns `None` if the kernel has no Landlock.
     pub(super) fn ruleset(&self) -> Option<OwnedFd> {
         let ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
@@ -126,7 +129,7 @@ impl LandlockAccess {
             .and_then(Ruleset::create)
             .ok()?;
         let ruleset = Option::<OwnedFd>::from(ruleset)?;
-        // The kernel refuses rights that it does not know.
+        // The kernel rejects access rights that it does not know.
         let known =
             AccessFs::from_all(i32::try_from(landlock_interface()).map_or(KNOWN, ABI::from));
         for (place, access) in self.system.iter().chain(&self.writable) {
@@ -138,12 +141,12 @@ impl LandlockAccess {
         Some(ruleset)
     }
 
-    /// The rights of a rule for processes that are shown to the command.
+    /// Returns the access rights for `/proc` in the command's own process namespace.
     pub(super) fn reading() -> u64 {
         BitFlags::from(AccessFs::ReadFile).bits()
     }
 
-    /// The rights of a rule for terminals of the command's own.
+    /// Returns the access rights for the command's own terminals.
     pub(super) fn terminals() -> u64 {
         let mut access = AccessFs::ReadFile | AccessFs::WriteFile;
         if landlock_interface() >= IOCTL_SINCE {
@@ -153,24 +156,26 @@ impl LandlockAccess {
     }
 }
 
-/// What may be done to files in the workspace. No devices are made.
+/// Returns the rights to change files in the workspace. Device files cannot be created.
 fn changes() -> BitFlags<AccessFs> {
     AccessFs::from_write(KNOWN) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev)
 }
 
-/// Returns paths that together are everything below `folder` but `left_out`: a rule can only add.
+/// Returns paths that together cover everything below `folder` except `left_out`: a Landlock rule can only
+/// add rights.
 fn beside(folder: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
-    let below: Vec<_> = left_out.iter().filter(|path| path.starts_with(folder)).cloned().collect();
-    if below.is_empty() {
+    let excluded: Vec<_> =
+        left_out.iter().filter(|path| path.starts_with(folder)).cloned().collect();
+    if excluded.is_empty() {
         return vec![folder.to_owned()];
     }
-    if below.iter().any(|path| path == folder) {
+    if excluded.iter().any(|path| path == folder) {
         return Vec::new();
     }
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let entries = entries.flatten().filter(|entry| {
-        // A link is followed to where it leads, which has its own rule or none.
+        // A link is followed to its target, which has a rule of its own or none.
         entry.file_type().is_ok_and(|kind| !kind.is_symlink() && !kind.is_socket())
     });
-    entries.flat_map(|entry| beside(&entry.path(), &below)).collect()
+    entries.flat_map(|entry| beside(&entry.path(), &excluded)).collect()
 }

@@ -1,24 +1,24 @@
-//! Ranges of memory that are given back, and so may lie in none of it.
+//! List of memory ranges to unmap. Stored without a heap, since the heap is among them.
 
 use std::ops::Range;
 
-/// How many ranges of memory the keeper gives back. What else there is it keeps.
+/// Maximum number of ranges that the keeper unmaps; further ones stay mapped.
 const RANGES: usize = 512;
 
-/// Ranges of memory, in no memory but the stack.
+/// Fixed-size list of memory ranges, stored on the stack.
 pub(super) struct MemoryRanges([Range<usize>; RANGES]);
 
 impl MemoryRanges {
-    /// Takes the first ones.
+    /// Copies the first [`RANGES`] ranges.
     pub(super) fn new(ranges: &[Range<usize>]) -> Self {
-        let mut taken = [const { 0..0 }; RANGES];
-        for (to, from) in taken.iter_mut().zip(ranges) {
-            to.clone_from(from);
+        let mut copied = [const { 0..0 }; RANGES];
+        for (slot, range) in copied.iter_mut().zip(ranges) {
+            slot.clone_from(range);
         }
-        Self(taken)
+        Self(copied)
     }
 
-    /// Returns them. Allocates nothing.
+    /// Iterates over the ranges, including empty ones. Allocates nothing.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Range<usize>> {
         self.0.iter()
     }

@@ -1,4 +1,12 @@
-//! What a command sees where: the mounts that are laid over the system's own.
+//! Builds the mount steps that give a command its own view of the files.
+//!
+//! The wanted view is a map from path to layer ([`MountLayer`]): a folder of the session, an empty file, or
+//! the real content. Layers are applied in path order, so a parent is mounted before what lies in it. Three
+//! phases follow from this:
+//!
+//! 1. `Hold` opens the mount trees that are needed later, before anything covers them.
+//! 2. `SealAll` makes the whole tree read-only.
+//! 3. `Put`, `Cover`, `Pin` and `Seal` mount the layers, make renames impossible, and protect files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,12 +24,12 @@ use super::{
     sockets::{Session, SocketFinder},
 };
 
-/// Folders in whose place commands see one of the session's, or their own.
+/// Folders that commands see replaced by a folder of the session.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 const SHARED_MEMORY: &str = "/dev/shm";
 const RUN: &str = "/run";
 const PROCESSES: &str = "/proc";
-/// What says nothing of processes in the folder of processes.
+/// Entries of `/proc` that reveal nothing about processes and stay visible.
 const PROCESSES_KEPT: [&str; 9] = [
     "/proc/cpuinfo",
     "/proc/filesystems",
@@ -33,7 +41,7 @@ const PROCESSES_KEPT: [&str; 9] = [
     "/proc/version",
     "/proc/vmstat",
 ];
-/// What is left of the folder of running services: where programs and addresses are found.
+/// Parts of `/run` that stay visible: programs and the name servers' addresses are found there.
 const RUN_KEPT: [&str; 6] = [
     "/run/current-system",
     "/run/booted-system",
@@ -45,27 +53,27 @@ const RUN_KEPT: [&str; 6] = [
 pub(super) const NOTHING: &str = "/dev/null";
 const TERMINALS: &str = "/dev/pts";
 
-/// Folders of the system that commands do not see, because something else is mounted there.
+/// Returns the system folders that commands do not see, because something else is mounted there.
 pub(in crate::sandbox) fn covered() -> Vec<PathBuf> {
     let folders = TEMPORARY.into_iter().chain([SHARED_MEMORY, RUN, PROCESSES]);
     folders.map(PathBuf::from).collect()
 }
 
-/// What commands see in them all the same.
+/// Returns the paths within them that commands see all the same.
 pub(in crate::sandbox) fn kept() -> Vec<PathBuf> {
     RUN_KEPT.into_iter().chain(PROCESSES_KEPT).map(PathBuf::from).collect()
 }
 
-/// The folders of a session's commands.
+/// Private folders of a session's commands.
 #[derive(Debug)]
 pub(super) struct PrivateFolders {
     base: PathBuf,
-    /// What was made in them for mounts to be put onto.
+    /// Mount points that were already created below `covers`.
     mount_points: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl PrivateFolders {
-    /// Makes them below `base`.
+    /// Creates the folders below `base`.
     pub(super) fn make(base: &Path) -> io::Result<Self> {
         let folders = Self { base: base.to_owned(), mount_points: Mutex::default() };
         for folder in [folders.temp(), folders.shared_memory(), folders.covers(), folders.held()] {
@@ -74,7 +82,7 @@ impl PrivateFolders {
         Ok(folders)
     }
 
-    /// Where commands put temporary files.
+    /// Returns the folder for temporary files of commands.
     pub(super) fn temp(&self) -> PathBuf {
         self.base.join("tmp")
     }
@@ -83,7 +91,7 @@ impl PrivateFolders {
         self.base.join("shm")
     }
 
-    /// Where what was moved aside is kept.
+    /// Returns the folder for files that the autorun guard moved aside.
     pub(super) fn held(&self) -> PathBuf {
         self.base.join("held")
     }
@@ -92,7 +100,7 @@ impl PrivateFolders {
         self.base.join("covers")
     }
 
-    /// Makes something for a mount to be put onto, unless that was done before: a folder, or an empty file.
+    /// Creates a mount point, a folder or an empty file, unless that was already done.
     fn make_mount_point(&self, point: &Path, is_directory: bool) -> io::Result<()> {
         let mut made = self.mount_points.lock().unwrap_or_else(PoisonError::into_inner);
         if made.contains(point) {
@@ -108,7 +116,7 @@ impl PrivateFolders {
             }
             fs::OpenOptions::new().create(true).append(true).open(point)?;
         }
-        // Commands can remove what is in their temporary folder.
+        // Only these are cached: commands can remove the contents of their temporary folder.
         if point.starts_with(self.covers()) {
             made.insert(point.to_owned());
         }
@@ -116,44 +124,45 @@ impl PrivateFolders {
     }
 }
 
-/// What is wanted of the mounts.
+/// Inputs of a [`MountPlan`].
 #[derive(Debug)]
 pub(super) struct MountRequest<'a> {
     pub private: &'a PrivateFolders,
-    /// What must stay where it is, whatever is laid over the folders above it, and may be changed there.
+    /// Paths that stay visible and writable, whatever covers the folders above them.
     pub writable: &'a [PathBuf],
-    /// The same for what may only be read.
+    /// Paths that stay visible, read-only.
     pub readable: &'a [PathBuf],
-    /// What cannot be seen.
+    /// Paths that commands must not see.
     pub hidden: &'a HiddenPlaces,
-    /// Finds what others listen at.
+    /// Finds the sockets of other programs, which are covered.
     pub sockets: &'a SocketFinder,
-    /// Who the others are not.
+    /// Identifies the session's own sockets, which are not covered.
     pub session: Session<'a>,
-    /// What is kept from changing inside of what may be changed.
+    /// Protected paths within the writable ones.
     pub sealed: &'a SealedMounts,
 }
 
-/// What is laid over a place.
+/// Layer at a path.
 #[derive(Debug)]
 enum MountLayer {
     /// A folder of the session.
     Folder(PathBuf),
-    /// Nothing: an empty file.
+    /// An empty file.
     Nothing,
-    /// What is there in truth.
+    /// The real content; the index of its held mount tree.
     Truth(usize),
 }
 
-/// The steps.
+/// Mount steps of one command, in order.
 #[derive(Debug)]
 pub(super) struct MountPlan {
     pub steps: Vec<MountStep<CString>>,
 }
 
 impl MountPlan {
-    /// Works out the steps. Makes the folders onto which mounts are put.
+    /// Computes the steps. Creates the mount points in the private folders.
     pub(super) fn new(wanted: &MountRequest<'_>) -> io::Result<Self> {
+        // 1) Folders of the session that replace those of the system.
         let mut layers: BTreeMap<PathBuf, MountLayer> = BTreeMap::new();
         let temp = wanted.private.temp();
         for folder in TEMPORARY {
@@ -163,6 +172,7 @@ impl MountPlan {
         let covers = wanted.private.covers();
         layers.insert(RUN.into(), MountLayer::Folder(covers.join("run")));
         layers.retain(|path, _| fs::symlink_metadata(path).is_ok_and(|data| !data.is_symlink()));
+        // 2) Hidden paths that exist.
         for HiddenPlace { number, path, is_directory } in wanted.hidden.present() {
             let layer = if is_directory {
                 MountLayer::Folder(covers.join(number.to_string()))
@@ -172,13 +182,14 @@ impl MountPlan {
             layers.insert(path, layer);
         }
         let around_hidden = folders_around(&layers, wanted.writable);
+        // 3) Paths that stay visible where a layer above would hide them, or that stay writable.
         let mut held = Vec::new();
         let writable = wanted.writable.iter().cloned().map(|path| (path, false));
         let readable = wanted.readable.iter().cloned().chain(RUN_KEPT.map(PathBuf::from));
         let kept = writable.chain(readable.map(|path| (path, true)));
         let mut resolved: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
         for (path, is_read_only) in kept {
-            // Most are named twice.
+            // Most paths are listed twice.
             let real =
                 resolved.entry(path).or_insert_with_key(|path| crow_fs::canonicalize(path).ok());
             let Some(path) = real.clone() else { continue };
@@ -188,16 +199,18 @@ impl MountPlan {
                 held.push((path, is_read_only));
             }
         }
+        // 4) Sockets of other programs, unless a folder already covers them.
         for path in wanted.sockets.find(&wanted.session) {
             if !matches!(nearest(&layers, &path), Some((_, MountLayer::Folder(_)))) {
                 layers.insert(path, MountLayer::Nothing);
             }
         }
         let puts = puts(&layers, &mut held, wanted.private)?;
-        // All are held before anything is laid over where they are.
+        // All trees are opened before anything is mounted over them.
         let mut steps = holds(&held)?;
         steps.push(MountStep::SealAll);
         steps.extend(puts);
+        // 5) Paths that must not be renamed, and paths that must not change.
         for path in wanted.sealed.pinned.iter().chain(&around_hidden) {
             steps.push(MountStep::Pin { path: text(path.as_os_str())? });
         }
@@ -210,15 +223,15 @@ impl MountPlan {
         Ok(Self { steps })
     }
 
-    /// Returns where terminals of the command's own are, if there are any.
+    /// Returns the mount point of the command's own terminals, if there are any.
     pub(super) fn terminals(&self) -> Option<CString> {
         let last = self.steps.last()?;
         if let MountStep::Terminals { path } = last { Some(path.clone()) } else { None }
     }
 }
 
-/// Returns the folders in which something is hidden and that lie inside of what may be changed: moved elsewhere, they would
-/// show it to the next command.
+/// Returns the folders around hidden paths that lie within writable folders: if a command renamed such a
+/// folder, the hidden path would be visible to the next command. They get pinned.
 fn folders_around(
     layers: &BTreeMap<PathBuf, MountLayer>,
     writable: &[PathBuf],
@@ -235,14 +248,15 @@ fn folders_around(
         .collect()
 }
 
-/// Returns what is laid over what. Holds what it needs for that.
+/// Builds the mount steps in path order; appends the mount trees that must stay open to `held`, as (path,
+/// is_read_only).
 fn puts(
     layers: &BTreeMap<PathBuf, MountLayer>,
     held: &mut Vec<(PathBuf, bool)>,
     private: &PrivateFolders,
 ) -> io::Result<Vec<MountStep<CString>>> {
     let mut puts = Vec::new();
-    // Sorted by path: what is above comes first.
+    // Sorted by path, so parents come before their children.
     for (path, layer) in layers {
         if let Some((above, MountLayer::Folder(folder))) = nearest(layers, path)
             && let Ok(below) = path.strip_prefix(above)
@@ -269,7 +283,7 @@ fn puts(
     Ok(puts)
 }
 
-/// Returns how places are held.
+/// Builds the steps that open the held mount trees.
 fn holds(held: &[(PathBuf, bool)]) -> io::Result<Vec<MountStep<CString>>> {
     if held.len() > HELD {
         return Err(io::Error::other(format!("more than {HELD} places to show or to hide")));
@@ -285,7 +299,7 @@ fn holds(held: &[(PathBuf, bool)]) -> io::Result<Vec<MountStep<CString>>> {
     Ok(steps)
 }
 
-/// Returns the layer that a path lies in.
+/// Returns the layer nearest above a path.
 fn nearest<'a>(
     layers: &'a BTreeMap<PathBuf, MountLayer>,
     path: &Path,

@@ -1,4 +1,4 @@
-//! What is mounted where for a command. Steps are taken by a process that allocates nothing.
+//! Mount steps of a command. They are executed by a process that must not allocate.
 
 use std::{
     ffi::CStr,
@@ -16,25 +16,25 @@ use super::{
     plan_codec::{PlanReader, PlanWriter},
 };
 
-/// How many mounts can be held at once.
+/// Maximum number of mount trees that are held open at once.
 pub(super) const HELD: usize = 1024;
 
-/// A change of what is mounted where.
+/// One change of the mounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MountStep<P> {
-    /// Holds a tree as it is now, perhaps so that nothing in it can be changed through what is held.
+    /// Opens a copy of a mount tree in a slot; if `is_read_only`, nothing can be changed through this copy.
     Hold { path: P, slot: usize, is_read_only: bool },
-    /// Lets nothing be changed anywhere, until something is put over it.
+    /// Makes all mounts read-only, except those that are mounted later.
     SealAll,
-    /// Lays a file over another one.
+    /// Mounts one file over another.
     Cover { from: P, path: P },
-    /// Lays a held tree over something.
+    /// Mounts the held tree of a slot at a path.
     Put { slot: usize, path: P },
-    /// Lays something over itself, so that it cannot be renamed or removed.
+    /// Mounts a path over itself, so that it cannot be renamed or removed.
     Pin { path: P },
-    /// The same, and nothing in it can be changed.
+    /// Like `Pin`, and makes it read-only.
     Seal { path: P },
-    /// Mounts terminals of the command's own.
+    /// Mounts a separate devpts instance, for terminals of the command's own.
     Terminals { path: P },
 }
 
@@ -48,7 +48,7 @@ impl<P: AsRef<CStr>> MountStep<P> {
             }
             Self::Cover { from, path } => {
                 match rustix::mount::mount_bind(from.as_ref(), path.as_ref()) {
-                    // Sockets of others come and go: what is gone needs no cover.
+                    // Sockets of other programs come and go; a missing one needs no cover.
                     Err(Errno::NOENT) => Ok(()),
                     covered => covered,
                 }
@@ -107,7 +107,7 @@ impl<P: AsRef<CStr>> MountStep<P> {
 }
 
 impl<'a> MountStep<&'a CStr> {
-    /// Reads what was written.
+    /// Decodes one step.
     pub(super) fn read(reader: &mut PlanReader<'a>) -> Option<Self> {
         let kind = reader.number()?;
         let mut slot = || usize::try_from(reader.number()?).ok();
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_read_as_they_were_written() {
+    fn steps_survive_encoding_and_decoding() {
         let (path, from) = (c"/a b", c"/dev/null");
         let steps = [
             MountStep::Hold { path, slot: 7, is_read_only: true },

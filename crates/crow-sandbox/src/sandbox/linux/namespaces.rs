@@ -1,4 +1,4 @@
-//! The namespaces that the commands of a session share.
+//! User and network namespaces that the commands of a session share.
 
 use std::{
     ffi::CStr,
@@ -17,21 +17,21 @@ use rustix::{
 
 use super::child;
 
-/// How many connections may wait for the proxy.
+/// Backlog of the proxy's listening socket.
 const BACKLOG: i32 = 64;
-/// The most that is made: a user namespace, a network, and what listens in it.
+/// Maximum number of created descriptors: user namespace, network namespace, listener.
 pub(super) const MADE: usize = 3;
 
-/// What is to be made.
+/// Namespaces to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NamespaceOptions {
-    /// Whether there is a network of its own.
+    /// True for a network namespace.
     pub network: bool,
-    /// Whether somebody listens in it.
+    /// True for a listening socket in the network namespace, for the proxy.
     pub listener: bool,
 }
 
-/// What a child needs to make a user namespace in which its user stays who it is.
+/// UID and GID mappings for a user namespace in which the user keeps its IDs.
 #[derive(Debug)]
 struct IdMappings {
     users: Vec<u8>,
@@ -48,9 +48,9 @@ impl IdMappings {
         }
     }
 
-    /// Allocates nothing.
+    /// Writes the mappings for this process. Allocates nothing.
     fn assume(&self) -> rustix::io::Result<()> {
-        // Where the program keeps others from looking into its memory, its own files there are root's.
+        // If the program is non-dumpable, its files in `/proc` belong to root and cannot be written.
         rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
         for (path, bytes) in [
             (c"/proc/self/setgroups", &b"deny"[..]),
@@ -64,10 +64,10 @@ impl IdMappings {
     }
 }
 
-/// Makes the namespaces that the commands of a session share.
+/// Creates the namespaces that the commands of a session share.
 #[derive(Debug)]
 pub(super) struct NamespaceBuilder {
-    /// Absent where the program may make namespaces by itself.
+    /// `None` if the program has the rights to create the other namespaces without a user namespace.
     identity: Option<IdMappings>,
     wanted: NamespaceOptions,
 }
@@ -81,7 +81,8 @@ impl NamespaceBuilder {
         Ok(Self { identity, wanted })
     }
 
-    /// Moves this process into namespaces of its own. Returns these, and what listens there. Allocates nothing.
+    /// Moves this process into new namespaces. Returns their descriptors and the listener. Allocates
+    /// nothing.
     pub(super) fn make(&self) -> rustix::io::Result<[Option<OwnedFd>; MADE]> {
         let mut user = None;
         if let Some(identity) = &self.identity {
@@ -96,7 +97,7 @@ impl NamespaceBuilder {
         Ok([user, Some(own(c"/proc/self/ns/net")?), self.listen()?])
     }
 
-    /// Returns what listens on the loopback device, if that is wanted.
+    /// Switches loopback on, and returns a listener there if wanted.
     fn listen(&self) -> rustix::io::Result<Option<OwnedFd>> {
         let kind = (AddressFamily::INET, SocketType::STREAM);
         let socket = rustix::net::socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;
@@ -110,35 +111,35 @@ impl NamespaceBuilder {
         Ok(Some(socket))
     }
 
-    /// Says which parts of what is made there are.
+    /// Returns which of the three descriptors `make` returns.
     pub(super) fn parts(&self) -> [bool; MADE] {
         let network = self.wanted.network;
         [self.identity.is_some(), network, network && self.wanted.listener]
     }
 }
 
-/// Opens a namespace in which this process is.
+/// Opens a namespace of this process.
 fn own(path: &CStr) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The namespaces of a session. They live as long as this does, whoever is in them.
+/// Descriptors of a session's namespaces. They keep these alive even when no process is in them.
 #[derive(Debug, Clone)]
 pub(super) struct Namespaces {
-    /// Absent where the program needs none.
+    /// `None` if the program needs no user namespace.
     user: Option<Arc<OwnedFd>>,
     network: Option<Arc<OwnedFd>>,
 }
 
 impl Namespaces {
-    /// Takes those that were made.
+    /// Wraps the descriptors of new namespaces.
     pub(super) fn new([user, network]: [Option<OwnedFd>; 2]) -> Self {
         Self { user: user.map(Arc::new), network: network.map(Arc::new) }
     }
 
-    /// Moves this process into them. Allocates nothing.
+    /// Moves this process into the namespaces. Allocates nothing.
     pub(super) fn join(&self) -> rustix::io::Result<()> {
-        // The first gives the right to the second.
+        // The user namespace gives the right to join the network namespace.
         let namespaces =
             [(&self.user, LinkNameSpaceType::User), (&self.network, LinkNameSpaceType::Network)];
         for (namespace, kind) in namespaces {
@@ -150,7 +151,7 @@ impl Namespaces {
     }
 }
 
-/// Returns whether the user may make namespaces, as far as settings say so; a hint for people.
+/// Returns the system setting that probably forbids namespaces, as a hint for the user.
 pub(super) fn why_not() -> Option<&'static str> {
     let is = |path: &str, value: &str| {
         fs::read_to_string(Path::new(path)).is_ok_and(|text| text.trim() == value)

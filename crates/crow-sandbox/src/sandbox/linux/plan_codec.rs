@@ -1,4 +1,7 @@
-//! What a command is to be started as, in bytes: the keeper shares no memory with the program.
+//! Binary encoding of a command plan: the keeper shares no memory with the program.
+//!
+//! Numbers are 64-bit little-endian, strings end with NUL, lists begin with their length. There are no
+//! tags: the reader must read in the order in which the writer wrote.
 
 use std::{
     ffi::{CStr, CString},
@@ -9,7 +12,7 @@ use std::{
 
 use rustix::fs::MemfdFlags;
 
-/// Takes numbers and texts, to be read in the same order.
+/// Encoder of numbers and strings.
 #[derive(Debug, Default)]
 pub(super) struct PlanWriter(Vec<u8>);
 
@@ -22,7 +25,7 @@ impl PlanWriter {
         self.0.extend(text.to_bytes_with_nul());
     }
 
-    /// Adds how many there are, and each of them.
+    /// Adds the number of items, then each item by `add`.
     pub(super) fn all<T>(
         &mut self,
         items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
@@ -37,13 +40,13 @@ impl PlanWriter {
         self.all(texts, |plan, text| plan.text(text));
     }
 
-    /// Reads it again.
+    /// Returns a reader of the written bytes.
     #[cfg(test)]
     pub(super) fn reader(&self) -> PlanReader<'_> {
         PlanReader::new(&self.0)
     }
 
-    /// Puts it into a file without a name.
+    /// Writes the bytes to an anonymous file (memfd).
     pub(super) fn to_file(&self) -> io::Result<OwnedFd> {
         let mut file = File::from(rustix::fs::memfd_create(c"plan", MemfdFlags::CLOEXEC)?);
         file.write_all(&self.0)?;
@@ -51,7 +54,7 @@ impl PlanWriter {
     }
 }
 
-/// Reads what a plan holds. Allocates nothing.
+/// Decoder of a plan. Every method returns `None` at malformed data. Allocates nothing.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlanReader<'a>(&'a [u8]);
 
@@ -72,7 +75,7 @@ impl<'a> PlanReader<'a> {
         Some(text)
     }
 
-    /// Returns texts, and goes on after them.
+    /// Returns a list of strings, and skips behind it.
     pub(super) fn texts(&mut self) -> Option<PlanStrings<'a>> {
         let left = self.number()?;
         let texts = PlanStrings { reader: *self, left };
@@ -83,7 +86,7 @@ impl<'a> PlanReader<'a> {
     }
 }
 
-/// Texts that follow each other.
+/// Iterator over a list of strings.
 #[derive(Debug, Clone)]
 pub(super) struct PlanStrings<'a> {
     reader: PlanReader<'a>,
@@ -107,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_what_is_read(number: u64, texts in prop::collection::vec("[^\0]{0,9}", 0..5), last: u64) {
+        fn values_survive_encoding_and_decoding(number: u64, texts in prop::collection::vec("[^\0]{0,9}", 0..5), last: u64) {
             let texts: Vec<_> = texts.into_iter().map(|text| CString::new(text).unwrap()).collect();
             let mut plan = PlanWriter::default();
             plan.number(number);
@@ -121,7 +124,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_break_the_reading(bytes: Vec<u8>) {
+        fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
             let mut reader = PlanReader::new(&bytes);
             let _texts = reader.texts().map(|texts| texts.take(9).count());
             let _text = reader.text();

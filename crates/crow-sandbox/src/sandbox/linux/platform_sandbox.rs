@@ -1,4 +1,4 @@
-//! What the commands of a session stand on: what the kernel offers, made ready once.
+//! Sandbox of a session on Linux: finds out once what the kernel offers, and prepares it.
 
 use std::{
     io,
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::sandbox::{Network, SandboxConfig, SandboxProfile, autorun::SealedMounts};
 
-/// What the commands of a session stand on.
+/// Sandbox of a session: configuration, private folders, and the means to enforce it.
 #[derive(Debug)]
 pub(in crate::sandbox) struct LinuxSandbox {
     pub(super) config: SandboxConfig,
@@ -35,35 +35,35 @@ pub(in crate::sandbox) struct LinuxSandbox {
     pub(super) sockets: SocketFinder,
     pub(super) system: SystemFiles,
     pub(super) level: EnforcementLevel,
-    /// Listens in the commands' network for what they want from outside.
+    /// Listens for the proxy in the network namespace of the commands.
     listener: Option<TcpListener>,
-    /// Its other end is held by this program alone.
+    /// Closes when this program ends, since it alone has the write end.
     lifeline: PipeReader,
     _life: PipeWriter,
 }
 
-/// What holds commands.
+/// Available means of confinement.
 #[derive(Debug)]
 pub(super) enum EnforcementLevel {
-    /// All layers.
+    /// Namespaces, Landlock and seccomp.
     Full { keeper: Arc<SandboxKeeper>, filter: Arc<SyscallFilter> },
-    /// Landlock and seccomp.
+    /// Landlock and seccomp only.
     Restricted { filters: RestrictedFilters, reason: String },
-    /// Nothing.
+    /// None.
     Open { reason: String },
 }
 
-/// Filters of commands whose files Landlock alone holds.
+/// Seccomp filters for commands without namespaces, where only Landlock protects files.
 #[derive(Debug)]
 pub(super) struct RestrictedFilters {
-    /// Refuses every change of attributes.
+    /// Refuses every change of file attributes.
     refusing: Arc<SyscallFilter>,
-    /// Hands changes of attributes to a supervisor. If there can be none, the reason.
+    /// Hands changes of attributes to a supervisor; or the reason why that is not possible.
     supervised: Result<Arc<SyscallFilter>, String>,
 }
 
 impl RestrictedFilters {
-    /// Makes them. None where the machine is of a kind that is not known.
+    /// Builds the filters. Returns `None` on an unknown architecture.
     fn new(sockets: AllowedSockets) -> Option<Self> {
         let refusing = Arc::new(SyscallFilter::new(sockets, AttributeChanges::Refused)?);
         let supervised = Arc::new(SyscallFilter::new(sockets, AttributeChanges::Supervised)?);
@@ -71,7 +71,7 @@ impl RestrictedFilters {
         Some(Self { refusing, supervised })
     }
 
-    /// Returns the filter of a command, and whether that has a supervisor.
+    /// Returns the filter for a command, and whether it needs a supervisor.
     pub(super) fn choose(&self, profile: SandboxProfile) -> (&Arc<SyscallFilter>, Supervision) {
         match (profile, &self.supervised) {
             (SandboxProfile::Workspace, Ok(filter)) => (filter, Supervision::Needed),
@@ -82,7 +82,7 @@ impl RestrictedFilters {
     }
 }
 
-/// Says whether the filter of a command hands calls to a supervisor.
+/// Whether the filter of a command hands calls to a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Supervision {
     Needed,
@@ -90,7 +90,7 @@ pub(super) enum Supervision {
 }
 
 impl LinuxSandbox {
-    /// Lays it. Blocks for some milliseconds.
+    /// Creates the sandbox. Blocks for some milliseconds.
     pub(in crate::sandbox) fn lay(
         mut config: SandboxConfig,
         roots: Vec<PathBuf>,
@@ -98,7 +98,7 @@ impl LinuxSandbox {
     ) -> io::Result<Self> {
         let private = PrivateFolders::make(private)?;
         let (lifeline, life) = io::pipe()?;
-        let mut ground = Self {
+        let mut sandbox = Self {
             level: EnforcementLevel::Open { reason: String::new() },
             listener: None,
             hidden: HiddenPlaces::new(std::mem::take(&mut config.hidden)),
@@ -110,8 +110,8 @@ impl LinuxSandbox {
             lifeline,
             _life: life,
         };
-        (ground.level, ground.listener) = ground.find_level();
-        Ok(ground)
+        (sandbox.level, sandbox.listener) = sandbox.find_level();
+        Ok(sandbox)
     }
 
     fn find_level(&mut self) -> (EnforcementLevel, Option<TcpListener>) {
@@ -124,6 +124,7 @@ impl LinuxSandbox {
             let reason = format!("system calls of {} are not known", std::env::consts::ARCH);
             return (EnforcementLevel::Open { reason }, None);
         };
+        // 1) All layers, if a trial run succeeds.
         let wanted = NamespaceOptions {
             network: self.config.network != Network::All,
             listener: matches!(self.config.network, Network::Hosts(_)),
@@ -145,6 +146,7 @@ impl LinuxSandbox {
             }
             Err(error) => format!("namespaces cannot be made: {error}"),
         };
+        // 2) Otherwise Landlock and seccomp, with the reason.
         let reason = match namespaces::why_not() {
             Some(setting) => format!("{reason}; {setting}"),
             None => reason,
@@ -159,7 +161,7 @@ impl LinuxSandbox {
         }
     }
 
-    /// Returns what holds commands.
+    /// Returns how far commands are confined, with the known gaps.
     pub(in crate::sandbox) fn containment(&self) -> Containment {
         match &self.level {
             EnforcementLevel::Full { .. } => Containment::Full,
@@ -188,7 +190,7 @@ impl LinuxSandbox {
         }
     }
 
-    /// Returns why not all layers are there.
+    /// Returns the reason why not all layers are available.
     pub(in crate::sandbox) fn reason(&self) -> Option<&str> {
         match &self.level {
             EnforcementLevel::Full { .. } => None,
@@ -198,13 +200,13 @@ impl LinuxSandbox {
         }
     }
 
-    /// Takes what listens for connections that commands want to make to other hosts.
+    /// Returns, once, the listener for connections that commands want to make to other hosts.
     pub(in crate::sandbox) fn take_listener(&mut self) -> Option<TcpListener> {
         self.listener.take()
     }
 
-    /// Makes ready what confines one command. None if nothing holds commands. What is in `shown` may be read even where
-    /// something around it is hidden.
+    /// Prepares the confinement of one command. Returns `None` if there are no means of confinement. Paths
+    /// in `shown` are readable even below a hidden folder.
     pub(in crate::sandbox) fn confine(
         &self,
         cwd: &Path,
@@ -216,7 +218,7 @@ impl LinuxSandbox {
     }
 }
 
-/// Returns what an older Landlock cannot hold, and nothing else does where there are no namespaces.
+/// Returns the gaps of an older Landlock that nothing else closes without namespaces.
 fn interface_gaps(interface: libc::c_long) -> impl Iterator<Item = &'static str> {
     [
         (3, "files of others can be cut short (Landlock of Linux 6.2 holds that)"),
@@ -231,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_older_landlock_cannot_hold_is_named() {
+    fn gaps_of_an_older_landlock_are_listed() {
         for (interface, expected) in [(1, 2), (2, 2), (3, 1), (5, 1), (6, 0), (7, 0)] {
             assert_eq!(interface_gaps(interface).count(), expected, "{interface}");
         }

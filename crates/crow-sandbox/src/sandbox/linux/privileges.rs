@@ -1,4 +1,4 @@
-//! What a command may do beyond files and system calls. Runs between fork and exec: allocates nothing.
+//! Resource limits and capabilities of a command. Runs between fork and exec: allocates nothing.
 
 use rustix::{
     process::{Resource, Rlimit},
@@ -7,8 +7,8 @@ use rustix::{
 
 use crate::sandbox::ProcessLimits;
 
-/// What the command may do as far as it is root. Not among it is what keeps the bits by which a file runs with its owner's
-/// rights while it is written to: so a file that was made with them is without them as soon as it holds anything.
+/// Capabilities that a command run as root keeps. `CAP_FSETID` is not among them, which preserves set-ID
+/// bits while a file is written: so a file created with such bits loses them with its first content.
 const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -16,16 +16,16 @@ const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::NET_BIND_SERVICE);
-/// How many capabilities may exist.
+/// Upper bound of capability numbers.
 const CAPABILITY_COUNT: u32 = 64;
 
-/// Bounds this process and what it starts.
+/// Limits processes, memory and core files of this process and its children.
 pub(super) fn limit(limits: ProcessLimits) -> rustix::io::Result<()> {
     let exactly = |value| Rlimit { current: Some(value), maximum: Some(value) };
     rustix::process::setrlimit(Resource::Core, exactly(0))?;
     for (resource, wanted) in [(Resource::Nproc, limits.processes), (Resource::Data, limits.memory)]
     {
-        // What the user has set lower stays.
+        // Lower limits set by the user stay.
         let now = rustix::process::getrlimit(resource);
         let bound = now.maximum.map_or(wanted, |maximum| maximum.min(wanted));
         rustix::process::setrlimit(resource, exactly(bound))?;
@@ -33,8 +33,8 @@ pub(super) fn limit(limits: ProcessLimits) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Gives up for good what no program may have that is started from now on, root's and those with rights of their own
-/// included.
+/// Removes capabilities from the bounding set, so that no program started later can get them, neither as
+/// root nor by file capabilities.
 pub(super) fn drop_bounds() -> rustix::io::Result<()> {
     if !rustix::thread::capabilities(None)?.permitted.contains(CapabilitySet::SETPCAP) {
         return Ok(());
@@ -44,14 +44,14 @@ pub(super) fn drop_bounds() -> rustix::io::Result<()> {
         if !CAPABILITIES.contains(capability)
             && rustix::thread::remove_capability_from_bounding_set(capability).is_err()
         {
-            // The kernel knows no more of them.
+            // The kernel knows no further capabilities.
             break;
         }
     }
     Ok(())
 }
 
-/// Gives up what root could do beyond files of its own.
+/// Drops all capabilities but those that root needs for files and processes.
 pub(super) fn drop_capabilities() -> rustix::io::Result<()> {
     let kept = rustix::thread::capabilities(None)?.permitted & CAPABILITIES;
     let sets =

@@ -1,18 +1,19 @@
-//! The processes of commands, where they share the network of this program.
+//! Processes of sandboxed commands, for the case that they share the network of this program.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
 };
 
-/// What `/proc` says of a process.
+/// Entry of `/proc`.
 struct Process {
     parent: u32,
-    /// Whether it is the first one of its namespace.
+    /// True if it is process 1 of its own process namespace.
     is_first: bool,
 }
 
-/// Returns the numbers of all sockets that the commands of this program have open, as far as they can be looked at.
+/// Returns the inodes of all sockets that the commands of this program have open, as far as they can be
+/// inspected.
 pub(super) fn sockets() -> BTreeSet<u32> {
     let processes = processes();
     let descriptors = processes
@@ -37,9 +38,10 @@ fn processes() -> BTreeMap<u32, Process> {
         .collect()
 }
 
-/// Returns whether something above a process, or itself, is a child of this program that is the first one of a namespace.
+/// Returns true if the process, or an ancestor, is a child of this program and process 1 of a process
+/// namespace.
 fn is_of_command(mut process: u32, processes: &BTreeMap<u32, Process>) -> bool {
-    // Each is seen at most once: what is above a process started before it, and is read at another time.
+    // Bounded, since the table is no consistent snapshot and may contain cycles.
     for _ in 0..processes.len() {
         let Some(Process { parent, is_first }) = processes.get(&process) else { return false };
         if *parent == std::process::id() {
@@ -53,10 +55,14 @@ fn is_of_command(mut process: u32, processes: &BTreeMap<u32, Process>) -> bool {
 impl Process {
     fn read(status: &str) -> Option<Self> {
         let value = |name| status.lines().find_map(|line| line.strip_prefix(name));
-        // Its numbers in this namespace and in those below that it is in.
+        // `NSpid` has one number per nested process namespace, outermost first; the first one here is
+        // skipped.
         let numbers = value("NSpid:")?.split_ascii_whitespace();
-        let below = numbers.skip(1).last();
-        Some(Self { parent: value("PPid:")?.trim().parse().ok()?, is_first: below == Some("1") })
+        let innermost = numbers.skip(1).last();
+        Some(Self {
+            parent: value("PPid:")?.trim().parse().ok()?,
+            is_first: innermost == Some("1"),
+        })
     }
 }
 
@@ -65,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_of_a_command_if_the_first_of_a_namespace_above_it_is_a_child_of_this_program() {
+    fn descendants_of_an_init_that_is_a_child_of_this_program_belong_to_commands() {
         let own = std::process::id();
         let text =
             |parent: u32, numbers: &str| format!("Name:\tx\nPPid:\t{parent}\nNSpid:\t{numbers}\n");

@@ -1,8 +1,9 @@
-//! The kernel's lists of sockets that are bound to files.
+//! The kernel's two lists of UNIX sockets that are bound to files.
 //!
-//! There are two. `/proc/PID/net/unix` can be read for every network namespace, and tells the name that a program gave:
-//! perhaps relative to a directory that nobody knows, and wrong once the file was moved. The other is asked for over
-//! netlink, for the namespace of this program alone, and tells the file itself by device and inode.
+//! `/proc/PID/net/unix` can be read for every network namespace, and contains the name that a program
+//! passed to `bind`: perhaps relative to an unknown directory, and outdated once the file was moved. The
+//! netlink interface `sock_diag` answers for the namespace of this program only, and identifies the file by
+//! device and inode.
 
 use std::{
     ffi::OsStr,
@@ -19,57 +20,59 @@ use std::{
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
-/// A request for a list, and an entry of one.
+/// Types of netlink messages, and flags of a request.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 0x1;
 const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
-/// Sockets that somebody can still reach: those that listen, and those that wait for messages or may listen soon. What is
-/// connected talks to its other end alone.
+/// States of sockets that other processes can still reach, as a bit set: listening ones (10), and
+/// unconnected ones (7) that wait for messages or may listen soon. Connected sockets talk to their peer
+/// only.
 const STATES: u32 = 1 << 10 | 1 << 7;
 const SHOW_NAME_AND_FILE: u32 = 0b11;
 const ATTRIBUTE_NAME: u16 = 0;
 const ATTRIBUTE_FILE: u16 = 1;
-/// How long the heads of a message, of an entry and of an attribute are.
+/// Sizes in bytes of the headers of a message, of an entry and of an attribute.
 const MESSAGE_HEAD: usize = 16;
 const ENTRY_HEAD: usize = 16;
 const ATTRIBUTE_HEAD: usize = 4;
-/// As much as the kernel writes at once.
+/// Buffer size: the kernel's maximum for one answer.
 const ANSWER_BYTES: usize = 32 << 10;
-/// Columns before the name.
+/// Number of columns before the name.
 const COLUMNS: usize = 7;
-/// Bits of a device's minor number, as the kernel has it.
+/// Width of a device's minor number in the kernel's internal encoding.
 const MINOR_BITS: u32 = 20;
 
-/// A socket that is bound to a file.
+/// Socket that is bound to a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BoundSocket {
-    /// As the program wrote it.
+    /// Name as passed to `bind`.
     pub name: PathBuf,
-    /// None if the list does not tell.
+    /// File of the socket; `None` if the list has no such information.
     pub file: Option<SocketFile>,
-    /// The number by which descriptors of it are told in `/proc`. None if the list does not tell.
+    /// Inode of the socket itself, by which `/proc` lists its descriptors. `None` if the list has no such
+    /// information.
     pub number: Option<u32>,
 }
 
-/// The file of a socket, as the kernel tells it: with the device of the filesystem, and half of the inode's number.
+/// File as the kernel reports it: device of the filesystem, and low half of the inode number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SocketFile {
     pub device: u32,
     pub inode: u32,
 }
 
-/// The file of a socket that was found at a path.
+/// Socket file found at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SeenFile {
     pub file: SocketFile,
-    /// How many names it has.
+    /// Number of hard links.
     pub names: u64,
 }
 
 impl SeenFile {
-    /// Looks at a path. None if there is no socket; links are not followed.
+    /// Looks at a path without following links. Returns `None` if there is no socket.
     pub(super) fn at(path: &Path) -> Option<Self> {
         let data = std::fs::symlink_metadata(path).ok()?;
         data.file_type().is_socket().then(|| Self {
@@ -79,7 +82,7 @@ impl SeenFile {
     }
 }
 
-/// Returns a device in the kernel's own encoding, which is not that of its calls.
+/// Converts a device number from `stat` to the kernel's internal encoding.
 pub(super) fn device(number: u64) -> u32 {
     rustix::fs::major(number) << MINOR_BITS | rustix::fs::minor(number)
 }
@@ -89,7 +92,7 @@ fn half(number: u64) -> u32 {
     u32::from_le_bytes(low)
 }
 
-/// Asks for the sockets in the network namespace of this program.
+/// Returns the sockets in the network namespace of this program, by netlink.
 pub(super) fn ask() -> io::Result<Vec<BoundSocket>> {
     let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
     let socket =
@@ -106,18 +109,18 @@ fn request() -> Vec<u8> {
     bytes.extend(length.to_ne_bytes());
     bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     bytes.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
-    // Its number and sender, and the family of sockets, with the protocol and a gap.
+    // Sequence number and sender, then the address family, protocol and padding.
     bytes.extend([0; 8]);
     bytes.extend([AddressFamily::UNIX.as_raw().to_le_bytes()[0], 0, 0, 0]);
     bytes.extend(STATES.to_ne_bytes());
     bytes.extend(0_u32.to_ne_bytes());
     bytes.extend(SHOW_NAME_AND_FILE.to_ne_bytes());
-    // No socket in particular.
+    // No particular socket: the cookie is empty.
     bytes.extend([0xff; 8]);
     bytes
 }
 
-/// Reads a part of the list. Returns whether there is more.
+/// Reads one part of the list. Returns true if there is more.
 fn read_answer(socket: BorrowedFd<'_>, sockets: &mut Vec<BoundSocket>) -> io::Result<bool> {
     let mut buffer = vec![0; ANSWER_BYTES];
     let (count, _) = rustix::io::retry_on_intr(|| {
@@ -141,7 +144,7 @@ fn read_answer(socket: BorrowedFd<'_>, sockets: &mut Vec<BoundSocket>) -> io::Re
     Ok(true)
 }
 
-/// Splits off the first message.
+/// Splits off the first message: its type, its body, and the rest.
 fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = usize::try_from(u32::from_ne_bytes(*bytes.first_chunk()?)).ok()?;
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
@@ -149,7 +152,7 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((kind, body, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
-/// Reads a socket that has a file.
+/// Parses an entry. Returns `None` if the socket has no file.
 fn entry(body: &[u8]) -> Option<BoundSocket> {
     let number = u32::from_ne_bytes(*body.get(4..)?.first_chunk()?);
     let (mut name, mut file) = (None, None);
@@ -174,19 +177,19 @@ fn entry(body: &[u8]) -> Option<BoundSocket> {
     Some(BoundSocket { name, file: Some(file?), number: Some(number) })
 }
 
-/// Returns the sockets of a list in `/proc`.
+/// Parses a list from `/proc`.
 pub(super) fn read(listed: &[u8]) -> impl Iterator<Item = BoundSocket> {
     let lines = listed.split(|byte| *byte == b'\n').skip(1);
     lines.filter_map(|line| {
         let name = after_columns(line)?;
-        // A name that is none of a file begins with this sign.
+        // Abstract names begin with `@`.
         let is_file = !name.is_empty() && name.first() != Some(&b'@');
         let name = PathBuf::from(OsStr::from_bytes(name));
         is_file.then_some(BoundSocket { name, file: None, number: None })
     })
 }
 
-/// Returns the last column of a line, which may hold blanks.
+/// Returns the last column of a line, which may contain spaces.
 fn after_columns(mut line: &[u8]) -> Option<&[u8]> {
     for _ in 0..COLUMNS {
         line = line.trim_ascii_start();
@@ -203,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_tells_the_file_of_a_socket_wherever_it_was_moved() {
+    fn the_netlink_list_has_the_file_of_a_moved_socket() {
         let folder = tempfile::tempdir().unwrap();
         let (first, second) = (folder.path().join("first"), folder.path().join("second"));
         let _listener = UnixListener::bind(&first).unwrap();
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_a_list_may_be_relative_and_hold_blanks() {
+    fn names_in_a_list_may_be_relative_and_contain_spaces() {
         let list = b"Num       RefCount Protocol Flags    Type St Inode Path
 0000000000000000: 00000002 00000000 00010000 0001 01 12345 /run/a b
 0000000000000000: 00000002 00000000 00010000 0001 01     7 ./c  d
@@ -237,7 +240,7 @@ mod tests {
         let mut body = vec![0; ENTRY_HEAD];
         body.extend([200, 0, 1, 0, 1, 2]);
         assert_eq!(entry(&body), None);
-        // An attribute without a length.
+        // An attribute of length 0.
         body.truncate(ENTRY_HEAD);
         body.extend([0; 8]);
         assert_eq!(entry(&body), None);

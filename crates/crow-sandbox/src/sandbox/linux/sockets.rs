@@ -1,15 +1,16 @@
-//! Sockets in files that programs outside of the session's sandbox listen at.
+//! Socket files on which programs outside of the session's sandbox listen.
 //!
-//! A socket in a file is reached from every network namespace, through read-only mounts as well, so commands are kept from
-//! it by something that is laid over its file. For that the path of the file must be known, and nobody tells it. Found are:
+//! A socket file can be connected to from every network namespace, and through read-only mounts as well. So
+//! commands are kept from it by a file mounted over it, for which its path must be known. The kernel does
+//! not report paths, so the search works as follows:
 //!
-//! 1. all sockets that are bound to files, in the lists of all network namespaces in which a process is, but for the
-//!    session's own: what listens there was started by its commands;
-//! 2. the path of each: where its name leads, from the directory of a process if it is relative; else beside that, since
-//!    some programs rename what they have bound; else, by device and inode, anywhere in what commands can change, where
-//!    they may have moved it themselves.
+//! 1. List all sockets bound to files, in all network namespaces that contain a process, except the
+//!    session's own: sockets there were opened by its commands.
+//! 2. Find the path of each: the name passed to `bind`, relative to the directory of a process if
+//!    necessary; else a file beside that, since some programs rename what they have bound; else a file with
+//!    that device and inode anywhere in what commands can change, where they may have moved it themselves.
 //!
-//! Paths are remembered, and looked for again when the file is not there any more or has got more names.
+//! Paths are cached, and looked for again when the file is gone or has got more hard links.
 
 use std::{
     cell::OnceCell,
@@ -27,23 +28,26 @@ use super::{
     socket_list::{self, BoundSocket, SeenFile, SocketFile, device},
 };
 
-/// How long a process is taken to be in the namespace in which it was found. It may have moved to another one since.
+/// Time for which a process's network namespace is cached. It may change its namespace meanwhile.
 const TRUSTED_FOR: Duration = Duration::from_secs(10);
-/// How long a file that was nowhere in what commands can change is not looked for again: it was removed, as a rule.
+/// Time for which a file is not searched again after it was nowhere in what commands can change: it was
+/// removed, as a rule.
 const MISSING_FOR: Duration = Duration::from_mins(1);
-/// Most lists are shorter.
+/// Initial buffer size for a list, in bytes; most lists are shorter.
 const LIST_BYTES: usize = 32 << 10;
-/// Filesystems that tell files by other devices, or by other inodes, than the kernel lists: overlay, btrfs, bcachefs, FUSE.
+/// Magic numbers of filesystems whose `stat` reports other devices or inodes than the kernel's lists:
+/// overlay, btrfs, bcachefs, FUSE.
 const OWN_DEVICES: [u32; 4] = [0x794c_7630, 0x9123_683e, 0xca45_1a4e, 0x6573_5546];
 
-/// Finds sockets, and remembers the network namespaces of processes and where the files are.
+/// Finds socket files. Caches the network namespaces of processes and the paths of files.
 #[derive(Debug, Default)]
 pub(super) struct SocketFinder {
     processes: Mutex<BTreeMap<u32, KnownProcess>>,
     located: Mutex<SocketPaths>,
 }
 
-/// A process by its number and the inode of its directory: another one with the number has another inode.
+/// Process identified by number and by the inode of its `/proc` directory, which differs if the number is
+/// reused.
 #[derive(Debug, Clone, Copy)]
 struct KnownProcess {
     inode: u64,
@@ -51,25 +55,26 @@ struct KnownProcess {
     seen: Instant,
 }
 
-/// Where sockets were found the last time.
+/// Paths of sockets from the last search.
 #[derive(Debug, Default)]
 struct SocketPaths {
-    /// By the inode of the list in which it is.
+    /// Paths by the inode of the namespace's list and the socket.
     paths: BTreeMap<(u64, BoundSocket), Vec<(PathBuf, SeenFile)>>,
-    /// When they were looked for everywhere, and not found.
+    /// Files that a full search did not find, with its time.
     missing: BTreeMap<SocketFile, Instant>,
 }
 
-/// Whose sockets are not looked for.
+/// Session whose own sockets are left out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Session<'a> {
-    /// The inode of the list of its own network. None if its commands share that of this program.
+    /// Inode of the socket list of its own network. `None` if its commands share the network of this
+    /// program.
     pub list: Option<u64>,
-    /// What commands can change.
+    /// Paths that commands can change.
     pub places: &'a [PathBuf],
 }
 
-/// The sockets of a network namespace, and the processes in it.
+/// Sockets of one network namespace, and the processes in it.
 struct Namespace {
     list: u64,
     sockets: BTreeSet<BoundSocket>,
@@ -78,7 +83,8 @@ struct Namespace {
 }
 
 impl SocketFinder {
-    /// Returns all paths of sockets that a command could reach here and that are not the session's own, sorted.
+    /// Returns the paths of all sockets that a command could reach here and that are not the session's own,
+    /// sorted.
     pub(super) fn find(&self, session: &Session<'_>) -> BTreeSet<PathBuf> {
         let mut known = self.located.lock().unwrap_or_else(PoisonError::into_inner);
         known.missing.retain(|_, since| since.elapsed() < MISSING_FOR);
@@ -106,7 +112,7 @@ impl SocketFinder {
         without_own(&known, session)
     }
 
-    /// Returns the sockets of all namespaces but the session's own.
+    /// Lists the sockets of all namespaces except the session's own.
     fn namespaces(&self, session: &Session<'_>) -> Vec<Namespace> {
         let mut lists = self.lists().unwrap_or_else(|error| {
             tracing::warn!(%error, "sockets of other network namespaces are not found");
@@ -133,7 +139,7 @@ impl SocketFinder {
             found.push(namespace(here_inode, sockets, processes));
         }
         for (list, processes) in lists {
-            // A list is gone with its process: any other one in the namespace will do.
+            // A list vanishes with its process, so any other process of the namespace is tried.
             if let Some(sockets) =
                 processes.iter().find_map(|process| read(&list_of(*process)).ok())
             {
@@ -143,7 +149,7 @@ impl SocketFinder {
         found
     }
 
-    /// Returns the processes in each namespace, by the inode of its list.
+    /// Returns the processes of each network namespace, by the inode of its list.
     fn lists(&self) -> io::Result<BTreeMap<u64, Vec<u32>>> {
         let mut known = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut now = BTreeMap::new();
@@ -160,7 +166,7 @@ impl SocketFinder {
                 Some(process) => *process,
                 None => match inode(&list_of(number)) {
                     Ok(list) => KnownProcess { inode: entry.ino(), list, seen: Instant::now() },
-                    // It has ended, or belongs to the kernel.
+                    // It has ended, or is a kernel thread.
                     Err(_) => continue,
                 },
             };
@@ -172,7 +178,7 @@ impl SocketFinder {
     }
 }
 
-/// Leaves out what the session's commands listen at in the network that they share with this program.
+/// Removes sockets of the session's commands, if they share the network of this program.
 fn without_own(known: &SocketPaths, session: &Session<'_>) -> BTreeSet<PathBuf> {
     let own = OnceCell::new();
     let is_own = |socket: &BoundSocket, path: &Path| {
@@ -190,7 +196,7 @@ fn without_own(known: &SocketPaths, session: &Session<'_>) -> BTreeSet<PathBuf> 
 }
 
 impl Namespace {
-    /// Returns the directories in which the processes are, as far as it may be known.
+    /// Returns the working directories of the processes, as far as they are readable.
     fn directories(&self) -> &BTreeSet<PathBuf> {
         self.directories.get_or_init(|| {
             let links = self.processes.iter().map(|process| format!("/proc/{process}/cwd"));
@@ -198,7 +204,8 @@ impl Namespace {
         })
     }
 
-    /// Returns the file of a socket as a process of another namespace sees it: in a container, it has another path here.
+    /// Returns the file of a socket as a process of that namespace sees it: in a container the path differs
+    /// from the one here.
     fn file_inside(&self, name: &Path) -> Option<SocketFile> {
         let folder = if name.is_absolute() { "root" } else { "cwd" };
         let below = name.strip_prefix("/").unwrap_or(name);
@@ -209,7 +216,7 @@ impl Namespace {
     }
 }
 
-/// Returns the inode of the list of the network namespace in which a process is.
+/// Returns the inode of the socket list of a process's network namespace.
 pub(super) fn list_inode(process: u32) -> io::Result<u64> {
     inode(&list_of(process))
 }
@@ -218,7 +225,8 @@ fn list_of(process: u32) -> PathBuf {
     format!("/proc/{process}/net/unix").into()
 }
 
-/// Reads a list. Its length is not known before, and each read of it costs as much as many lines.
+/// Reads a list. Its length is unknown beforehand, and each `read` costs as much as many lines, so the
+/// buffer is large.
 fn read(list: &Path) -> io::Result<BTreeSet<BoundSocket>> {
     let mut bytes = Vec::with_capacity(LIST_BYTES);
     fs::File::open(list)?.read_to_end(&mut bytes)?;
@@ -229,7 +237,7 @@ fn inode(path: &Path) -> io::Result<u64> {
     fs::metadata(path).map(|data| data.ino())
 }
 
-/// Returns whether a socket is where it was found, and has no other names.
+/// Returns true if all cached paths still show the same file, and it has no other hard links.
 fn are_valid(paths: &[(PathBuf, SeenFile)]) -> bool {
     !paths.is_empty()
         && paths.iter().all(|(path, seen)| SeenFile::at(path) == Some(*seen))
@@ -241,7 +249,7 @@ fn is_all(paths: &[(PathBuf, SeenFile)]) -> bool {
     usize::try_from(seen.names).is_ok_and(|names| names <= paths.len())
 }
 
-/// Looks for a socket where its name leads, and beside that. Returns the file, if it has to be looked for elsewhere.
+/// Looks for a socket at its name, and beside it. Also returns the file, if a full search is needed.
 fn locate(
     namespace: &Namespace,
     socket: &BoundSocket,
@@ -273,7 +281,7 @@ fn locate(
     (paths, missing)
 }
 
-/// Looks for files in all places, unless that was done before and to no avail.
+/// Searches all places for the pending files, except those that a recent search did not find.
 fn search(
     places: &[PathBuf],
     pending: Vec<((u64, BoundSocket), SocketFile)>,
@@ -312,7 +320,7 @@ fn add(to: &mut Vec<(PathBuf, SeenFile)>, found: impl Iterator<Item = (PathBuf, 
     }
 }
 
-/// Finds the sockets in a folder and below it, on the same filesystem.
+/// Finds the sockets below a folder, on the same filesystem.
 fn walk(place: &Path, found: &mut Vec<(PathBuf, SeenFile)>) {
     let Ok(top) = fs::symlink_metadata(place) else { return };
     let mut folders = vec![place.to_owned()];
@@ -341,12 +349,13 @@ fn sockets_in(folder: &Path) -> impl Iterator<Item = (PathBuf, SeenFile)> {
     sockets.filter_map(|entry| SeenFile::at(&entry.path()).map(|seen| (entry.path(), seen)))
 }
 
-/// Returns whether what was seen is the listed file. Where devices say nothing, the inode decides.
+/// Returns true if the file seen at `path` is the listed one. Compares inodes only, where devices are not
+/// comparable.
 fn is_same(path: &Path, seen: SocketFile, listed: SocketFile) -> bool {
     seen.inode == listed.inode && (seen.device == listed.device || has_own_devices(path))
 }
 
-/// Returns whether what was seen can only be another file than the listed one.
+/// Returns true if the file seen is certainly another one than the listed one.
 fn is_another(seen: SocketFile, listed: SocketFile) -> bool {
     seen.device == listed.device && seen.inode != listed.inode
 }
@@ -371,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_found_however_many_there_are_and_while_processes_are_remembered() {
+    fn many_sockets_are_found_with_and_without_cached_processes() {
         let (_folder, folder) = folder();
         let paths: Vec<_> = (0..200).map(|number| folder.join(format!("{number} x"))).collect();
         let _listeners: Vec<_> =
@@ -385,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_was_renamed_is_found_beside_its_name_and_one_that_was_moved_in_the_places() {
+    fn renamed_and_moved_sockets_are_found() {
         let (_folder, folder) = folder();
         fs::create_dir_all(folder.join("a/b")).unwrap();
         let _listeners = ["x", "y", "z"].map(|name| UnixListener::bind(folder.join(name)).unwrap());
@@ -406,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_nobody_listens_at_any_more_is_no_socket_of_others() {
+    fn a_socket_file_without_a_listener_is_ignored() {
         let (_folder, folder) = folder();
         drop(UnixListener::bind(folder.join("left")).unwrap());
         let places = [folder.clone()];

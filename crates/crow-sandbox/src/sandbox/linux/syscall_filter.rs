@@ -1,4 +1,4 @@
-//! Which system calls a command may make.
+//! Seccomp filter: the system calls that a command may make.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
     plan_codec::{PlanReader, PlanWriter},
 };
 
-/// Calls that reach into the kernel or into other processes. No ordinary program needs them.
+/// Calls that affect the kernel or other processes. Ordinary programs do not need them.
 const FORBIDDEN: &[libc::c_long] = &[
     // Other processes.
     libc::SYS_ptrace,
@@ -22,7 +22,7 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // What is mounted, and other namespaces.
+    // Mounts and namespaces.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -61,14 +61,15 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_setdomainname,
     libc::SYS_vhangup,
 ];
-/// Calls that do what a filter cannot look into. Programs go on without them if the kernel seems to lack them.
+/// Calls whose effect a filter cannot inspect. Programs fall back to others if the kernel seems to lack
+/// them.
 const ABSENT: &[libc::c_long] = &[
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
 ];
-/// What a new process may not get of its own.
+/// Flags of `clone` that create namespaces.
 const NEW_NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
@@ -76,17 +77,18 @@ const NEW_NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
-/// The bit of a mode by which a program runs with its owner's rights. The one for its group means something else on a
-/// directory, and a filter cannot tell.
+/// Set-user-ID bit of a mode. The set-group-ID bit has another meaning on directories, and a filter cannot
+/// tell them apart.
 const SET_USER: libc::c_int = 0o4000;
-/// Calls that can make a file, with the positions of their flags and of its mode. `openat2` takes both in memory, where no
-/// filter reads: what it makes is empty, and the kernel takes the bit away when a command writes into it.
+/// Calls that can create a file, with the argument indices of flags and mode. `openat2` takes both in
+/// memory, which no filter can read: a file it creates is empty, and the kernel clears the bit when a
+/// command writes to it.
 const OPENING_CALLS: &[(libc::c_long, u8, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1, 2),
     (libc::SYS_openat, 2, 3),
 ];
-/// Calls that always make a file, with the position of its mode.
+/// Calls that always create a file, with the argument index of the mode.
 const CREATING_CALLS: &[(libc::c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_creat, 1),
@@ -94,36 +96,40 @@ const CREATING_CALLS: &[(libc::c_long, u8)] = &[
     (libc::SYS_mknod, 1),
     (libc::SYS_mknodat, 2),
 ];
-/// Each makes the mode of an opening call count. `O_TMPFILE` holds the bit of `O_DIRECTORY` as well.
+/// Flags with which an opening call uses its mode. `O_TMPFILE` includes the bit of `O_DIRECTORY`.
 const CREATING_FLAGS: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE];
-/// The bits of a socket's type that are no flags.
+/// Mask of a socket's type, without flags.
 const SOCKET_TYPE: u64 = 0xf;
-/// Which sockets a command may make.
+/// Sockets that a command may create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AllowedSockets {
-    /// Those of its own network, whatever that is, and those in files.
+    /// Sockets of its own network namespace (or the shared one), and socket files.
     Network,
-    /// None, for there is no network of its own: pairs alone, and only of kinds that stay with each other.
+    /// Only socket pairs, and only of types that cannot send elsewhere: there is no network namespace.
     Pairs,
 }
 
-/// Decides about calls that change modes, owners, times and extended attributes of files. Landlock knows none of them.
+/// Treatment of calls that change modes, owners, times and extended attributes of files. Landlock controls
+/// none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttributeChanges {
-    /// Allowed: mounts hold what must not change. But no file gets the bit by which it runs with its owner's rights: it would
-    /// give them to every user of the machine, and no mount keeps the others from it.
+    /// Allowed: read-only mounts protect what must not change. But no file gets the set-user-ID bit: it
+    /// would give its owner's rights to every user of the machine, outside of the mounts, too.
     Allowed,
     /// Refused for every file.
     Refused,
-    /// Handed to the supervisor of the command, which performs those that it permits.
+    /// Handed to the command's supervisor, which performs the permitted ones.
     Supervised,
 }
 
-/// How long a filter may be.
+/// Maximum number of instructions.
 const LENGTH: usize = 512;
 
-/// A filter for the calls of a process and all that it starts. Lies in no memory but its own, so that it can be made
-/// where nothing is allocated.
+/// Seccomp filter for a process and its descendants. Stored without a heap, so that it can be decoded where
+/// nothing may allocate.
+///
+/// The program begins with a binary search by call number ([`search`]); calls that depend on their
+/// arguments continue with the rules of `seccompiler` behind it.
 #[derive(Debug)]
 pub(super) struct SyscallFilter {
     program: [sock_filter; LENGTH],
@@ -131,9 +137,10 @@ pub(super) struct SyscallFilter {
 }
 
 impl SyscallFilter {
-    /// Makes a filter. None where the machine is of a kind that is not known.
+    /// Builds a filter. Returns `None` on an unknown architecture.
     pub(super) fn new(sockets: AllowedSockets, attributes: AttributeChanges) -> Option<Self> {
         let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
+        // 1) Rules for calls that depend on their arguments.
         let new_namespaces = (0..i32::BITS)
             .map(|bit| 1 << bit)
             .filter(|flag| NEW_NAMESPACES & flag != 0)
@@ -148,7 +155,8 @@ impl SyscallFilter {
             (libc::SYS_socket, socket_rules(sockets)?),
             (libc::SYS_clone, new_namespaces.collect::<Option<_>>()?),
             (libc::SYS_ioctl, ioctls.collect::<Option<_>>()?),
-            // Others wait up to a minute before they can open such a file, wherever it lies.
+            // `F_SETLEASE`: it could block other programs that open such a file for up to a minute,
+            // wherever it is.
             (libc::SYS_fcntl, vec![SeccompRule::new(vec![equal_int(1, libc::F_SETLEASE)?]).ok()?]),
         ]);
         if sockets == AllowedSockets::Pairs {
@@ -168,6 +176,7 @@ impl SyscallFilter {
             });
             rules.insert(*call, creating.collect::<Option<_>>()?);
         }
+        // 2) Decisions by call number, as a binary search.
         let forbidden = FORBIDDEN.iter().map(|call| (*call, SyscallDecision::Refused));
         let absent = ABSENT.iter().map(|call| (*call, SyscallDecision::Absent));
         let judged = rules.keys().map(|call| (*call, SyscallDecision::Ruled));
@@ -175,6 +184,7 @@ impl SyscallFilter {
         let fates = forbidden.chain(absent).chain(attributes).chain(judged);
         let fates = fates.map(|(call, fate)| Some((u32::try_from(call).ok()?, fate)));
         let search = search(&fates.collect::<Option<_>>()?, arch)?;
+        // 3) The rules behind the search.
         let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).ok()?;
         let rules: BpfProgram = filter.try_into().ok()?;
@@ -194,7 +204,7 @@ impl SyscallFilter {
         self.program.get(..self.length).unwrap_or_default()
     }
 
-    /// Puts this process under the filter. Allocates nothing.
+    /// Installs the filter in this process. Allocates nothing.
     pub(super) fn apply(&self) -> rustix::io::Result<()> {
         seccompiler::apply_filter(self.program()).map_err(|_| rustix::io::Errno::ACCESS)
     }
@@ -207,7 +217,7 @@ impl SyscallFilter {
         });
     }
 
-    /// Reads what was written. Allocates nothing.
+    /// Decodes a filter. Allocates nothing.
     pub(super) fn read(reader: &mut PlanReader<'_>) -> Option<Self> {
         let mut filter = Self { program: [const { NOTHING }; LENGTH], length: 0 };
         filter.length = usize::try_from(reader.number()?).ok()?;
@@ -220,14 +230,14 @@ impl SyscallFilter {
     }
 }
 
-/// Returns what becomes of the calls that change attributes.
+/// Returns the decisions about calls that change attributes.
 fn attribute_fates(
     changes: AttributeChanges,
 ) -> impl Iterator<Item = (libc::c_long, SyscallDecision)> {
     let (known, new) = match changes {
         AttributeChanges::Allowed => (SyscallDecision::Allowed, SyscallDecision::Allowed),
         AttributeChanges::Refused => (SyscallDecision::Refused, SyscallDecision::Refused),
-        // Programs fall back to the older calls, which the supervisor knows.
+        // Programs fall back to the older calls, which the supervisor supports.
         AttributeChanges::Supervised => (SyscallDecision::Supervised, SyscallDecision::Absent),
     };
     let known = ATTRIBUTE_CALLS.iter().map(move |call| (*call, known));
@@ -236,7 +246,7 @@ fn attribute_fates(
 
 const NOTHING: sock_filter = sock_filter { code: 0, jt: 0, jf: 0, k: 0 };
 
-/// Which sockets are refused.
+/// Returns the rules that refuse sockets: unknown families, and netlink protocols other than routing.
 fn socket_rules(sockets: AllowedSockets) -> Option<Vec<SeccompRule>> {
     if sockets == AllowedSockets::Pairs {
         return Some(Vec::new());
@@ -247,13 +257,13 @@ fn socket_rules(sockets: AllowedSockets) -> Option<Vec<SeccompRule>> {
     [unknown, routing].map(|rule| SeccompRule::new(rule).ok()).into_iter().collect()
 }
 
-/// Which pairs of sockets are refused: one that sends messages may send them to any socket in a file.
+/// Returns the rules that refuse socket pairs: a datagram socket can send messages to any socket file.
 fn pair_rules() -> Option<Vec<SeccompRule>> {
     let kind = |kind: libc::c_int| {
         let kind = u64::from(kind.cast_unsigned());
         condition(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), kind)
     };
-    // The kernel takes the second kind for the first.
+    // The kernel treats `SOCK_RAW` as `SOCK_DGRAM`.
     let refused = [kind(libc::SOCK_DGRAM)?, kind(libc::SOCK_RAW)?, not_equal(0, libc::AF_UNIX)?];
     refused.map(|condition| SeccompRule::new(vec![condition]).ok()).into_iter().collect()
 }
@@ -390,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_are_small_and_read_as_they_were_written() {
+    fn filters_are_small_and_survive_encoding() {
         let changes =
             [AttributeChanges::Allowed, AttributeChanges::Refused, AttributeChanges::Supervised];
         for (sockets, changes) in [AllowedSockets::Network, AllowedSockets::Pairs]
