@@ -110,38 +110,38 @@ impl KeeperLaunch {
 
 impl LinuxConfinement {
     pub(crate) fn new(
-        ground: &LinuxSandbox,
+        sandbox: &LinuxSandbox,
         cwd: &Path,
         profile: SandboxProfile,
         shown: &[PathBuf],
         sealed: &SealedMounts,
     ) -> io::Result<Option<Self>> {
-        let (keeper, (filter, supervision)) = match &ground.level {
+        let (keeper, (filter, supervision)) = match &sandbox.level {
             EnforcementLevel::Full { keeper, filter } => {
                 (Some(keeper), (filter, Supervision::None))
             }
             EnforcementLevel::Restricted { filters, .. } => (None, filters.choose(profile)),
             EnforcementLevel::Open { .. } => return Ok(None),
         };
-        let private = &ground.private;
+        let private = &sandbox.private;
         let mut writable = vec![private.temp(), private.shared_memory()];
         if profile == SandboxProfile::Workspace {
-            writable.extend(ground.roots.iter().cloned());
-            writable.extend(ground.config.writable.iter().cloned());
+            writable.extend(sandbox.roots.iter().cloned());
+            writable.extend(sandbox.config.writable.iter().cloned());
             writable.extend(sealed.outside.iter().cloned());
         }
         // Without mounts nothing can be laid over hidden files, so they get no Landlock rule instead.
-        let unreadable = if keeper.is_some() { &[][..] } else { ground.hidden.paths() };
-        let files = LandlockAccess::open(&ground.system, unreadable, &writable);
+        let unreadable = if keeper.is_some() { &[][..] } else { sandbox.hidden.paths() };
+        let files = LandlockAccess::open(&sandbox.system, unreadable, &writable);
         let no_landlock = || io::Error::from(io::ErrorKind::Unsupported);
         let ruleset = files.ruleset().ok_or_else(no_landlock)?;
         let (told, report) = io::pipe()?;
-        let (report, limits) = (OwnedFd::from(report), ground.config.limits);
+        let (report, limits) = (OwnedFd::from(report), sandbox.config.limits);
         let filter = Arc::clone(filter);
         let mut supervisor = None;
         let way = match keeper {
             None => {
-                let fixed = [ground.hidden.paths(), &sealed.read_only].concat();
+                let fixed = [sandbox.hidden.paths(), &sealed.read_only].concat();
                 let started = match supervision {
                     Supervision::None => None,
                     Supervision::Needed => {
@@ -162,14 +162,14 @@ impl LinuxConfinement {
             Some(keeper) => {
                 // A Landlock rule for a directory also applies to mounts below it. What must not change is
                 // protected by read-only mounts.
-                let readable = [&ground.roots, &sealed.outside, shown].concat();
-                let changeable = [&ground.roots[..], &ground.config.writable].concat();
+                let readable = [&sandbox.roots, &sealed.outside, shown].concat();
+                let changeable = [&sandbox.roots[..], &sandbox.config.writable].concat();
                 let wanted = MountRequest {
                     private,
                     writable: &writable,
                     readable: &readable,
-                    hidden: &ground.hidden,
-                    sockets: &ground.sockets,
+                    hidden: &sandbox.hidden,
+                    sockets: &sandbox.sockets,
                     session: Session { list: keeper.sockets(), places: &changeable },
                     sealed,
                 };
@@ -199,9 +199,9 @@ impl LinuxConfinement {
     }
 
     /// Runs the whole set-up once with an empty command, to see whether the kernel allows it.
-    pub(super) fn try_out(ground: &LinuxSandbox) -> Result<(), String> {
+    pub(super) fn try_out(sandbox: &LinuxSandbox) -> Result<(), String> {
         let confinement = Self::new(
-            ground,
+            sandbox,
             Path::new("/"),
             SandboxProfile::ReadOnly,
             &[],

@@ -1,4 +1,4 @@
-//! What confines one command.
+//! Confinement of one command.
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +19,14 @@ use crate::sandbox::{
     program::Program,
 };
 
-/// Where programs look for their temporary folder.
+/// Environment variables that name the temporary folder.
 const TEMP_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
-/// Bounds itself and becomes the command. What the user or the system has set lower stays.
+/// Shell script that sets limits and then executes the command. Lower limits set by the user or the system
+/// stay.
 const BOUND: &str = "ulimit -c 0; ulimit -u \"$1\" 2>/dev/null; ulimit -d \"$2\" 2>/dev/null; shift 2; exec \"$0\" \"$@\"";
 const KIB: u64 = 1024;
 
-/// What confines one command, from before its start to after its end.
+/// Confinement of one command, from before its start until after its end.
 #[derive(Debug)]
 pub(in crate::sandbox) struct MacosConfinement {
     seatbelt: PathBuf,
@@ -36,42 +37,49 @@ pub(in crate::sandbox) struct MacosConfinement {
 
 impl MacosConfinement {
     pub(super) fn new(
-        ground: &MacosSandbox,
+        sandbox: &MacosSandbox,
         profile: SandboxProfile,
         shown: &[PathBuf],
-        kept: &SealedMounts,
+        sealed_paths: &SealedMounts,
     ) -> io::Result<Self> {
-        let config = &ground.config;
-        let mut readable = [&ground.roots, &kept.outside, shown].concat();
+        let config = &sandbox.config;
+        let mut readable = [&sandbox.roots, &sealed_paths.outside, shown].concat();
         let writable = match profile {
             SandboxProfile::Workspace => {
-                [&ground.roots[..], &config.writable, &kept.outside].concat()
+                [&sandbox.roots[..], &config.writable, &sealed_paths.outside].concat()
             }
             SandboxProfile::ReadOnly => Vec::new(),
         };
         let writable: Vec<_> =
             writable.iter().filter_map(|path| path.canonicalize().ok()).collect();
         readable.retain(|path| !writable.contains(path));
-        let names = SeatbeltProfile {
+        let seatbelt_profile = SeatbeltProfile {
             writable,
             readable: readable.iter().map(|path| resolved(path)).collect(),
             hidden: config.hidden.iter().map(|path| resolved(path)).collect(),
-            sealed: kept.read_only.iter().chain(&kept.absent).map(|path| named(path)).collect(),
-            pinned: kept.pinned.clone(),
-            temp: ground.temp(),
-            reach: ground.reach(),
+            sealed: sealed_paths
+                .read_only
+                .iter()
+                .chain(&sealed_paths.absent)
+                .map(|path| named(path))
+                .collect(),
+            pinned: sealed_paths.pinned.clone(),
+            temp: sandbox.temp(),
+            reach: sandbox.reach(),
         };
-        let text =
-            names.text().map_err(|error| io::Error::new(io::ErrorKind::InvalidFilename, error))?;
+        let text = seatbelt_profile
+            .text()
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidFilename, error))?;
         Ok(Self {
-            seatbelt: ground.seatbelt.clone(),
+            seatbelt: sandbox.seatbelt.clone(),
             profile: text,
             limits: config.limits,
-            temp: ground.temp(),
+            temp: sandbox.temp(),
         })
     }
 
-    /// Returns what is started in a command's place: what becomes it under the profile.
+    /// Returns the program to start instead of the command: `sandbox-exec` with the profile, a shell that
+    /// sets limits, the command.
     pub(in crate::sandbox) fn program(&self, command: Program) -> Program {
         let memory = self.limits.memory / KIB;
         let mut arguments = under(&self.profile);
@@ -82,65 +90,65 @@ impl MacosConfinement {
         Program { path: self.seatbelt.clone(), name: self.seatbelt.clone().into(), arguments }
     }
 
-    /// Starts a command where all that it starts ends with it: nothing sees to that here.
+    /// Fails with `Unsupported`: there is no keeper on macOS.
     #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
     pub(in crate::sandbox) fn start(&mut self, _launch: &CommandLaunch<'_>) -> io::Result<Pid> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Returns whether what starts commands is missing: nothing but the program does here.
+    /// Returns false: there is no keeper whose end could prevent a start.
     #[expect(clippy::unused_self, reason = "so it is on Linux")]
     pub(in crate::sandbox) fn lacks_starter(&self) -> bool {
         false
     }
 
-    /// There is nothing to be made.
+    /// Does nothing: there is no keeper.
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "so it is on Linux")]
     pub(in crate::sandbox) fn renew(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Makes the command the leader of a group, with which it is ended.
+    /// Makes the command the leader of a process group, by which it is ended.
     #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
     pub(in crate::sandbox) fn apply(&mut self, command: &mut Command) {
         command.process_group(0);
     }
 
-    /// Returns what a command must know of its sandbox.
+    /// Returns the environment variables that the sandbox requires: the temporary folder.
     pub(in crate::sandbox) fn variables(&self) -> BTreeMap<&'static str, OsString> {
         TEMP_VARIABLES.map(|name| (name, self.temp.clone().into_os_string())).into_iter().collect()
     }
 
-    /// Returns whether what leaves the command's group ends with it all the same: nothing sees to that here.
+    /// Returns false: processes that leave the command's group are not ended with it.
     #[expect(clippy::unused_self, reason = "so it is on Linux")]
     pub(in crate::sandbox) fn has_init(&self) -> bool {
         false
     }
 
-    /// Says why a command could not be started: the program that starts it says it itself.
+    /// Returns `None`: `sandbox-exec` prints its own errors.
     #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
     pub(in crate::sandbox) fn failure(&mut self) -> Option<String> {
         None
     }
 
-    /// Says how the command ended: it is the process that was started, and waited for.
+    /// Returns `None`: the awaited process is the command itself.
     #[expect(clippy::needless_pass_by_ref_mut, clippy::unused_self, reason = "so it is on Linux")]
     pub(in crate::sandbox) fn end(&mut self) -> Option<SandboxedCommandEnd> {
         None
     }
 }
 
-/// Returns the arguments that start a shell under a profile.
+/// Returns the arguments of `sandbox-exec` that start a shell under a profile.
 pub(super) fn under(profile: &str) -> Vec<OsString> {
     ["-p", profile, "--", SHELL].map(OsString::from).to_vec()
 }
 
-/// Follows the links on the way to something that need not be there.
+/// Resolves the links of a path that need not exist.
 pub(super) fn resolved(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| named(path))
 }
 
-/// Follows the links on the way to something, but not itself.
+/// Resolves the links of a path's parent, but not the last component.
 fn named(path: &Path) -> PathBuf {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => resolved(parent).join(name),
@@ -161,7 +169,7 @@ mod tests {
     struct Place {
         _folder: tempfile::TempDir,
         base: PathBuf,
-        ground: MacosSandbox,
+        sandbox: MacosSandbox,
     }
 
     impl Place {
@@ -177,14 +185,14 @@ mod tests {
             };
             let roots = vec![base.join("project")];
             let private = base.join("private");
-            let ground =
+            let sandbox =
                 MacosSandbox::with("/no/seatbelt".into(), config, &roots, &private).unwrap();
-            Self { _folder: folder, base, ground }
+            Self { _folder: folder, base, sandbox }
         }
 
         fn confine(&self, profile: SandboxProfile) -> io::Result<MacosConfinement> {
             let (_run, sealed) = self.guard().begin("cmd", CommandKind::Foreground);
-            MacosConfinement::new(&self.ground, profile, &[], &sealed)
+            MacosConfinement::new(&self.sandbox, profile, &[], &sealed)
         }
 
         fn guard(&self) -> AutorunGuard {
@@ -211,14 +219,14 @@ mod tests {
         let (before, own) = started.arguments.split_at(5);
         assert_eq!(before, ["-p", &confinement.profile, "--", "/bin/sh", "-c"]);
         assert_eq!(own[1..], ["/bin/echo", "4096", "16777216", "-p", "a b"]);
-        // The bounds are real on every system: the shell becomes the command.
+        // The shell script works on every system, so it is really run here.
         let mut shell = std::process::Command::new(SHELL);
         let output = shell.arg("-c").args(own).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "-p a b\n");
     }
 
     #[test]
-    fn what_does_not_exist_yet_is_denied_by_its_name() {
+    fn paths_that_do_not_exist_yet_are_denied_by_name() {
         let place = Place::new();
         let confinement = place.confine(SandboxProfile::Workspace).unwrap();
         let (base, profile) = (place.base.display(), &confinement.profile);
@@ -238,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_repository_may_be_made_and_is_looked_at_afterwards() {
+    fn a_new_repository_may_be_created_and_is_checked_afterwards() {
         let place = Place::new();
         fs::remove_dir_all(place.base.join("project/.git")).unwrap();
         let confinement = place.confine(SandboxProfile::Workspace).unwrap();
@@ -253,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protected_link_is_held_by_its_own_name_and_by_where_it_leads() {
+    fn a_protected_link_is_sealed_together_with_its_target() {
         let place = Place::new();
         let base = &place.base;
         fs::create_dir(base.join("project/settings")).unwrap();
@@ -267,9 +275,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_runs_if_a_place_cannot_be_named() {
+    fn nothing_runs_if_a_path_cannot_be_quoted() {
         let mut place = Place::new();
-        place.ground.config.hidden.push("/new\nline".into());
+        place.sandbox.config.hidden.push("/new\nline".into());
         let error = place.confine(SandboxProfile::Workspace).unwrap_err();
         assert!(error.to_string().contains("control characters"), "{error}");
     }

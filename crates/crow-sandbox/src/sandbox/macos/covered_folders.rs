@@ -1,13 +1,13 @@
-//! What commands do not see beside the hidden places.
+//! System folders that are replaced for commands: none on macOS.
 
 use std::path::PathBuf;
 
-/// Folders of the system that commands do not see: none, they run among the system's own.
+/// Returns the system folders that commands do not see: none, they run among the system's own.
 pub(in crate::sandbox) fn covered() -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// What commands see in them all the same.
+/// Returns the paths within them that commands see all the same.
 pub(in crate::sandbox) fn kept() -> Vec<PathBuf> {
     Vec::new()
 }

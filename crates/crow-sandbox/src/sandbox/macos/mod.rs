@@ -1,7 +1,7 @@
-//! macOS: a profile for Seatbelt, under which `sandbox-exec` starts each command.
+//! macOS: a Seatbelt profile, under which `sandbox-exec` starts each command.
 //!
-//! All of it is compiled and tested on Linux as well, but for the one thing that only macOS has: the program that makes the
-//! kernel obey the profile. So it is tried out once in each session, and what does not hold there counts as nothing.
+//! Everything except `sandbox-exec` itself is compiled and tested on Linux as well. So each session tries
+//! it out once, and if the profile is not enforced, there is no sandbox.
 
 mod confinement;
 #[cfg(not(target_os = "linux"))]

@@ -1,4 +1,4 @@
-//! What the commands of a session stand on: what the system offers, tried out once.
+//! Sandbox of a session on macOS: finds out once whether the system enforces profiles.
 
 use std::{
     fs, io,
@@ -15,27 +15,27 @@ use super::{
 };
 use crate::sandbox::{Network, SandboxConfig, SandboxProfile, autorun::SealedMounts};
 
-/// Starts a program under a profile. Only the system's own is believed.
+/// Program that starts another one under a profile. Only the system's own is used.
 const SEATBELT: &str = "/usr/bin/sandbox-exec";
 pub(super) const SHELL: &str = "/bin/sh";
-/// Does what it may, and what it may not.
+/// Script of the trial run: does one permitted and two forbidden things.
 const TRIAL: &str = r#"echo done > "$0" || exit 1; echo done > "$1"; cat "$2" > "$3"; exit 0"#;
 
-/// What the commands of a session stand on.
+/// Sandbox of a session: configuration, folders and trial result.
 #[derive(Debug)]
 pub(in crate::sandbox) struct MacosSandbox {
     pub(super) config: SandboxConfig,
     pub(super) roots: Vec<PathBuf>,
     pub(super) seatbelt: PathBuf,
     private: PathBuf,
-    /// Why nothing holds commands, if nothing does.
+    /// Reason why there is no confinement, if there is none.
     reason: Option<String>,
-    /// Listens for what commands want from other machines.
+    /// Listener for the proxy.
     listener: Option<TcpListener>,
 }
 
 impl MacosSandbox {
-    /// Lays it. Blocks until a process has ended.
+    /// Creates the sandbox. Blocks until the trial run has ended.
     #[expect(clippy::needless_pass_by_value, reason = "so it is on Linux")]
     pub(in crate::sandbox) fn lay(
         config: SandboxConfig,
@@ -55,7 +55,7 @@ impl MacosSandbox {
             Network::Hosts(_) => Some(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?),
             Network::Loopback | Network::All => None,
         };
-        let mut ground = Self {
+        let mut sandbox = Self {
             config,
             roots: roots.iter().map(|root| resolved(root)).collect(),
             seatbelt,
@@ -63,19 +63,19 @@ impl MacosSandbox {
             reason: None,
             listener,
         };
-        for folder in [ground.temp(), ground.held()] {
+        for folder in [sandbox.temp(), sandbox.held()] {
             fs::create_dir_all(folder)?;
         }
-        ground.reason = ground.try_out().err();
-        Ok(ground)
+        sandbox.reason = sandbox.try_out().err();
+        Ok(sandbox)
     }
 
-    /// Where commands put temporary files.
+    /// Returns the folder for temporary files of commands.
     pub(super) fn temp(&self) -> PathBuf {
         self.private.join("tmp")
     }
 
-    /// Where what was moved aside is kept.
+    /// Returns the folder for files that the autorun guard moved aside.
     pub(super) fn held(&self) -> PathBuf {
         self.private.join("held")
     }
@@ -87,7 +87,7 @@ impl MacosSandbox {
         }
     }
 
-    /// Sees whether a profile lets pass what it allows, and nothing else.
+    /// Checks that the system allows what a profile allows, and denies everything else.
     #[expect(clippy::disallowed_methods, reason = "it tries out what commands run in")]
     fn try_out(&self) -> Result<(), String> {
         if !self.seatbelt.exists() {
@@ -113,20 +113,20 @@ impl MacosSandbox {
         let is_held = !denied.exists() && fs::metadata(&copy).map_or(true, |copy| copy.len() == 0);
         let is_free = output.status.success() && allowed.exists();
         for path in [&allowed, &copy, &denied, &secret] {
-            // What is not there need not go.
+            // A missing file is no error here.
             drop(fs::remove_file(path));
         }
         match (is_held, is_free) {
             (true, true) => Ok(()),
             (true, false) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                Err(format!("{} starts nothing: {}", self.seatbelt.display(), said.trim()))
+                let stderr = String::from_utf8_lossy(&output.stderr);
+                Err(format!("{} starts nothing: {}", self.seatbelt.display(), stderr.trim()))
             }
             (false, _) => Err(format!("{} does not hold commands", self.seatbelt.display())),
         }
     }
 
-    /// Returns what holds commands.
+    /// Returns how far commands are confined, with the known gaps.
     pub(in crate::sandbox) fn containment(&self) -> Containment {
         if self.reason.is_some() {
             return Containment::None;
@@ -142,18 +142,18 @@ impl MacosSandbox {
         Containment::Partial { gaps }
     }
 
-    /// Returns why nothing holds commands.
+    /// Returns the reason why there is no confinement.
     pub(in crate::sandbox) fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// Takes what listens for connections that commands want to make to other hosts.
+    /// Returns, once, the listener for connections that commands want to make to other hosts.
     pub(in crate::sandbox) fn take_listener(&mut self) -> Option<TcpListener> {
         self.listener.take()
     }
 
-    /// Makes ready what confines one command. None if nothing holds commands. What is in `shown` may be read even where
-    /// something around it is hidden. The folder that the command runs in changes nothing here.
+    /// Prepares the confinement of one command. Returns `None` if there is none. Paths in `shown` are
+    /// readable even below a hidden folder. The working directory has no effect here.
     pub(in crate::sandbox) fn confine(
         &self,
         _cwd: &Path,
@@ -175,49 +175,49 @@ mod tests {
     use super::*;
     use crate::sandbox::AllowedHosts;
 
-    /// Takes the place of the system's program, which is nowhere but on macOS.
-    fn ground(script: &str, network: Network) -> (tempfile::TempDir, MacosSandbox) {
+    /// Creates a sandbox with `script` in place of `sandbox-exec`, which only macOS has.
+    fn sandbox(script: &str, network: Network) -> (tempfile::TempDir, MacosSandbox) {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("sandbox-exec");
         fs::write(&program, format!("#!/bin/sh\n{script}")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
         let config = SandboxConfig { network, ..SandboxConfig::new(folder.path()) };
         let roots = vec![folder.path().to_owned()];
-        let ground = MacosSandbox::with(program, config, &roots, folder.path()).unwrap();
-        (folder, ground)
+        let sandbox = MacosSandbox::with(program, config, &roots, folder.path()).unwrap();
+        (folder, sandbox)
     }
 
-    /// Obeys as the system's program would: it has the trial's first word of its arguments alone.
+    /// Behaves as if the profile were enforced: performs only the permitted action of the trial.
     const OBEYS: &str = r#"[ "$1" = -p ] && [ "$3" = -- ] && echo done > "$7""#;
 
     #[test]
-    fn what_obeys_the_profile_holds_commands_and_the_gaps_are_named() {
-        let (_folder, ground) = ground(OBEYS, Network::Loopback);
-        assert_eq!(ground.reason(), None);
-        let Containment::Partial { gaps } = ground.containment() else { panic!("{ground:?}") };
+    fn an_enforced_profile_gives_containment_with_named_gaps() {
+        let (_folder, sandbox) = sandbox(OBEYS, Network::Loopback);
+        assert_eq!(sandbox.reason(), None);
+        let Containment::Partial { gaps } = sandbox.containment() else { panic!("{sandbox:?}") };
         assert!(gaps.iter().any(|gap| gap.contains("servers of others")), "{gaps:?}");
-        let confined = ground.confine(
+        let confined = sandbox.confine(
             Path::new("/"),
             SandboxProfile::Workspace,
             &[],
             &SealedMounts::default(),
         );
         assert!(confined.unwrap().is_some());
-        assert!(!ground.temp().join("trial").exists());
+        assert!(!sandbox.temp().join("trial").exists());
     }
 
     #[test]
-    fn what_does_not_obey_the_profile_counts_as_nothing() {
+    fn a_profile_that_is_not_enforced_gives_no_containment() {
         for (script, said) in [
             (r#"shift 3; exec "$@""#, "does not hold commands"),
             ("echo no such operation >&2; exit 65", "starts nothing: no such operation"),
             (r#"[ "$1" = -p ] && echo done > "$7"; cat "$9" > "${10}""#, "does not hold commands"),
             (r#"echo done > "$7"; echo done > "$8""#, "does not hold commands"),
         ] {
-            let (_folder, ground) = ground(script, Network::Loopback);
-            assert_eq!(ground.containment(), Containment::None, "{script}");
-            assert!(ground.reason().unwrap().contains(said), "{:?}", ground.reason());
-            let confined = ground.confine(
+            let (_folder, sandbox) = sandbox(script, Network::Loopback);
+            assert_eq!(sandbox.containment(), Containment::None, "{script}");
+            assert!(sandbox.reason().unwrap().contains(expected), "{:?}", sandbox.reason());
+            let confined = sandbox.confine(
                 Path::new("/"),
                 SandboxProfile::Workspace,
                 &[],
@@ -228,26 +228,26 @@ mod tests {
     }
 
     #[test]
-    fn without_the_systems_program_nothing_holds() {
+    fn without_sandbox_exec_there_is_no_containment() {
         let folder = tempfile::tempdir().unwrap();
         let config = SandboxConfig::new(folder.path());
-        let ground = MacosSandbox::lay(config, Vec::new(), folder.path()).unwrap();
+        let sandbox = MacosSandbox::lay(config, Vec::new(), folder.path()).unwrap();
         if cfg!(target_os = "linux") {
-            assert_eq!(ground.reason(), Some("there is no /usr/bin/sandbox-exec"));
+            assert_eq!(sandbox.reason(), Some("there is no /usr/bin/sandbox-exec"));
         }
     }
 
     #[test]
-    fn the_way_to_allowed_hosts_begins_on_this_machine() {
+    fn the_proxy_for_allowed_hosts_listens_on_loopback() {
         let hosts = || Network::Hosts(AllowedHosts::new(["example.org".parse().unwrap()]));
         for (network, listens, reach) in [
             (Network::Loopback, false, NetworkAccess::Loopback),
             (hosts(), true, NetworkAccess::Loopback),
             (Network::All, false, NetworkAccess::Everything),
         ] {
-            let (_folder, mut ground) = ground(OBEYS, network);
-            assert_eq!(ground.reach(), reach);
-            let listener = ground.take_listener();
+            let (_folder, mut sandbox) = sandbox(OBEYS, network);
+            assert_eq!(sandbox.reach(), reach);
+            let listener = sandbox.take_listener();
             assert_eq!(listener.is_some(), listens);
             assert!(
                 listener.is_none_or(|listener| listener.local_addr().unwrap().ip().is_loopback())

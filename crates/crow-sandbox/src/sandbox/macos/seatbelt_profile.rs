@@ -1,4 +1,5 @@
-//! The profile of one command: everything is denied but for what is named, and of two rules the later one holds.
+//! Seatbelt profile of one command. Everything that is not named is denied, and of two matching rules the
+//! later one applies.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +8,8 @@ use std::{
 
 use super::seatbelt_quote::{UnquotablePath, quote};
 
-/// What programs need of the system, and what lets none of them out: no keychain, no pasteboard, nothing that starts programs.
+/// Rights that programs need and that give no way out of the sandbox: no keychain, no pasteboard, nothing
+/// that starts programs.
 const BASE: &str = r#"(version 1)
 (deny default)
 
@@ -52,13 +54,13 @@ const BASE: &str = r#"(version 1)
 (allow file-read* file-write* file-ioctl
   (require-all (regex #"^/dev/ttys[0-9]+") (extension "com.apple.sandbox.pty")))
 "#;
-/// This machine's own network.
+/// Network of this machine only.
 const LOOPBACK: &str = r#"
 (allow network-bind (local ip "localhost:*"))
 (allow network-inbound (local ip "localhost:*"))
 (allow network-outbound (remote ip "localhost:*"))
 "#;
-/// Every host, and what finds their addresses and checks their certificates.
+/// All hosts, and the services that resolve names and check certificates.
 const EVERYTHING: &str = r#"
 (allow network-bind (local ip))
 (allow network-inbound (local ip))
@@ -70,34 +72,34 @@ const EVERYTHING: &str = r#"
   (global-name "com.apple.trustd.agent"))
 "#;
 
-/// What a command may do. All paths are resolved: the kernel compares with where things are in truth.
+/// Rights of a command. All paths must be resolved: the kernel compares real paths.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SeatbeltProfile {
-    /// What may be changed.
+    /// Paths that may be changed.
     pub writable: Vec<PathBuf>,
-    /// What may be read even where something around it is hidden.
+    /// Paths that may be read even below a hidden folder.
     pub readable: Vec<PathBuf>,
-    /// What cannot be read, whether it is there or not.
+    /// Paths that cannot be read, whether they exist or not.
     pub hidden: Vec<PathBuf>,
-    /// What may not change, whether it is there or not.
+    /// Paths that may not change, whether they exist or not.
     pub sealed: Vec<PathBuf>,
-    /// What may change inside, but may not be put elsewhere.
+    /// Paths whose contents may change, but that may not be renamed or removed.
     pub pinned: Vec<PathBuf>,
-    /// The command's temporary folder, in which it may also listen at sockets.
+    /// Temporary folder of the command, in which it may also listen on sockets.
     pub temp: PathBuf,
     pub reach: NetworkAccess,
 }
 
-/// What can be reached.
+/// Reachable network.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum NetworkAccess {
-    /// This machine alone. The way to other hosts, where some are allowed, begins here.
+    /// This machine only; with allowed hosts, the proxy listens here.
     #[default]
     Loopback,
     Everything,
 }
 
-/// What may be done with a place and all that is below it.
+/// Access to a path and everything below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProfileRight {
     Read,
@@ -106,7 +108,7 @@ enum ProfileRight {
 }
 
 impl SeatbeltProfile {
-    /// Writes the profile.
+    /// Returns the text of the profile.
     pub(super) fn text(&self) -> Result<String, UnquotablePath> {
         let reach = match self.reach {
             NetworkAccess::Loopback => LOOPBACK,
@@ -123,7 +125,7 @@ impl SeatbeltProfile {
             lines.extend(match right {
                 ProfileRight::Read => vec![
                     format!("(allow file-read* (subpath {path}))"),
-                    // A folder around it may be one that can be changed.
+                    // The path may lie within a writable folder.
                     format!("(deny file-write* (subpath {path}))"),
                 ],
                 ProfileRight::Write => {
@@ -138,13 +140,13 @@ impl SeatbeltProfile {
         for path in &self.sealed {
             lines.push(format!("(deny file-write* (subpath {}))", quote(path)?));
         }
-        for path in self.held() {
+        for path in self.immovable_paths() {
             lines.push(format!("(deny file-write-unlink (literal {}))", quote(&path)?));
         }
         Ok(lines.join("\n"))
     }
 
-    /// The nearest place decides: what is above comes first, and is overruled by what is below.
+    /// Returns paths and rights, sorted: parents come first, so that rules for paths below override them.
     fn places(&self) -> BTreeMap<PathBuf, ProfileRight> {
         let mut places = BTreeMap::new();
         let rights = [
@@ -161,18 +163,19 @@ impl SeatbeltProfile {
         places
     }
 
-    /// What may not be put elsewhere: what is in a folder that was moved has another name, and rules go by names.
-    fn held(&self) -> BTreeSet<PathBuf> {
-        let mut held = BTreeSet::new();
+    /// Returns the paths that may not be renamed or removed: rules match names, and the contents of a moved
+    /// folder would have other names.
+    fn immovable_paths(&self) -> BTreeSet<PathBuf> {
+        let mut immovable = BTreeSet::new();
         for path in self.sealed.iter().chain(&self.pinned).chain(&self.hidden) {
             let roots = self.writable.iter().filter(|root| path.starts_with(root));
             for root in roots {
-                let between = path.ancestors().take_while(|above| above.starts_with(root));
-                held.extend(between.map(Path::to_owned));
+                let on_the_way = path.ancestors().take_while(|above| above.starts_with(root));
+                immovable.extend(on_the_way.map(Path::to_owned));
             }
         }
-        held.extend(self.pinned.iter().cloned());
-        held
+        immovable.extend(self.pinned.iter().cloned());
+        immovable
     }
 }
 
@@ -193,10 +196,11 @@ mod tests {
         }
     }
 
-    /// Says which rule of a profile decides about a path, as the kernel is documented to: the last one that fits.
+    /// Returns true if a profile allows an operation on a path: the last matching rule decides, as
+    /// documented for the kernel.
     fn decides(profile: &SeatbeltProfile, operation: &str, path: &str) -> bool {
         let text = profile.text().unwrap();
-        // The one rule that names no path, and the first.
+        // The rules without a path: reading is allowed by default, everything else is denied.
         let mut is_allowed = operation.starts_with("file-read");
         for rule in text.lines() {
             let fits = match (rule.split_once("(subpath \""), rule.split_once("(literal \"")) {
@@ -225,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_network_is_another_profile() {
+    fn network_access_to_everything_replaces_the_loopback_rules() {
         let profile = SeatbeltProfile { reach: NetworkAccess::Everything, ..profile() };
         let text = profile.text().unwrap();
         assert!(text.contains(EVERYTHING) && !text.contains(LOOPBACK));
     }
 
     #[test]
-    fn the_nearest_place_decides() {
+    fn the_nearest_path_decides() {
         for (operation, path, expected) in [
             ("file-read-data", "/usr/bin/env", true),
             ("file-write-data", "/usr/bin/env", false),
@@ -258,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_that_only_reads_writes_to_its_temporary_folder_alone() {
+    fn a_read_only_profile_can_write_only_to_its_temporary_folder() {
         let profile = SeatbeltProfile {
             writable: Vec::new(),
             readable: vec!["/users/a/project".into()],
@@ -274,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_cannot_be_named_is_never_left_out() {
+    fn a_path_that_cannot_be_quoted_is_an_error() {
         type Place = fn(&mut SeatbeltProfile) -> &mut Vec<PathBuf>;
         let places: [Place; 5] = [
             |profile| &mut profile.writable,
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn no_service_is_named_that_lets_a_command_out() {
+    fn no_service_that_gives_a_way_out_is_allowed() {
         for reach in [NetworkAccess::Loopback, NetworkAccess::Everything] {
             let text = SeatbeltProfile { reach, ..profile() }.text().unwrap();
             for service in [

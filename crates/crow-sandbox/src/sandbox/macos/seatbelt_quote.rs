@@ -1,22 +1,22 @@
-//! Paths as profiles write them.
+//! Quotes paths for Seatbelt profiles.
 
 use std::path::{Path, PathBuf};
 
-/// A path that a profile cannot name. Nothing runs under a profile that leaves it out.
+/// Path that a profile cannot express. Nothing runs under a profile that would lack it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnquotablePath {
-    /// It has bytes that are no text.
+    /// The path is not valid UTF-8.
     #[error("the name {} is not valid UTF-8, which a profile of the sandbox needs", .0.display())]
     NotText(PathBuf),
-    /// It has characters that end a line, or that nobody sees.
+    /// The path has control characters: line ends or invisible ones.
     #[error("the name {0:?} has control characters, which a profile of the sandbox cannot hold")]
     Control(PathBuf),
-    /// It depends on a folder.
+    /// The path is relative.
     #[error("the path {} is not absolute, which a profile of the sandbox needs", .0.display())]
     Relative(PathBuf),
 }
 
-/// Writes a path as a string of the profile's language.
+/// Returns the path as a string literal of the profile language.
 pub(super) fn quote(path: &Path) -> Result<String, UnquotablePath> {
     let text = path.to_str().ok_or_else(|| UnquotablePath::NotText(path.to_owned()))?;
     if !path.is_absolute() {

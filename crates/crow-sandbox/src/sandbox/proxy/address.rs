@@ -1,8 +1,8 @@
-//! Which addresses belong to everybody, and which to the machine or the network around it.
+//! Classification of IP addresses: public, or of this machine and the networks around it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Ranges of IPv4 that no public host has, as an address and the length of its prefix.
+/// IPv4 ranges without public hosts, as address and prefix length.
 const NOT_PUBLIC: [(Ipv4Addr, u32); 16] = [
     (Ipv4Addr::UNSPECIFIED, 8),           // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
@@ -21,19 +21,19 @@ const NOT_PUBLIC: [(Ipv4Addr, u32); 16] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4),     // reserved
     (Ipv4Addr::BROADCAST, 32),
 ];
-/// Ranges within the public ones of IPv6 that no host has that may be reached.
+/// Non-public ranges within the global IPv6 range.
 const NOT_PUBLIC_6: [(Ipv6Addr, u32); 3] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocols: Teredo among them
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // examples
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20), // examples
 ];
-/// The public range of IPv6; all others are local, reserved or forms of IPv4.
+/// Global unicast range of IPv6; all others are local, reserved or embed IPv4.
 const PUBLIC_6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
-/// The range through which networks without IPv4 reach it.
+/// NAT64 prefix, by which IPv6-only networks reach IPv4 hosts.
 const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 
-/// Returns whether an address is one of the internet: neither this machine's, nor one of a network around it, nor a form
-/// of such an address.
+/// Returns true if an address is a public one of the internet: neither of this machine nor of a network
+/// around it, and no IPv6 form that embeds such an address.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_4(address),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_the_machine_and_of_networks_around_it_are_not_in_any_form() {
+    fn local_addresses_are_not_public_in_any_form() {
         for address in [
             "0.0.0.0",
             "0.1.2.3",

@@ -1,4 +1,4 @@
-//! One connection of a command: its head, the decision, and what goes to and fro.
+//! One connection of a command: reads the request head, decides, and relays bytes.
 
 use std::{io, time::Duration};
 
@@ -20,19 +20,19 @@ use super::{
     server::ProxyContext,
 };
 
-/// How much of one direction is held at once.
+/// Buffer size per direction, in bytes.
 const BUFFER: usize = 16 * 1024;
 const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
-/// How long, and how much, is read of what a command still sends while it is told of a refusal: a connection that is
-/// closed before would take the answer with it.
+/// Time and number of bytes for which the rest of a refused request is read: closing the connection earlier
+/// could destroy the answer before the command reads it.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: u64 = 256 * 1024;
 
 type ConnectionReader<'a> = BufReader<ReadHalf<'a>>;
 
-/// Serves a connection to its end.
+/// Serves one connection until it ends.
 pub(super) async fn serve(mut client: TcpStream, shared: &ProxyContext) {
-    // What is written should go at once; where that cannot be had, it goes all the same.
+    // Sends data without delay; works without this option, too.
     drop(client.set_nodelay(true));
     let (reader, mut writer) = client.split();
     let mut reader = BufReader::with_capacity(BUFFER, reader);
@@ -42,7 +42,7 @@ pub(super) async fn serve(mut client: TcpStream, shared: &ProxyContext) {
         shared.refused.push(host.clone());
     }
     if let Some(answer) = refusal.answer() {
-        // A command that does not read its answer is not told.
+        // The answer is lost if the command does not read it in time.
         drop(timeout(LINGER, tell(answer, &mut reader, &mut writer)).await);
     }
 }
@@ -65,13 +65,13 @@ async fn handle(
     let head = timeout(shared.bounds.head, read_head(client));
     let head = head.await.unwrap_or(Err(ProxyError::TooSlow))?;
     let ProxyRequest { target, way } = ProxyRequest::parse(&head)?;
-    let place = dial::decide(&target, &shared.allowed)?;
+    let addresses = dial::decide(&target, &shared.allowed)?;
     let limit = shared.bounds.connect;
-    let mut server = dial::connect(&target, place, &shared.resolver, limit).await?;
+    let mut server = dial::connect(&target, addresses, &shared.resolver, limit).await?;
     let (reader, writer) = server.split();
     let server = (BufReader::with_capacity(BUFFER, reader), writer);
     let idle = IdleTimer::new(shared.bounds.idle);
-    let moved = async {
+    let relay = async {
         match way {
             ProxyMode::Tunnel => tunnel(client, answers, server, &idle).await,
             ProxyMode::Forward { head, body } => {
@@ -80,23 +80,23 @@ async fn handle(
         }
     };
     select! {
-        moved = moved => Ok(moved?),
+        relay = relay => Ok(relay?),
         error = idle.passed() => Err(error.into()),
     }
 }
 
-/// Reads up to the empty line, and nothing of what follows it.
+/// Reads up to the empty line, and nothing behind it.
 async fn read_head(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<u8>, ProxyError> {
     let mut head = Vec::new();
     loop {
         let start = head.len();
-        let left = HEAD_LIMIT.saturating_sub(start);
-        (&mut *reader).take(left as u64).read_until(b'\n', &mut head).await?;
+        let room = HEAD_LIMIT.saturating_sub(start);
+        (&mut *reader).take(room as u64).read_until(b'\n', &mut head).await?;
         let line = head.get(start..).unwrap_or_default();
         if !line.ends_with(b"\n") {
             let is_full = head.len() >= HEAD_LIMIT;
-            let gone = || ProxyError::Gone(io::ErrorKind::UnexpectedEof.into());
-            return Err(if is_full { ProxyError::TooLong } else { gone() });
+            let closed = || ProxyError::Gone(io::ErrorKind::UnexpectedEof.into());
+            return Err(if is_full { ProxyError::TooLong } else { closed() });
         }
         if !line.ends_with(b"\r\n") {
             return Err(MalformedRequest("a line of its head has an end of another kind").into());
@@ -107,7 +107,7 @@ async fn read_head(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<u8>, 
     }
 }
 
-/// Moves bytes both ways. Each direction ends by itself.
+/// Relays bytes in both directions. Each direction is closed separately.
 async fn tunnel(
     client: &mut ConnectionReader<'_>,
     answers: &mut WriteHalf<'_>,
@@ -115,13 +115,13 @@ async fn tunnel(
     idle: &IdleTimer,
 ) -> io::Result<()> {
     answers.write_all(ESTABLISHED).await?;
-    let there = pump::all(client, &mut writer, idle);
-    let back = pump::all(&mut reader, answers, idle);
-    tokio::try_join!(there, back).map(drop)
+    let to_server = pump::all(client, &mut writer, idle);
+    let to_client = pump::all(&mut reader, answers, idle);
+    tokio::try_join!(to_server, to_client).map(drop)
 }
 
-/// Moves one request there and its answer back. What the command sends after it is not read: it would go to a host that
-/// nobody has looked at.
+/// Relays one request and its answer. Further requests of the command are not read: they would reach a host
+/// that was not checked.
 async fn forward(
     head: &str,
     body: BodyFraming,
@@ -130,19 +130,19 @@ async fn forward(
     (mut reader, mut writer): (ConnectionReader<'_>, WriteHalf<'_>),
     idle: &IdleTimer,
 ) -> io::Result<()> {
-    let there = async {
-        let sent = match writer.write_all(head.as_bytes()).await {
+    let upload = async {
+        let result = match writer.write_all(head.as_bytes()).await {
             Ok(()) => pump::body(body, client, &mut writer, idle).await,
             Err(_) => Err(BodyRelayError::Sink),
         };
-        match sent {
+        match result {
             Err(BodyRelayError::Source(error)) => error,
-            // The answer is the end.
+            // The connection ends with the answer.
             Ok(()) | Err(BodyRelayError::Sink) => std::future::pending().await,
         }
     };
     select! {
-        error = there => Err(error),
+        error = upload => Err(error),
         answered = pump::all(&mut reader, answers, idle) => answered,
     }
 }

@@ -1,4 +1,4 @@
-//! From what is asked for to a connection: what is allowed, where it is, and whether it may be there.
+//! Connects to a requested target: checks it against the rules, resolves it, and checks the addresses.
 
 use std::{
     fmt, io,
@@ -23,25 +23,25 @@ use super::{
     request::{MalformedRequest, ProxyTarget},
 };
 
-/// How many addresses of a host are tried.
+/// Maximum number of addresses tried per host.
 pub(super) const ADDRESSES: usize = 6;
-/// How many names are looked up at once: each takes a thread of the program.
+/// Maximum number of simultaneous name look-ups: each needs a thread.
 const LOOKUPS: usize = 16;
-/// How much later the next address is tried, while the one before has not answered.
+/// Delay between attempts at successive addresses, while the earlier ones have not answered.
 const STAGGER: Duration = Duration::from_millis(250);
 
 type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
-/// Finds the addresses of a name.
+/// Name resolution, replaceable in tests.
 #[derive(Clone)]
 pub(super) struct Resolver(Arc<dyn Fn(&ProxyTarget) -> LookupFuture + Send + Sync>);
 
-/// Where a target is.
+/// Addresses at which a target may be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AllowedAddresses {
-    /// At these addresses, which the user has named.
+    /// These addresses, which the user has named.
     Named(Vec<IpAddr>),
-    /// At public addresses, which are to be found.
+    /// Public addresses, found by name resolution.
     Public,
 }
 
@@ -52,7 +52,8 @@ impl fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// Asks the system, which cannot be interrupted: what is given up goes on, and is counted until it ends.
+    /// Uses the system's resolver. Its look-ups cannot be interrupted: an abandoned one keeps its permit
+    /// until it ends.
     pub(super) fn system() -> Self {
         let room = Arc::new(Semaphore::new(LOOKUPS));
         Self::new(move |target| {
@@ -74,7 +75,7 @@ impl Resolver {
     }
 }
 
-/// Decides about a target, before anybody is asked where it is.
+/// Decides about a target, before its name is resolved.
 pub(super) fn decide(
     target: &ProxyTarget,
     allowed: &AllowedHosts,
@@ -99,7 +100,8 @@ pub(super) fn decide(
     if allowed.allows(host, *port) { Ok(AllowedAddresses::Public) } else { Err(refuse()) }
 }
 
-/// Returns whether the system may take a name for an address: `127.1`, `0x7f000001`, `2130706433`.
+/// Returns true if the system's resolver may take a name for an address: `127.1`, `0x7f000001`,
+/// `2130706433`.
 fn is_number(host: &str) -> bool {
     let last = host.rsplit('.').next().unwrap_or_default();
     let hexadecimal = last.strip_prefix("0x").unwrap_or("-");
@@ -107,16 +109,16 @@ fn is_number(host: &str) -> bool {
         || hexadecimal.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Connects to a target that was decided about. Its name is resolved once.
+/// Connects to a permitted target. Resolves its name exactly once.
 pub(super) async fn connect(
     target: &ProxyTarget,
-    place: AllowedAddresses,
+    allowed: AllowedAddresses,
     resolver: &Resolver,
     limit: Duration,
 ) -> Result<TcpStream, ProxyError> {
     let work = async {
         let unreachable = |source| ProxyError::Unreachable { target: target.clone(), source };
-        let addresses = match place {
+        let addresses = match allowed {
             AllowedAddresses::Named(addresses) => {
                 addresses.into_iter().map(|address| SocketAddr::new(address, target.port)).collect()
             }
@@ -130,7 +132,7 @@ pub(super) async fn connect(
     timeout(limit, work).await.unwrap_or_else(|_| Err(ProxyError::TimedOut(target.clone())))
 }
 
-/// Returns the public ones of the addresses that were found.
+/// Returns the public addresses among `found`, at most [`ADDRESSES`]. Fails if there are only others.
 pub(super) fn public(
     target: &ProxyTarget,
     found: &[SocketAddr],
@@ -143,14 +145,14 @@ pub(super) fn public(
     Ok(public)
 }
 
-/// Connects to whichever of the addresses answers first; the earlier ones get a start.
+/// Connects to the address that answers first; attempts start one after the other, [`STAGGER`] apart.
 async fn connect_to(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut late = Duration::ZERO;
+    let mut delay = Duration::ZERO;
     let attempts: Vec<_> = addresses
         .iter()
         .map(|address| {
-            let wait = late;
-            late += STAGGER;
+            let wait = delay;
+            delay += STAGGER;
             Box::pin(async move {
                 if !wait.is_zero() {
                     sleep(wait).await;
@@ -163,7 +165,7 @@ async fn connect_to(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
     }
     let (stream, _) = future::select_ok(attempts).await?;
-    // What is written should go at once; where that cannot be had, it goes all the same.
+    // Sends data without delay; works without this option, too.
     drop(stream.set_nodelay(true));
     Ok(stream)
 }

@@ -1,9 +1,10 @@
-//! The way from a session's commands to the hosts that the user allows: an HTTP proxy in the agent's process.
+//! HTTP proxy in the agent's process, by which commands of a session reach the hosts that the user allows.
 //!
-//! Commands have a network with a loopback device and nothing else. There the proxy listens, and it connects from the
-//! agent's own network. Who is asked for is known from the request alone, is compared with what is allowed before any
-//! name is resolved, and what was resolved is what is connected to. What goes through a tunnel is not looked at. A proxy
-//! that the user has set for the agent itself is not asked: connections are direct.
+//! Commands have a network with only a loopback device. The proxy listens there, and connects from the
+//! agent's own network. The target is taken from the request alone and checked against the rules before any
+//! name is resolved, and connections go to the addresses that were resolved and checked. Data in a tunnel
+//! is not inspected. A proxy that the user has configured for the agent itself is not used: connections are
+//! direct.
 
 mod address;
 mod connection;

@@ -1,4 +1,4 @@
-//! Why a connection comes to nothing, and what the command is told.
+//! Errors that end a connection, and the HTTP answers for them.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use crow_core::capability::{HostRefusal, RefusedHost};
 
 use super::request::{MalformedRequest, ProxyTarget};
 
-/// Why a connection comes to nothing.
+/// Reason why a connection was refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProxyError {
     #[error("the request is refused: {0}")]
@@ -21,7 +21,7 @@ pub(super) enum ProxyError {
     Unreachable { target: ProxyTarget, source: io::Error },
     #[error("{0} could not be reached in time")]
     TimedOut(ProxyTarget),
-    /// Nobody is there to be told.
+    /// The connection broke, so no answer is possible.
     #[error("the connection broke off: {0}")]
     Gone(#[from] io::Error),
 }
@@ -45,13 +45,13 @@ impl ProxyError {
         Self::Host(RefusedHost { host, port, reason })
     }
 
-    /// Returns the answer for the command.
+    /// Returns the HTTP answer for the command, if one can be sent.
     pub(super) fn answer(&self) -> Option<String> {
         let status = match self {
             Self::Malformed(_) => "400 Bad Request",
             Self::TooLong => "431 Request Header Fields Too Large",
             Self::TooSlow => "408 Request Timeout",
-            // Some programs show the first line alone.
+            // Some programs show only the first line.
             Self::Host(_) => "403 Host not allowed by the sandbox",
             Self::Unreachable { .. } => "502 Bad Gateway",
             Self::TimedOut(_) => "504 Gateway Timeout",

@@ -1,4 +1,4 @@
-//! Moves bytes from one end to the other, a bounded amount at a time.
+//! Relays bytes from a reader to a writer, a bounded amount at a time.
 
 use std::{
     io,
@@ -13,24 +13,24 @@ use tokio::{
 
 use super::request::{BodyFraming, MalformedRequest};
 
-/// The longest line before a chunk: 16 digits and the end of the line.
+/// Longest line before a chunk, in bytes: 16 digits and CRLF.
 const CHUNK_LINE: u64 = 18;
 
-/// Watches over a connection on which nothing may move for too long.
+/// Timer that expires when no bytes were relayed for `limit`.
 #[derive(Debug)]
 pub(super) struct IdleTimer {
     start: Instant,
-    /// When something moved last, in milliseconds since the start.
+    /// Time of the last relayed bytes, in milliseconds since `start`.
     moved: AtomicU64,
     limit: Duration,
 }
 
-/// Why the body of a request does not go on.
+/// Reason why relaying a request body ended early.
 #[derive(Debug)]
 pub(super) enum BodyRelayError {
-    /// The command broke off, or sent what has no meaning.
+    /// The command closed the connection, or sent a malformed body.
     Source(io::Error),
-    /// The host takes no more. It may have answered all the same.
+    /// The host accepts no more data. It may have answered nevertheless.
     Sink,
 }
 
@@ -44,97 +44,98 @@ impl IdleTimer {
         self.moved.store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Waits until nothing has moved for too long.
+    /// Waits until no bytes were relayed for the limit.
     pub(super) async fn passed(&self) -> io::Error {
         loop {
             let moved = Duration::from_millis(self.moved.load(Ordering::Relaxed));
-            let until = self.start + moved + self.limit;
-            if until <= Instant::now() {
+            let deadline = self.start + moved + self.limit;
+            if deadline <= Instant::now() {
                 return io::ErrorKind::TimedOut.into();
             }
-            sleep_until(until).await;
+            sleep_until(deadline).await;
         }
     }
 }
 
-/// Moves all bytes, and then tells the other end that there are no more.
+/// Relays all bytes, then shuts down the writer.
 pub(super) async fn all(
-    from: &mut (impl AsyncBufRead + Unpin),
-    to: &mut (impl AsyncWrite + Unpin),
+    source: &mut (impl AsyncBufRead + Unpin),
+    sink: &mut (impl AsyncWrite + Unpin),
     idle: &IdleTimer,
 ) -> io::Result<()> {
     loop {
-        let bytes = from.fill_buf().await?;
+        let bytes = source.fill_buf().await?;
         if bytes.is_empty() {
-            return to.shutdown().await;
+            return sink.shutdown().await;
         }
         let count = bytes.len();
-        to.write_all(bytes).await?;
-        from.consume(count);
+        sink.write_all(bytes).await?;
+        source.consume(count);
         idle.touch();
     }
 }
 
-/// Moves the body of a request, and not a byte of what may follow it.
+/// Relays the body of a request, and no byte behind it.
 pub(super) async fn body(
     body: BodyFraming,
-    from: &mut (impl AsyncBufRead + Unpin),
-    to: &mut (impl AsyncWrite + Unpin),
+    source: &mut (impl AsyncBufRead + Unpin),
+    sink: &mut (impl AsyncWrite + Unpin),
     idle: &IdleTimer,
 ) -> Result<(), BodyRelayError> {
     match body {
         BodyFraming::None => Ok(()),
-        BodyFraming::Length(length) => exactly(length, from, to, idle).await,
-        BodyFraming::Chunked => chunks(from, to, idle).await,
+        BodyFraming::Length(length) => exactly(length, source, sink, idle).await,
+        BodyFraming::Chunked => chunks(source, sink, idle).await,
     }
 }
 
 async fn exactly(
-    mut left: u64,
-    from: &mut (impl AsyncBufRead + Unpin),
-    to: &mut (impl AsyncWrite + Unpin),
+    mut remaining: u64,
+    source: &mut (impl AsyncBufRead + Unpin),
+    sink: &mut (impl AsyncWrite + Unpin),
     idle: &IdleTimer,
 ) -> Result<(), BodyRelayError> {
-    while left > 0 {
-        let bytes = from.fill_buf().await.map_err(BodyRelayError::Source)?;
+    while remaining > 0 {
+        let bytes = source.fill_buf().await.map_err(BodyRelayError::Source)?;
         if bytes.is_empty() {
             return Err(BodyRelayError::Source(io::ErrorKind::UnexpectedEof.into()));
         }
-        let count = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+        let count =
+            usize::try_from(remaining).map_or(bytes.len(), |remaining| remaining.min(bytes.len()));
         let bytes = bytes.get(..count).unwrap_or_default();
-        to.write_all(bytes).await.map_err(|_| BodyRelayError::Sink)?;
-        from.consume(count);
-        left -= count as u64;
+        sink.write_all(bytes).await.map_err(|_| BodyRelayError::Sink)?;
+        source.consume(count);
+        remaining -= count as u64;
         idle.touch();
     }
     Ok(())
 }
 
 async fn chunks(
-    from: &mut (impl AsyncBufRead + Unpin),
-    to: &mut (impl AsyncWrite + Unpin),
+    source: &mut (impl AsyncBufRead + Unpin),
+    sink: &mut (impl AsyncWrite + Unpin),
     idle: &IdleTimer,
 ) -> Result<(), BodyRelayError> {
     loop {
-        let length = parse_chunk_line(&line(from).await?).map_err(malformed)?;
+        let length = parse_chunk_line(&line(source).await?).map_err(malformed)?;
         let head = format!("{length:x}\r\n");
-        to.write_all(head.as_bytes()).await.map_err(|_| BodyRelayError::Sink)?;
-        exactly(length, from, to, idle).await?;
-        if line(from).await? != b"\r\n" {
+        sink.write_all(head.as_bytes()).await.map_err(|_| BodyRelayError::Sink)?;
+        exactly(length, source, sink, idle).await?;
+        if line(source).await? != b"\r\n" {
             let reason = "a chunk of its body does not end where it should, or something follows the last one";
             return Err(malformed(MalformedRequest(reason)));
         }
-        to.write_all(b"\r\n").await.map_err(|_| BodyRelayError::Sink)?;
+        sink.write_all(b"\r\n").await.map_err(|_| BodyRelayError::Sink)?;
         if length == 0 {
             return Ok(());
         }
     }
 }
 
-/// Reads up to the end of a line, or as far as a line may go.
-async fn line(from: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<u8>, BodyRelayError> {
+/// Reads up to the end of a line, at most [`CHUNK_LINE`] bytes.
+async fn line(source: &mut (impl AsyncBufRead + Unpin)) -> Result<Vec<u8>, BodyRelayError> {
     let mut line = Vec::new();
-    from.take(CHUNK_LINE).read_until(b'\n', &mut line).await.map_err(BodyRelayError::Source)?;
+    source.take(CHUNK_LINE).read_until(b'\n', &mut line).await.map_err(BodyRelayError::Source)?;
     Ok(line)
 }
 
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_goes_on_and_what_follows_it_does_not() {
+    async fn a_body_is_relayed_without_what_follows_it() {
         for (kind, given, passed) in [
             (BodyFraming::None, "GET http://evil/", ""),
             (BodyFraming::Length(4), "bodyGET http://evil/", "body"),
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_without_one_meaning_does_not_go_on() {
+    async fn a_malformed_body_is_refused() {
         for (kind, given) in [
             (BodyFraming::Length(5), "body"),
             (BodyFraming::Chunked, "4;name=value\r\nbody\r\n0\r\n\r\n"),

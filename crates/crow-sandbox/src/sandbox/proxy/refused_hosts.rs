@@ -1,4 +1,4 @@
-//! What commands asked for and did not get, so that it can be told.
+//! Log of the hosts that the proxy refused, for reports to the model and the user.
 
 use std::{
     collections::VecDeque,
@@ -7,22 +7,22 @@ use std::{
 
 use crow_core::capability::RefusedHost;
 
-/// How many are kept.
+/// Maximum number of remembered hosts.
 const KEPT: usize = 64;
 
-/// The hosts that were refused last, each once.
+/// The most recently refused hosts, each once.
 #[derive(Debug, Default)]
 pub(in crate::sandbox) struct RefusedHosts(Mutex<RefusalLog>);
 
 #[derive(Debug, Default)]
 struct RefusalLog {
-    /// How many were refused ever.
+    /// Number of refusals so far.
     count: u64,
-    /// With the count when it happened last, in that order.
+    /// Hosts with the value of `count` at their last refusal, in that order.
     hosts: VecDeque<(u64, RefusedHost)>,
 }
 
-/// The refused hosts of a time that began when it was made.
+/// Refusals since the creation of this value, or since the last `take`.
 #[derive(Debug, Clone)]
 pub(in crate::sandbox) struct RefusalWindow {
     refused: Arc<RefusedHosts>,
@@ -31,13 +31,13 @@ pub(in crate::sandbox) struct RefusalWindow {
 
 impl RefusedHosts {
     pub(super) fn push(&self, host: RefusedHost) {
-        let mut kept = self.kept();
-        kept.count += 1;
-        let count = kept.count;
-        kept.hosts.retain(|(_, other)| *other != host);
-        kept.hosts.push_back((count, host));
-        if kept.hosts.len() > KEPT {
-            kept.hosts.pop_front();
+        let mut log = self.kept();
+        log.count += 1;
+        let count = log.count;
+        log.hosts.retain(|(_, other)| *other != host);
+        log.hosts.push_back((count, host));
+        if log.hosts.len() > KEPT {
+            log.hosts.pop_front();
         }
     }
 
@@ -51,18 +51,18 @@ impl RefusalWindow {
         Self { refused: Arc::clone(refused), count: refused.kept().count }
     }
 
-    /// Returns what was refused, and begins again.
+    /// Returns the refused hosts, and starts a new window.
     pub(in crate::sandbox) fn take(&mut self) -> Vec<RefusedHost> {
         let hosts = self.hosts();
         self.count = self.refused.kept().count;
         hosts
     }
 
-    /// Returns what was refused. Commands that run at the same time share the way out: what one of them was refused is
-    /// told of all.
+    /// Returns the refused hosts of this window. Commands that run at the same time share the proxy: a host
+    /// refused to one of them is reported for all.
     pub(in crate::sandbox) fn hosts(&self) -> Vec<RefusedHost> {
-        let kept = self.refused.kept();
-        let since = kept.hosts.iter().filter(|(count, _)| *count > self.count);
+        let log = self.refused.kept();
+        let since = log.hosts.iter().filter(|(count, _)| *count > self.count);
         since.map(|(_, host)| host.clone()).collect()
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_told_once_to_those_who_were_there() {
+    fn each_window_has_its_own_refusals_once() {
         let refused = Arc::new(RefusedHosts::default());
         let first = RefusalWindow::now(&refused);
         refused.push(host(1));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_last_are_kept() {
+    fn only_the_last_refusals_are_remembered() {
         let refused = Arc::new(RefusedHosts::default());
         let since = RefusalWindow::now(&refused);
         (1..=1000).for_each(|port| refused.push(host(port)));

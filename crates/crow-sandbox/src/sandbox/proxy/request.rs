@@ -1,21 +1,23 @@
-//! Reads the head of a request: bytes in, and what is asked for, or why it is refused, out. No I/O.
+//! Parser for the head of a proxy request: bytes in, target and rewritten head, or the reason for a
+//! refusal, out. No I/O.
 //!
-//! What two readers could take for different things is refused: only what has one meaning goes on.
+//! Anything that two parsers could understand differently is refused, so that the host cannot see another
+//! request than the one that was checked.
 
 use std::fmt;
 
 use super::super::hosts;
 
-/// The most bytes of a head.
+/// Maximum size of a head in bytes.
 pub(super) const HEAD_LIMIT: usize = 16 * 1024;
-/// The most lines of a head.
+/// Maximum number of lines of a head.
 pub(super) const LINE_LIMIT: usize = 128;
-/// The longest name of a method; the longest that is registered has 17 letters.
+/// Maximum length of a method; the longest registered one has 17 letters.
 const METHOD_LIMIT: usize = 24;
-/// The most digits of a length.
+/// Maximum number of digits of a content length.
 const LENGTH_LIMIT: usize = 18;
 const HTTP_PORT: u16 = 80;
-/// What ends where it arrives. The last three are written anew.
+/// Header fields for this hop only, which are not forwarded. The last three are written anew.
 const NOT_PASSED_ON: [&str; 12] = [
     "connection",
     "proxy-connection",
@@ -31,30 +33,30 @@ const NOT_PASSED_ON: [&str; 12] = [
     "transfer-encoding",
 ];
 
-/// What a command asks for.
+/// Parsed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProxyRequest {
     pub target: ProxyTarget,
     pub way: ProxyMode,
 }
 
-/// A host and its port, as they were asked for. The name is in the form in which it is compared and resolved.
+/// Requested host and port. The name is normalized, as it is compared and resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProxyTarget {
     pub host: String,
     pub port: u16,
 }
 
-/// What is done with the connection.
+/// Kind of request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ProxyMode {
-    /// Bytes go to and fro.
+    /// `CONNECT`: bytes are relayed in both directions.
     Tunnel,
-    /// One request goes there, and its answer back.
+    /// One request is sent with a rewritten head, and its answer is relayed.
     Forward { head: String, body: BodyFraming },
 }
 
-/// How far the body of a request goes.
+/// Length of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyFraming {
     None,
@@ -62,7 +64,7 @@ pub(super) enum BodyFraming {
     Chunked,
 }
 
-/// Why a head has no meaning, or more than one.
+/// Reason why a head is invalid or ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct MalformedRequest(pub &'static str);
@@ -74,7 +76,7 @@ impl fmt::Display for ProxyTarget {
 }
 
 impl ProxyRequest {
-    /// Reads a head up to the empty line at its end.
+    /// Parses a head up to and including the empty line.
     pub(super) fn parse(head: &[u8]) -> Result<Self, MalformedRequest> {
         if head.len() > HEAD_LIMIT {
             return Err(MalformedRequest("its head is too long"));
@@ -115,7 +117,7 @@ impl ProxyRequest {
 }
 
 impl ProxyTarget {
-    /// Reads `host:port`; without a port if there is one to fall back on.
+    /// Parses `host:port`; the port may be missing if there is a `fallback`.
     fn parse(text: &str, fallback: Option<u16>) -> Result<Self, MalformedRequest> {
         if text.contains('@') {
             return Err(MalformedRequest("names and passwords do not belong into an address"));
@@ -139,7 +141,7 @@ fn parse_port(text: &str) -> Result<u16, MalformedRequest> {
     port.ok_or(MalformedRequest("its port is not a number from 1 to 65535"))
 }
 
-/// Splits `http://host/path` into the host and what is asked of it.
+/// Splits `http://host/path` into the target and the path with the query.
 fn split(target: &str) -> Result<(ProxyTarget, String), MalformedRequest> {
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) || target.contains('#') {
         return Err(MalformedRequest("its target has characters that none has"));
@@ -157,7 +159,7 @@ fn split(target: &str) -> Result<(ProxyTarget, String), MalformedRequest> {
     Ok((ProxyTarget::parse(host, Some(HTTP_PORT))?, format!("{slash}{path}")))
 }
 
-/// What follows the first line.
+/// Header fields after the request line.
 #[derive(Debug)]
 struct HeaderFields<'a> {
     all: Vec<(&'a str, &'a str)>,
@@ -205,12 +207,13 @@ impl<'a> HeaderFields<'a> {
         }
     }
 
-    /// Writes what the host gets.
+    /// Writes the header fields for the host: without hop-by-hop fields, with `Connection: close`.
     fn for_host(&self, target: &ProxyTarget) -> String {
-        let named: Vec<_> = self.values("connection").flat_map(|value| value.split(',')).collect();
+        let connection_options: Vec<_> =
+            self.values("connection").flat_map(|value| value.split(',')).collect();
         let is_passed_on = |name: &str| {
             !NOT_PASSED_ON.iter().any(|other| other.eq_ignore_ascii_case(name))
-                && !named.iter().any(|other| other.trim().eq_ignore_ascii_case(name))
+                && !connection_options.iter().any(|other| other.trim().eq_ignore_ascii_case(name))
         };
         let mut text = match target.port {
             HTTP_PORT => format!("Host: {}\r\n", target.host),

@@ -1,4 +1,4 @@
-//! The proxy of a session: what listens, and how much it does at once.
+//! The proxy of a session: listening socket and limits.
 
 use std::{ffi::OsString, io, net::TcpListener, sync::Arc, time::Duration};
 
@@ -11,8 +11,8 @@ use super::{
     refused_hosts::{RefusalWindow, RefusedHosts},
 };
 
-/// Where programs look for a proxy. Some read only one of the forms; cargo prefers a setting of its own, and of git, to
-/// the common ones.
+/// Environment variables for the proxy's address. Some programs read only one of the forms; cargo prefers a
+/// variable of its own, and git's settings, to the common ones.
 const ADDRESS_VARIABLES: [&str; 7] = [
     "HTTP_PROXY",
     "http_proxy",
@@ -22,22 +22,22 @@ const ADDRESS_VARIABLES: [&str; 7] = [
     "all_proxy",
     "CARGO_HTTP_PROXY",
 ];
-/// Where they look for what is reached without it: the servers that commands start themselves.
+/// Environment variables for hosts reached directly: servers that commands start themselves.
 const DIRECT_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 const DIRECT: &str = "localhost,127.0.0.1,::1";
-/// How long nothing is accepted when that has failed: there may be too many open files.
+/// Pause after a failed `accept`: there may be too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The proxy of a session. Its connections end with it.
+/// Proxy of a session. Its connections end when it is dropped.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Proxy {
     port: u16,
     refused: Arc<RefusedHosts>,
-    /// Those of the connections belong to the one task in it.
+    /// The accepting task, which owns the tasks of the connections.
     _tasks: JoinSet<()>,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 pub(super) struct ProxyContext {
     pub allowed: AllowedHosts,
@@ -46,16 +46,16 @@ pub(super) struct ProxyContext {
     pub bounds: ProxyLimits,
 }
 
-/// How much, and how long.
+/// Limits of the proxy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProxyLimits {
-    /// How many connections there are at once; others wait.
+    /// Maximum number of simultaneous connections; others wait.
     pub connections: usize,
-    /// How long the head of a request may take.
+    /// Time limit for receiving the head of a request.
     pub head: Duration,
-    /// How long it may take to find a host and to connect to it.
+    /// Time limit for resolving a host and connecting to it.
     pub connect: Duration,
-    /// How long nothing may move.
+    /// Time without any relayed byte after which a connection is closed.
     pub idle: Duration,
 }
 
@@ -71,7 +71,7 @@ impl Default for ProxyLimits {
 }
 
 impl Proxy {
-    /// Lets commands reach these hosts through what listens in their network. Must be called within a runtime.
+    /// Starts the proxy on a socket in the commands' network. Must be called within a Tokio runtime.
     pub(in crate::sandbox) fn start(
         listener: TcpListener,
         allowed: AllowedHosts,
@@ -95,14 +95,14 @@ impl Proxy {
         Ok(Self { port, refused, _tasks: tasks })
     }
 
-    /// Returns what a command must know to find it.
+    /// Returns the environment variables by which commands find the proxy.
     pub(in crate::sandbox) fn variables(&self) -> impl Iterator<Item = (&'static str, OsString)> {
         let address = OsString::from(format!("http://127.0.0.1:{}", self.port));
         let addresses = ADDRESS_VARIABLES.into_iter().map(move |name| (name, address.clone()));
         addresses.chain(DIRECT_VARIABLES.map(|name| (name, DIRECT.into())))
     }
 
-    /// Begins to note what is refused.
+    /// Starts a new window of refusals.
     pub(in crate::sandbox) fn refused_from_now(&self) -> RefusalWindow {
         RefusalWindow::now(&self.refused)
     }

@@ -24,7 +24,7 @@ fn target(text: &str) -> ProxyTarget {
 }
 
 #[test]
-fn a_place_is_known_only_for_what_the_user_allows() {
+fn only_targets_that_the_user_allows_have_addresses() {
     let hosts =
         allowed(&["good.example", "*.below.example", "localhost:3000", "10.0.0.1:8080", "*.0.1"]);
     let named = |addresses: &[&str]| {
@@ -58,7 +58,7 @@ fn a_place_is_known_only_for_what_the_user_allows() {
 }
 
 #[test]
-fn names_that_lead_nowhere_public_are_refused() {
+fn names_with_only_local_addresses_are_refused() {
     let good = target("good.example:443");
     let found = |addresses: &[&str]| {
         let addresses: Vec<SocketAddr> =
@@ -79,7 +79,7 @@ fn names_that_lead_nowhere_public_are_refused() {
 }
 
 #[tokio::test]
-async fn a_name_is_resolved_once_and_what_it_leads_to_later_is_not_asked() {
+async fn a_name_is_resolved_only_once() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
@@ -94,7 +94,7 @@ async fn a_name_is_resolved_once_and_what_it_leads_to_later_is_not_asked() {
 }
 
 #[tokio::test]
-async fn names_are_those_that_the_system_knows() {
+async fn the_system_resolver_is_used() {
     let local = target("localhost:443");
     let result =
         connect(&local, AllowedAddresses::Public, &Resolver::system(), Duration::from_secs(5))
@@ -103,7 +103,7 @@ async fn names_are_those_that_the_system_knows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_is_not_found_in_time_is_given_up() {
+async fn a_slow_look_up_times_out() {
     let resolver = Resolver::new(|_| Box::pin(future::pending()));
     let good = target("good.example:443");
     let result = connect(&good, AllowedAddresses::Public, &resolver, Duration::from_secs(10)).await;
@@ -121,7 +121,7 @@ proptest! {
         {
             prop_assert_eq!(target.host.as_str(), "good.example");
             prop_assert!(matches!(target.port, 80 | 443));
-            // It stands in the first line.
+            // The host is in the request line.
             let line = bytes.split(|byte| *byte == b'\r').next().unwrap().to_ascii_lowercase();
             prop_assert!(String::from_utf8(line).unwrap().contains("good.example"));
         }

@@ -1,4 +1,4 @@
-//! What is read, decided and moved, without a sandbox around it.
+//! Tests of the proxy without a sandbox around it: parsing, decisions and relaying.
 
 mod dial;
 mod request;

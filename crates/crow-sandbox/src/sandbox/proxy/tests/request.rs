@@ -9,7 +9,7 @@ fn parse(head: &str) -> Result<ProxyRequest, MalformedRequest> {
     ProxyRequest::parse(head.as_bytes())
 }
 
-/// Returns the host, the port, and what is sent there.
+/// Returns the host, the port, and the head that is sent there.
 fn forwarded(head: &str) -> (String, u16, String) {
     let request = parse(head).unwrap();
     let ProxyMode::Forward { head, .. } = request.way else { panic!("{head:?}") };
@@ -192,7 +192,7 @@ fn heads_that_two_readers_could_read_differently_are_refused() {
     assert_eq!(parse(&long).unwrap_err().0, "its head is too long");
 }
 
-/// A head that has a meaning, with something put into it anywhere.
+/// Generates valid heads, with random insertions at random positions.
 pub(super) fn heads() -> impl Strategy<Value = Vec<u8>> {
     const WHOLE: [&str; 4] = [
         "CONNECT good.example:443 HTTP/1.1\r\nHost: good.example:443\r\n\r\n",
@@ -232,10 +232,10 @@ pub(super) fn heads() -> impl Strategy<Value = Vec<u8>> {
     ];
     let change = (any::<prop::sample::Index>(), 0_usize..12, part);
     let changed = (prop::sample::select(&WHOLE[..]), prop::collection::vec(change, 0..4));
-    let changed = changed.prop_map(|(whole, changes)| {
-        let mut bytes = whole.as_bytes().to_vec();
-        for (place, removed, part) in changes {
-            let start = place.index(bytes.len() + 1);
+    let changed = changed.prop_map(|(head, changes)| {
+        let mut bytes = head.as_bytes().to_vec();
+        for (position, removed, part) in changes {
+            let start = position.index(bytes.len() + 1);
             let end = (start + removed).min(bytes.len());
             bytes.splice(start..end, part);
         }
@@ -248,7 +248,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn what_goes_on_is_one_request_for_the_host_that_was_looked_at(bytes in heads()) {
+    fn a_forwarded_head_is_one_request_for_the_checked_host(bytes in heads()) {
         let Ok(ProxyRequest { target, way }) = ProxyRequest::parse(&bytes) else { return Ok(()) };
         prop_assert_eq!(hosts::clean(&target.host).unwrap(), target.host.clone());
         let ProxyMode::Forward { head, .. } = way else { return Ok(()) };

@@ -23,7 +23,7 @@ use super::{
     request::heads,
 };
 
-/// A proxy, and a server beside it that may be reached as `localhost`.
+/// Proxy, and a server that it may reach as `localhost`.
 struct Stage {
     proxy: Proxy,
     address: SocketAddr,
@@ -64,7 +64,7 @@ impl Stage {
         (client, server)
     }
 
-    /// Returns the answer to a request that comes to nothing.
+    /// Returns the answer to a request that fails.
     async fn answer(&self, request: &str) -> String {
         rest(&mut self.send(request).await).await
     }
@@ -104,7 +104,7 @@ async fn a_tunnel_moves_bytes_both_ways_and_each_way_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn one_request_goes_on_and_what_follows_it_does_not() {
+async fn one_request_is_relayed_without_what_follows_it() {
     let stage = Stage::new().await;
     let port = stage.port;
     let request = format!(
@@ -128,7 +128,7 @@ async fn one_request_goes_on_and_what_follows_it_does_not() {
 }
 
 #[tokio::test]
-async fn a_body_that_loses_its_meaning_ends_the_connection() {
+async fn a_malformed_body_ends_the_connection() {
     let stage = Stage::new().await;
     let request = format!(
         "POST http://localhost:{}/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\nzz\r\n",
@@ -141,7 +141,7 @@ async fn a_body_that_loses_its_meaning_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_answered_with_the_reason_and_noted() {
+async fn refusals_are_answered_with_the_reason_and_logged() {
     let bounds = ProxyLimits { head: Duration::from_millis(500), ..ProxyLimits::default() };
     let stage = Stage::with(bounds).await;
     let since = stage.proxy.refused_from_now();
@@ -175,7 +175,7 @@ async fn an_answer_reaches_a_command_that_is_still_sending() {
 }
 
 #[tokio::test]
-async fn a_host_that_does_not_answer_is_told() {
+async fn an_unreachable_host_is_answered_with_502() {
     let stage = Stage::new().await;
     let port = stage.port;
     drop(stage.server);
@@ -199,7 +199,7 @@ async fn connections_beyond_the_bound_wait_for_others_to_end() {
 }
 
 #[tokio::test]
-async fn a_connection_on_which_nothing_moves_is_ended() {
+async fn an_idle_connection_is_closed() {
     let stage =
         Stage::with(ProxyLimits { idle: Duration::from_millis(50), ..ProxyLimits::default() })
             .await;
@@ -214,17 +214,17 @@ async fn all_connections_end_with_the_proxy() {
     let mut waiting = stage.connect().await;
     drop(stage.proxy);
     assert_eq!((rest(&mut client).await, rest(&mut server).await), (String::new(), String::new()));
-    // It was accepted or not; it ends in either case.
+    // It may have been accepted already; it is closed in both cases.
     assert!(matches!(waiting.read(&mut [0; 1]).await, Ok(0) | Err(_)));
     assert!(TcpStream::connect(stage.address).await.is_err());
 }
 
 #[tokio::test]
-async fn no_bytes_make_it_look_for_a_host_that_is_not_allowed() {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let list = Arc::clone(&asked);
+async fn no_bytes_make_the_proxy_resolve_a_host_that_is_not_allowed() {
+    let resolved = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&resolved);
     let resolver = Resolver::new(move |target| {
-        list.lock().unwrap_or_else(PoisonError::into_inner).push(target.to_string());
+        log.lock().unwrap_or_else(PoisonError::into_inner).push(target.to_string());
         Box::pin(async { Ok(Vec::new()) })
     });
     let allowed = AllowedHosts::new(["good.example".parse().unwrap()]);
@@ -235,14 +235,14 @@ async fn no_bytes_make_it_look_for_a_host_that_is_not_allowed() {
         let bytes = heads().new_tree(&mut runner).unwrap().current();
         let mut client = TcpStream::connect(address).await.unwrap();
         let mut answer = Vec::new();
-        // It may be refused before all is sent.
+        // The connection may be closed before everything is sent.
         drop(client.write_all(&bytes).await);
         drop(client.shutdown().await);
         drop(client.read_to_end(&mut answer).await);
         assert!(!answer.starts_with(b"HTTP/1.1 200"), "{bytes:?}");
     }
-    let asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
-    assert!(!asked.is_empty());
+    let resolved = resolved.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(!resolved.is_empty());
     let is_good = |target: &String| matches!(&**target, "good.example:443" | "good.example:80");
-    assert!(asked.iter().all(is_good), "{asked:?}");
+    assert!(resolved.iter().all(is_good), "{resolved:?}");
 }
