@@ -1,35 +1,37 @@
-//! Which files a command line may start: read generously, because nobody knows in advance how a shell will read it.
+//! Extracts the words of a command line that may be files it starts. Errs on the side of too many words,
+//! since the exact parsing by a shell cannot be known in advance.
 //!
-//! The lines stand in settings that a program of the user's runs in a shell, or hands to a transport of git. Working out
-//! what they start would take a shell, so every word that could be a path is one: as it is written, without its quotes at
-//! any depth, between the signs that join words in lists, behind what the shell works out, and as the file of a Python
-//! module. A word too many costs a look at a path that is not there; one too few is a program that a command may change.
+//! The lines come from settings that one of the user's programs runs in a shell or passes to a git
+//! transport. An exact answer would need a shell, so every word that could be a path counts: as written,
+//! without quotes at any nesting depth, between the characters that join words in lists, behind shell
+//! expansions, and as the file of a Python module. A superfluous word costs one look at a path that does
+//! not exist; a missing one is a program that a command may change.
 
 use std::collections::BTreeSet;
 
-/// Signs that end a word of a shell.
+/// Characters that end a word in a shell.
 const ENDS: &str = "!;&|()<>=`";
-/// Signs that join several words into one: lists, placeholders, transports.
+/// Characters that join several words into one: in lists, placeholders, transports.
 const JOINTS: &str = ":,%{}[]@";
-/// The most words of one line.
+/// Maximum number of words per line.
 const MOST_WORDS: usize = 400;
 
-/// Returns the words of a command line that may be files, relative to where it is started or absolute. `~/` stands for the
-/// user's home.
+/// Returns the words of a command line that may be files, absolute or relative to where it is started. `~/`
+/// means the user's home.
 pub(super) fn command_words(line: &str) -> BTreeSet<String> {
-    // Where the home lies is known; what else a variable holds is not.
+    // Only the value of `HOME` is known; other variables are handled by `behind_expansions`.
     let line = line.replace("${HOME}", "$HOME").replace("\"$HOME\"", "$HOME");
     let line = line.replace("$HOME/", "~/");
     let mut words = BTreeSet::new();
     without_quotes(&line, &mut words);
-    // In quotes within quotes, signs are escaped once more.
+    // In nested quotes, characters are escaped once more.
     let unescaped = line.replace('\\', "");
     for text in [line.as_str(), unescaped.as_str()] {
         words.extend(pieces(text, "'\"", ENDS).map(str::to_owned));
         words.extend(pieces(text, "'\"", &format!("{ENDS}{JOINTS}")).map(str::to_owned));
         words.extend(behind_expansions(text));
     }
-    // The value of an option of one letter: `-r./hook.js`.
+    // Value of a one-letter option: `-r./hook.js`.
     let values: Vec<String> = words.iter().filter_map(|word| option_value(word)).collect();
     words.extend(values);
     words.retain(|word| !word.is_empty() && !word.starts_with('-'));
@@ -40,12 +42,12 @@ pub(super) fn command_words(line: &str) -> BTreeSet<String> {
     words.into_iter().take(MOST_WORDS).collect()
 }
 
-/// Splits a text at blanks and at these signs.
+/// Splits a text at whitespace and at the given characters.
 fn pieces<'a>(text: &'a str, quotes: &'a str, ends: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(move |c: char| c.is_whitespace() || quotes.contains(c) || ends.contains(c))
 }
 
-/// Adds the words of a line as a shell takes quotes away.
+/// Adds the words of a line after removing quotes and escapes as a shell does.
 fn without_quotes(line: &str, words: &mut BTreeSet<String>) {
     let mut word = String::new();
     let mut quote = None;
@@ -64,10 +66,11 @@ fn without_quotes(line: &str, words: &mut BTreeSet<String>) {
     words.insert(word);
 }
 
-/// Returns what follows on a part that the shell works out, up to the end of the word: `tools/x.sh` of
-/// `$(git rev-parse --show-toplevel)/tools/x.sh`. Mostly that part is the folder of the project, or of the repository.
+/// Returns the paths that follow a shell expansion, up to the end of the word: `tools/x.sh` of `$(git
+/// rev-parse --show-toplevel)/tools/x.sh`. The expansion usually yields the folder of the project or of the
+/// repository.
 fn behind_expansions(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for (at, _) in text.match_indices('/') {
         let (before, after) = (&text[..at], &text[at + 1..]);
         if !ends_with_expansion(before.trim_end_matches(['"', '\''])) {
@@ -75,10 +78,10 @@ fn behind_expansions(text: &str) -> Vec<String> {
         }
         let is_end = |c: char| c.is_whitespace() || "'\"".contains(c) || ENDS.contains(c);
         let path = after.split(is_end).next().unwrap_or_default().trim_start_matches("../");
-        found.push(path.to_owned());
-        found.push(format!(".git/{path}"));
+        paths.push(path.to_owned());
+        paths.push(format!(".git/{path}"));
     }
-    found
+    paths
 }
 
 fn ends_with_expansion(text: &str) -> bool {
@@ -98,7 +101,8 @@ pub(super) fn is_python(word: &str) -> bool {
     ["python", "pypy"].iter().any(|known| name.starts_with(known)) || ["py", "uv"].contains(&name)
 }
 
-/// Returns the files that Python would load for a word that is a module, with the packages that it lies in.
+/// Returns the files that Python would load if the word is a module, including the `__init__.py` of its
+/// packages.
 pub(super) fn module_files(word: &str) -> Vec<String> {
     let is_name =
         |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -119,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_a_line_are_files_with_and_without_its_quotes() {
+    fn files_are_found_among_the_words_of_a_line() {
         for (line, expected) in [
             ("sh tools/a.sh %f", "tools/a.sh"),
             ("sh 'tools/a b.sh'", "tools/a b.sh"),
@@ -155,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_breaks_the_reader(line in "[a-z/$(){}'\"`\\\\ %:.é-]{0,60}") {
+        fn no_line_makes_the_parser_panic(line in "[a-z/$(){}'\"`\\\\ %:.é-]{0,60}") {
             let _words = command_words(&line);
         }
     }

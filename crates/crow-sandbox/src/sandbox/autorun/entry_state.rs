@@ -1,4 +1,4 @@
-//! What is at a path, so that it can be compared later and put back.
+//! State of the file system entry at a path, kept for later comparison and restoration.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -19,13 +19,13 @@ use super::{
 };
 use crow_fs::change_time::{self, nanoseconds, since_1970};
 
-/// How long a file may be whose content is kept, and all of them together.
+/// Maximum size in bytes of a file whose content is kept, and of all such contents together.
 const FILE_BYTES: u64 = 1 << 20;
 const ALL_BYTES: u64 = 16 << 20;
-/// The longest index that is read.
+/// Maximum size in bytes of a git index that is read.
 const INDEX_BYTES: u64 = 256 << 20;
 
-/// What is at a path.
+/// State of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum EntryState {
     Absent,
@@ -41,27 +41,27 @@ pub(super) enum EntryState {
     },
     /// A pipe, a socket or a device.
     Special,
-    /// It could not be looked at.
+    /// The entry could not be examined.
     Unreadable,
 }
 
-/// What is in a file.
+/// Content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FileContent {
     Whole(Arc<[u8]>),
-    /// It is too long to be kept, or not readable: its length, and when anything of it was changed last, which no program can
-    /// set.
+    /// The file is too long to be kept, or unreadable. `changed` is the inode's change time, which no
+    /// program can set.
     NotKept {
         size: u64,
         changed: (i64, i64),
     },
 }
 
-/// What was found at a path.
+/// State of a path, with the identity of the file.
 #[derive(Debug, Clone)]
 pub(super) struct EntryObservation {
     pub state: EntryState,
-    /// Tells the file from one that takes its place.
+    /// Device and inode, by which the file is told from a replacement.
     pub identity: Option<FileIdentity>,
 }
 
@@ -71,7 +71,7 @@ impl From<EntryState> for EntryObservation {
     }
 }
 
-/// Looks at paths. Contents are read again only when the file system says that they may have changed.
+/// Reads the states of paths. Reads contents again only if the metadata says that they may have changed.
 #[derive(Debug, Default)]
 pub(super) struct StateReader {
     contents: HashMap<PathBuf, CachedContent>,
@@ -81,7 +81,7 @@ pub(super) struct StateReader {
     nested: NestedRepositories,
 }
 
-/// What the last pass found, and what that followed from.
+/// Result of the last pass, with its inputs.
 #[derive(Debug)]
 struct LastPass {
     scope: InventoryScope,
@@ -99,13 +99,13 @@ struct CachedIndex {
 #[derive(Debug)]
 struct CachedContent {
     metadata: EntryMetadata,
-    /// Whether any later change bears another time stamp.
+    /// True if every later change is certain to get another time stamp.
     is_settled: bool,
     content: Arc<[u8]>,
 }
 
 impl EntryState {
-    /// Returns the content of a file that was read.
+    /// Returns the content of a file, if it was kept.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::File { content: FileContent::Whole(bytes), .. } => Some(bytes),
@@ -120,17 +120,17 @@ impl EntryState {
 }
 
 impl StateReader {
-    /// Looks for repositories below the roots, before the next pass.
+    /// Searches for repositories below the roots, before the next pass.
     pub(super) fn look_for_repositories(&mut self, scope: &InventoryScope, moment: Moment) {
         self.nested.look(scope, moment);
     }
 
-    /// Returns by what the repositories that were found are entered.
+    /// Returns the `.git` paths of the repositories found.
     pub(super) fn nested(&self) -> Vec<PathBuf> {
         self.nested.found().iter().cloned().collect()
     }
 
-    /// Returns what the last pass found if another one would find the same.
+    /// Returns the inventory of the last pass if another pass would give the same.
     pub(super) fn unchanged_inventory(
         &mut self,
         scope: &InventoryScope,
@@ -144,12 +144,12 @@ impl StateReader {
             && last.nested == *self.nested.found()
             && last.inventory.shallow_entries().all(is_still_sealed)
             && last.record.is_unchanged();
-        // What has changed once is looked at anew, and recorded again.
+        // A record that has become invalid is dropped; the next pass makes a new one.
         let last = self.last_pass.insert(is_unchanged.then_some(last)?);
         Some(last.inventory.clone())
     }
 
-    /// Keeps what a pass found, if what it looked at can be recorded.
+    /// Stores the result of a pass, if its observations can be recorded.
     pub(super) fn keep_pass(
         &mut self,
         scope: &InventoryScope,
@@ -164,7 +164,7 @@ impl StateReader {
         });
     }
 
-    /// Looks at an entry of a directory.
+    /// Reads the state of an entry of a directory.
     pub(super) fn look(
         &mut self,
         directory: &Directory,
@@ -191,7 +191,8 @@ impl StateReader {
         EntryObservation { state, identity: Some(found.identity) }
     }
 
-    /// Returns where in its worktree the index of a repository names others; nothing if it is too long to be read.
+    /// Returns the paths of other repositories (gitlinks) in a repository's index, relative to the
+    /// worktree; `None` if the index is too long to be read.
     pub(super) fn gitlinks(&mut self, view: &PassView, git_dir: &Path) -> Option<Vec<PathBuf>> {
         let index = self.index(view, &git_dir.join("index"), IndexPart::Whole)?;
         match index.shared.clone() {
@@ -204,7 +205,7 @@ impl StateReader {
     }
 
     fn index(&mut self, view: &PassView, path: &Path, part: IndexPart) -> Option<GitIndex> {
-        // Git follows a link in its place.
+        // Git follows a link in place of the index.
         let Some(path) = view.resolve(path) else { return Some(GitIndex::default()) };
         let Ok(metadata) = view.metadata(&path) else { return Some(GitIndex::default()) };
         if metadata.size > INDEX_BYTES {
@@ -258,12 +259,13 @@ impl StateReader {
     }
 }
 
-/// Returns whether a change that happens from now on is sure to bear a later time than this one.
+/// Returns true if every later change is certain to get a later time stamp than this one.
 fn is_settled(changed: (i64, i64)) -> bool {
     change_time::is_settled(nanoseconds(changed), since_1970(SystemTime::now()))
 }
 
-/// Returns whether there is nothing: below a file, or behind a link that is not followed, there is nothing, either.
+/// Returns true if the error means that nothing exists at the path. That includes paths below a file or
+/// behind a link that is not followed.
 pub(super) fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || crow_fs::is_link_error(error)

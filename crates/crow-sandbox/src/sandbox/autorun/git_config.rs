@@ -1,25 +1,25 @@
-//! Git's settings, read as git reads them.
+//! Parser for git's configuration files, with git's own rules.
 
 use std::ops::Range;
 
-/// One setting.
+/// One setting of a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct GitSetting {
-    /// `core`, in small letters.
+    /// Section in lower case: `core`.
     pub section: String,
-    /// `origin` of `[remote "origin"]`.
+    /// Subsection: `origin` of `[remote "origin"]`.
     pub subsection: String,
-    /// `url`, in small letters.
+    /// Key in lower case: `url`.
     pub key: String,
-    /// Empty for a key without a value.
+    /// Value; empty for a key without one.
     pub value: String,
 }
 
-/// Why a file is not understood. Git refuses such a file as well, but it may be repaired later.
+/// Error for an invalid file. Git rejects such a file as well, but it may be repaired later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotSettings;
 
-/// Keys that start nothing, name no other file and no other repository.
+/// Keys that start no program and name no other file or repository.
 const HARMLESS: &[(&str, &[&str])] = &[
     (
         "core",
@@ -56,28 +56,29 @@ const HARMLESS: &[(&str, &[&str])] = &[
     ("advice", &[]),
     ("color", &[]),
 ];
-/// Sections all of whose keys are harmless.
+/// Sections in which every key is harmless.
 const HARMLESS_SECTIONS: [&str; 5] = ["user", "author", "committer", "advice", "color"];
 
 impl GitSetting {
-    /// Returns whether it can neither start a program nor lead git to other files.
+    /// Returns true if the setting can neither start a program nor direct git to other files.
     pub(super) fn is_harmless(&self) -> bool {
         let Some((section, keys)) = HARMLESS.iter().find(|(name, _)| *name == self.section) else {
             return false;
         };
-        // `[submodule "x"] update = !command` starts a command; a transport helper (`ext::`) is a program; a URL that begins
-        // with a dash is an option of the program that it is given to.
+        // Exceptions by value: `[submodule "x"] update = !command` starts a command; a transport helper
+        // (`ext::`) is a program; a URL that begins with a dash is taken as an option by the program that
+        // gets it.
         let value = self.value.trim_start();
         let is_plain = !value.contains("::") && !value.starts_with(['-', '!']);
         is_plain && (HARMLESS_SECTIONS.contains(section) || keys.contains(&self.key.as_str()))
     }
 
-    /// Returns whether it names a file of further settings.
+    /// Returns true if the setting includes another configuration file.
     pub(super) fn is_include(&self) -> bool {
         self.key == "path" && self.section.starts_with("include")
     }
 
-    /// Returns whether it names a file that git reads and does not run.
+    /// Returns true if the setting names a file that git reads and does not run.
     pub(super) fn names_data(&self) -> bool {
         matches!(
             (self.section.as_str(), self.key.as_str()),
@@ -87,29 +88,30 @@ impl GitSetting {
         )
     }
 
-    /// Returns whether it is a short name for a command of git's own: it starts nothing that git does not start by itself.
+    /// Returns true if the setting is an alias for a git command: it starts nothing that git does not start
+    /// itself.
     pub(super) fn is_git_alias(&self) -> bool {
         self.section == "alias" && !self.value.trim_start().starts_with('!')
     }
 
-    /// Returns whether it is the setting `section.key`, in whatever subsection.
+    /// Returns true if the setting is `section.key`, in any subsection.
     pub(super) fn is(&self, section: &str, key: &str) -> bool {
         self.section == section && self.key == key
     }
 }
 
-/// Reads settings: all of them, in their order.
+/// Parses all settings, in their order.
 ///
 /// # Errors
 ///
-/// [`NotSettings`] where git would complain of the file.
+/// [`NotSettings`] if git would reject the file.
 pub(super) fn parse(text: &str) -> Result<Vec<GitSetting>, NotSettings> {
     let text = plain(text);
     let placed = parse_placed(&text)?;
     Ok(placed.into_iter().map(|(setting, _)| setting).collect())
 }
 
-/// Returns the text of settings without some of them.
+/// Returns the text without the settings for which `is_left_out` returns true.
 ///
 /// # Errors
 ///
@@ -142,7 +144,7 @@ fn plain(text: &str) -> String {
     text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n")
 }
 
-/// Reads settings with their places in the text: from the key to behind the end of the line.
+/// Parses settings with their byte ranges in the text: from the key to behind the end of the line.
 fn parse_placed(text: &str) -> Result<Vec<(GitSetting, Range<usize>)>, NotSettings> {
     let mut parser = GitConfigParser { rest: text };
     let mut settings = Vec::new();
@@ -185,7 +187,8 @@ impl GitConfigParser<'_> {
         while self.next().is_some_and(|next| next != '\n') {}
     }
 
-    /// Reads from behind `[` to behind `]`. `[a.b]` and `[a "b"]` are the same section but for the case of `b`.
+    /// Parses from behind `[` to behind `]`. `[a.b]` and `[a "b"]` are the same section, except that case
+    /// counts in quotes only.
     fn section(&mut self) -> Result<(String, String), NotSettings> {
         let mut name = String::new();
         loop {
@@ -243,8 +246,8 @@ impl GitConfigParser<'_> {
 
     fn value(&mut self) -> Result<String, NotSettings> {
         let mut value = String::new();
-        // Blanks at the end are cut off, unless they are quoted.
-        let mut kept = 0;
+        // Length without unquoted whitespace at the end, which is cut off.
+        let mut trimmed_length = 0;
         let mut is_quoted = false;
         loop {
             match self.next() {
@@ -256,11 +259,11 @@ impl GitConfigParser<'_> {
                 }
                 Some('"') => {
                     is_quoted = !is_quoted;
-                    kept = value.len();
+                    trimmed_length = value.len();
                 }
                 Some('\\') => {
                     match self.next() {
-                        // The line goes on.
+                        // A backslash at the end of a line continues the value.
                         Some('\n') => continue,
                         Some('t') => value.push('\t'),
                         Some('b') => value.push('\u{8}'),
@@ -268,7 +271,7 @@ impl GitConfigParser<'_> {
                         Some(escaped @ ('\\' | '"')) => value.push(escaped),
                         _ => return Err(NotSettings),
                     }
-                    kept = value.len();
+                    trimmed_length = value.len();
                 }
                 Some(next) if next.is_ascii_whitespace() && !is_quoted => {
                     if !value.is_empty() {
@@ -277,11 +280,11 @@ impl GitConfigParser<'_> {
                 }
                 Some(next) => {
                     value.push(next);
-                    kept = value.len();
+                    trimmed_length = value.len();
                 }
             }
         }
-        value.truncate(kept);
+        value.truncate(trimmed_length);
         Ok(value)
     }
 }
@@ -332,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_taken_out_with_their_lines() {
+    fn settings_are_removed_with_their_lines() {
         let evil = |setting: &GitSetting| setting.value.starts_with("evil");
         for (text, expected) in [
             ("[a]\n\tb = c\n\td = evil\n\te = f\n", "[a]\n\tb = c\n\te = f\n"),
@@ -372,10 +375,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_parser(text in "[\\[\\]a-z\"\\\\#; =\n\t.]{0,60}") {
+        fn no_text_makes_the_parser_panic(text in "[\\[\\]a-z\"\\\\#; =\n\t.]{0,60}") {
             let _settings = parse(&text);
-            let left = without(&text, |setting| setting.key.len() % 2 == 0);
-            let _again = left.map(|left| parse(&left));
+            let rest = without(&text, |setting| setting.key.len() % 2 == 0);
+            let _again = rest.map(|rest| parse(&rest));
         }
     }
 }

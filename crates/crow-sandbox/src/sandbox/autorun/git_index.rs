@@ -1,4 +1,4 @@
-//! The repositories that git enters from another one: those that its index names, or the index that this one builds on.
+//! Parser for git's index, as far as it names other repositories (gitlinks) or a shared index.
 
 use std::{
     ffi::OsString,
@@ -6,43 +6,43 @@ use std::{
     path::{Component, PathBuf},
 };
 
-/// The mode of an entry that names a commit of another repository.
+/// Mode of an entry that names a commit of another repository.
 const GITLINK: u32 = 0o160_000;
-/// The length of an entry before its flags and its name, with hashes of 20 bytes.
+/// Size in bytes of an entry before its flags and name, with 20-byte hashes.
 const FIXED: usize = 60;
-/// The same with hashes of 32 bytes.
+/// The same with 32-byte hashes.
 const FIXED_LONG: usize = 72;
 const HEAD: usize = 12;
-/// The length of a hash, if it is short.
+/// Size of a short hash in bytes.
 const HASH: usize = 20;
 
-/// Which file is read.
+/// Kind of index file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum IndexPart {
-    /// `index`.
+    /// The `index` file itself.
     Whole,
-    /// What a split index builds on.
+    /// The shared index that a split index builds on.
     Shared,
 }
 
-/// What is read of an index.
+/// Parsed parts of an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct GitIndex {
-    /// Where the repositories lie in the worktree. Names that would lead out of it, or into a `.git`, are left out: git
-    /// refuses them as well.
+    /// Paths of other repositories in the worktree. Paths that lead out of it, or into a `.git`, are left
+    /// out: git rejects them as well.
     pub gitlinks: Vec<PathBuf>,
-    /// The name of the file that holds the other entries, beside this one, if the index is split.
+    /// Name of the shared index, in the same directory, if the index is split.
     pub shared: Option<String>,
-    /// The other entries of a shared index: they may have become repositories since.
+    /// Other entries of a shared index: the split index may have made them repositories.
     names: Vec<PathBuf>,
-    /// Whether an entry of a shared index became a repository.
+    /// True if the split index turns an entry of the shared one into a repository.
     has_unnamed_gitlink: bool,
 }
 
 impl GitIndex {
-    /// Reads the bytes of an index. What cannot be read names nothing: git refuses it.
+    /// Parses an index. An invalid one gives no entries: git rejects it.
     pub(super) fn parse(bytes: &[u8], part: IndexPart) -> Self {
-        // Whether hashes are long stands in the settings, not in the index, so both ways are tried.
+        // The hash size is in the settings, not in the index, so both sizes are tried.
         let mut index = Self::parse_with(bytes, FIXED, part).unwrap_or_default();
         if let Some(long) = Self::parse_with(bytes, FIXED_LONG, part) {
             index.gitlinks.extend(long.gitlinks);
@@ -70,7 +70,8 @@ impl GitIndex {
             let is_extended = version >= 3 && flags & 0x40 != 0;
             let start = at + fixed + 2 + if is_extended { 2 } else { 0 };
             let start = if version == 4 {
-                // The name begins with a part of the name before.
+                // Version 4 gives the number of bytes to drop from the previous name, then the rest of this
+                // one.
                 let (dropped, length) = varint(bytes.get(start..)?)?;
                 name.truncate(name.len().checked_sub(dropped)?);
                 start + length
@@ -83,7 +84,7 @@ impl GitIndex {
             name.extend_from_slice(rest.get(..length)?);
             index.add(mode, &name, part);
             let end = start + length + 1;
-            // But in the fourth version each entry is padded to a multiple of eight.
+            // Except in version 4, each entry is padded to a multiple of eight bytes.
             at = if version == 4 { end } else { at + (end - at).next_multiple_of(8) };
         }
         index.shared = shared_index(bytes, at, fixed - FIXED + HASH);
@@ -93,7 +94,7 @@ impl GitIndex {
     fn add(&mut self, mode: u32, name: &[u8], part: IndexPart) {
         let is_gitlink = mode == GITLINK;
         if name.is_empty() {
-            // In a split index: it stands for an entry of the shared one.
+            // In a split index an empty name refers to an entry of the shared one.
             self.has_unnamed_gitlink |= is_gitlink;
             return;
         }
@@ -111,7 +112,7 @@ impl GitIndex {
         }
     }
 
-    /// Returns where repositories may lie, with what the shared index names.
+    /// Returns the paths of all possible repositories, with those of the shared index.
     pub(super) fn with_shared(self, shared: Self) -> Vec<PathBuf> {
         let mut all = self.gitlinks;
         all.extend(shared.gitlinks);
@@ -122,7 +123,7 @@ impl GitIndex {
     }
 }
 
-/// Finds the name of the shared index among the extensions behind the entries.
+/// Finds the name of the shared index in the extensions behind the entries.
 fn shared_index(bytes: &[u8], mut at: usize, hash: usize) -> Option<String> {
     loop {
         let name = bytes.get(at..at.checked_add(4)?)?;
@@ -138,7 +139,7 @@ fn shared_index(bytes: &[u8], mut at: usize, hash: usize) -> Option<String> {
     }
 }
 
-/// Reads a number as the fourth version writes them.
+/// Decodes a variable-length number of version 4. Returns the value and its length in bytes.
 fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0_usize;
     for (index, byte) in bytes.iter().take(8).enumerate() {
@@ -182,7 +183,7 @@ mod tests {
         for (mode, name) in names {
             let mut entry = entry(mode, name, version);
             if version == 4 {
-                // All of the name before it is dropped.
+                // Drops the whole previous name.
                 entry[62] = last;
                 last = u8::try_from(name.len()).unwrap();
             }
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn repositories_that_an_index_names_are_found_in_each_version() {
+    fn gitlinks_are_found_in_each_index_version() {
         for version in [2, 3, 4] {
             let expected = [PathBuf::from("some/module"), PathBuf::from("z")];
             assert_eq!(
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unnamed_gitlink_stands_for_any_entry_of_the_shared_index() {
+    fn an_unnamed_gitlink_may_be_any_entry_of_the_shared_index() {
         let mut split = GitIndex::default();
         split.add(GITLINK, b"", IndexPart::Whole);
         let mut shared = GitIndex::default();
@@ -236,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_break_the_reading(version in 2_u32..5, at in 0_usize..300, byte: u8, cut in 0_usize..300) {
+        fn no_bytes_make_the_parser_panic(version in 2_u32..5, at in 0_usize..300, byte: u8, cut in 0_usize..300) {
             let mut bytes = index(version);
             if let Some(one) = bytes.get_mut(at) {
                 *one = byte;

@@ -1,4 +1,10 @@
-//! Repositories, resolved as git resolves them.
+//! Adds repositories to the inventory, resolved as git resolves them.
+//!
+//! `enter` starts at an entrance (a `.git`, or a submodule's repository), finds the git directory and the
+//! common directory behind it, and adds every file that can start a program or redirect git. Submodules,
+//! linked worktrees and repositories that are pushed to are entered recursively; `repositories` in the
+//! builder prevents cycles. What cannot be examined is added as unreadable, since it must not count as
+//! harmless.
 
 use std::{
     ffi::OsString,
@@ -14,30 +20,30 @@ use super::{
 };
 
 const GIT: &str = ".git";
-/// How many repositories are entered.
+/// Maximum number of repositories that are entered.
 const REPOSITORIES: usize = 4096;
-/// How deep repositories of submodules may lie below `modules`.
+/// Maximum depth of submodule repositories below `modules`.
 const MODULE_DEPTH: usize = 8;
 
-/// One repository as git sees it from one worktree.
+/// A repository as git sees it from one worktree.
 struct GitRepository {
-    /// By which path git entered it.
+    /// Path by which git entered it.
     entrance: PathBuf,
-    /// What belongs to this worktree: `HEAD`, `index`, `config.worktree`.
+    /// Directory with the files of this worktree: `HEAD`, `index`, `config.worktree`.
     git_dir: PathBuf,
-    /// What all worktrees share: `config`, `hooks`, `modules`.
+    /// Directory with the files shared by all worktrees: `config`, `hooks`, `modules`.
     common_dir: PathBuf,
 }
 
 impl InventoryBuilder<'_> {
-    /// Adds all that git reads when it is started in a directory.
+    /// Adds everything that git reads when it is started in a directory.
     pub(super) fn worktree(&mut self, root: &Path) {
         let entrance = root.join(GIT);
-        // Git looks at the directory itself as well, if its `.git` is no repository any more.
+        // If `.git` is no valid repository, git checks whether the directory itself is one.
         self.bare_repository(root);
         if matches!(self.look(&entrance), EntryState::Absent) {
             self.insert(&entrance, InventoryRole::GitEntrance, EntryState::Absent.into(), None);
-            // Git goes on in the directories above, whose repository commits write to.
+            // Git continues in the parent directories, and commits go to the repository found there.
             if let Some(above) = root
                 .ancestors()
                 .skip(1)
@@ -63,8 +69,8 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Without a `.git`, git takes a directory for a repository that has a `HEAD`, and, itself or where its `commondir` leads,
-    /// `objects` and `refs`.
+    /// Adds a directory that is a bare repository: it has a `HEAD` and, itself or in its common directory,
+    /// `objects` and `refs`. Git takes it for a repository if there is no `.git`.
     fn bare_repository(&mut self, root: &Path) {
         let head = root.join("HEAD");
         let common = self.common_dir_of(root);
@@ -81,7 +87,7 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Enters a repository by a `.git`, or by the directory of a submodule's repository.
+    /// Enters a repository by its `.git`, or by the directory of a submodule's repository.
     pub(super) fn enter(&mut self, entrance: &Path) {
         self.deeper(|this, is_too_deep| this.enter_once(entrance, is_too_deep));
     }
@@ -91,7 +97,7 @@ impl InventoryBuilder<'_> {
             return;
         }
         if is_too_deep || self.repositories.len() >= REPOSITORIES {
-            // What was not looked into is not believed to be harmless.
+            // A repository that is not examined must not count as harmless.
             self.insert(
                 entrance,
                 InventoryRole::GitEntrance,
@@ -104,6 +110,7 @@ impl InventoryBuilder<'_> {
         self.repositories.insert(entrance.to_owned());
         let Some(worktree) = entrance.parent() else { return };
         let found = self.find(entrance);
+        // 1) Find the git directory: itself, behind a link, or named by a `gitdir:` file.
         let state = found.state.clone();
         let git_dir = match &state {
             EntryState::Directory { .. } => Some(entrance.to_owned()),
@@ -114,7 +121,7 @@ impl InventoryBuilder<'_> {
             EntryState::Absent | EntryState::Special | EntryState::Unreadable => None,
         };
         if self.scope.is_writable(entrance) {
-            // A directory is compared by what is in it, a file or a link by where it leads.
+            // 2) Add the entrance. A directory is compared by its contents, a file or a link by its target.
             match &state {
                 EntryState::Directory { .. } => {
                     self.insert(entrance, InventoryRole::GitEntrance, found, Some(entrance));
@@ -133,6 +140,7 @@ impl InventoryBuilder<'_> {
                 entry.leads_outside = !self.scope.is_writable(git_dir);
             }
         }
+        // 3) Add the files of the repository.
         let Some(git_dir) = git_dir else { return };
         let common_dir = self.common_dir_of(&git_dir);
         let repository = GitRepository { entrance: entrance.to_owned(), git_dir, common_dir };
@@ -148,8 +156,9 @@ impl InventoryBuilder<'_> {
         self.insert(path, role, found, Some(path));
     }
 
-    /// Commits in a worktree write to the repository that it belongs to, wherever that lies. It is believed only if the other
-    /// side names the worktree, too: else a clone could name any repository of its user.
+    /// Notes the directories of a repository outside of the workspace that commits in a worktree write to.
+    /// They count only if the repository in turn names the worktree: else a clone could name any repository
+    /// of its user.
     fn note_outside(&mut self, repository: &GitRepository) {
         let GitRepository { entrance, git_dir, common_dir } = repository;
         let is_root = self
@@ -180,7 +189,7 @@ impl InventoryBuilder<'_> {
         named.unwrap_or_else(|| git_dir.to_owned())
     }
 
-    /// Adds what git reads of a repository that may start programs or lead it on.
+    /// Adds the files of a repository that may start programs or redirect git.
     fn repository(&mut self, repository: &GitRepository, worktree: &Path) {
         let GitRepository { entrance, git_dir, common_dir } = repository;
         let entrance = Some(entrance.as_path());
@@ -190,13 +199,13 @@ impl InventoryBuilder<'_> {
         }
         if self.can_change(common_dir) {
             self.pin(common_dir);
-            // It is the directory of the first worktree as well.
+            // The common directory is also the git directory of the main worktree.
             self.files_of_worktree(common_dir, entrance);
             self.settings_file(common_dir, entrance);
             self.file_of_repository(&common_dir.join("hooks"), InventoryRole::GitHook, entrance);
             for name in ["worktrees", "modules"] {
                 let path = common_dir.join(name);
-                // Git makes directories there; a link would lead it elsewhere.
+                // Git creates these directories; a link in their place would redirect it.
                 if let state @ EntryState::Symlink { .. } = self.look(&path) {
                     self.insert(&path, InventoryRole::GitRedirect, state.into(), entrance);
                 }
@@ -208,7 +217,7 @@ impl InventoryBuilder<'_> {
         for file in [common_dir.join("config"), git_dir.join("config.worktree")] {
             self.settings(&file, entrance, &mut settings);
         }
-        // Git's own place of a worktree may be set; a submodule's is.
+        // `core.worktree` overrides the worktree; submodules use it.
         let set = settings.iter().rev().find(|setting| setting.is("core", "worktree"));
         let set = set.and_then(|setting| self.view.resolve(&git_dir.join(&setting.value)));
         let worktree = set.unwrap_or_else(|| worktree.to_owned());
@@ -221,7 +230,7 @@ impl InventoryBuilder<'_> {
                     self.submodule(&worktree.join(name));
                 }
             }
-            // What was not looked into is not believed to be harmless.
+            // An index that is not examined must not count as harmless.
             None if self.can_change(git_dir) => {
                 let index = git_dir.join("index");
                 self.insert(
@@ -235,7 +244,7 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Whether commands can change what is in a directory of a repository.
+    /// Returns true if commands can change the contents of a repository's directory.
     fn can_change(&self, folder: &Path) -> bool {
         self.scope.is_writable(folder)
             || self.inventory.outside.iter().any(|outside| folder.starts_with(outside))
@@ -244,7 +253,7 @@ impl InventoryBuilder<'_> {
     fn file_of_repository(&mut self, path: &Path, role: InventoryRole, entrance: Option<&Path>) {
         self.add_file_of_repository(path, role, entrance);
         let Some(entry) = self.inventory.entries.get(path) else { return };
-        // A `gitdir` only names the worktree that it belongs to: git runs nothing there because of it.
+        // A `gitdir` only names its worktree: git runs nothing there because of it.
         if path.ends_with("commondir")
             && let (Some(bytes), Some(folder)) = (entry.state.bytes(), path.parent())
         {
@@ -275,7 +284,7 @@ impl InventoryBuilder<'_> {
             _ if self.scope.is_writable(path) => {
                 self.top_in(&directory, &name, path, role, entrance);
             }
-            // In a repository outside that commits write to.
+            // In a repository outside of the workspace that commits write to.
             EntryState::File { .. } | EntryState::Directory { .. } => {
                 self.seal(path, role);
                 self.insert(path, role, found, entrance);
@@ -286,7 +295,7 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Adds the files of one worktree that may start programs or lead git on.
+    /// Adds the files of one worktree that may start programs or redirect git.
     fn files_of_worktree(&mut self, git_dir: &Path, entrance: Option<&Path>) {
         for (name, role) in [
             ("commondir", InventoryRole::GitRedirect),
@@ -308,7 +317,8 @@ impl InventoryBuilder<'_> {
 
     fn settings_file(&mut self, common_dir: &Path, entrance: Option<&Path>) {
         let settings = common_dir.join("config");
-        // `git submodule update` writes it each time.
+        // The settings of a submodule's repository are not sealed: `git submodule update` writes them each
+        // time.
         let is_of_module = common_dir.ancestors().skip(1).any(|above| {
             let around = above.parent().filter(|_| above.ends_with("modules"));
             around.is_some_and(|around| self.view.is_there(&around.join("HEAD")))
@@ -322,8 +332,8 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// The other worktrees of a repository find it by files that lie in it. A worktree that commands can change, they can
-    /// remove as well, and its directory here goes with it. Where the worktree lies elsewhere, only the user works in it.
+    /// Adds the linked worktrees of a repository. If commands can change a worktree, they may remove it,
+    /// too, along with its directory here. If the worktree is elsewhere, only the user works in it.
     fn linked_worktrees(&mut self, folder: &Path) {
         if !self.can_change(folder) {
             return;
@@ -348,7 +358,7 @@ impl InventoryBuilder<'_> {
                 this.files_of_worktree(&own, Some(&own));
                 let modules = this.view.physical(&own.join("modules"));
                 this.modules(&modules, MODULE_DEPTH);
-                // The user works there as well.
+                // The user runs git in that worktree, too.
                 if let Some(entrance) = named.filter(|path| {
                     path.ends_with(GIT) && this.scope.is_writable(path) && this.view.is_there(path)
                 }) {
@@ -368,12 +378,13 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Repositories of submodules, also of those that no index names: git takes them when a submodule of that name comes.
+    /// Adds the repositories of submodules, also those that no index names: git uses one when a submodule
+    /// of that name is added.
     fn modules(&mut self, folder: &Path, depth: usize) {
         if !self.can_change(folder) {
             return;
         }
-        // What is not looked into is not believed to be harmless.
+        // A folder that cannot be read must not count as harmless.
         if self.is_closed(folder) {
             self.insert_unreadable(folder, InventoryRole::GitRedirect, None);
             return;
@@ -402,7 +413,7 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Returns whether a directory is there and cannot be looked into.
+    /// Returns true if a directory exists and cannot be read.
     fn is_closed(&mut self, folder: &Path) -> bool {
         let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
         match self.look(folder) {
@@ -417,13 +428,14 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Enters the repository of a submodule. Git follows a link in its place, but none on the way there.
+    /// Enters the repository of a submodule. Git follows a link in place of the submodule's directory, but
+    /// none above it.
     fn submodule(&mut self, path: &Path) {
         let found = self.find(path);
         match found.state {
             EntryState::Directory { .. } => {
                 let entrance = path.join(GIT);
-                // What is not there is no entrance, but may become one.
+                // A missing `.git` is no entrance yet, but may become one.
                 if matches!(self.look(&entrance), EntryState::Absent) {
                     self.insert(
                         &entrance,
@@ -454,7 +466,7 @@ impl InventoryBuilder<'_> {
     }
 }
 
-/// Returns the path that a file of git holds.
+/// Returns the path in a one-line file of git: without blanks before it and line ends behind it.
 pub(super) fn path_in(bytes: &[u8]) -> PathBuf {
     let start = bytes.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     let text = bytes.get(start..).unwrap_or_default();

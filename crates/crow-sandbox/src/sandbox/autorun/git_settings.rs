@@ -1,4 +1,5 @@
-//! What git's settings lead to: other settings, hooks, programs of the workspace, and repositories that are pushed to.
+//! Adds what git's settings lead to: included settings, hooks, programs of the workspace, and repositories
+//! that are pushed to.
 
 use std::{
     io,
@@ -13,13 +14,13 @@ use super::{
     inventory::{InventoryBuilder, InventoryRole},
 };
 
-/// How deep settings may include others; git allows ten.
+/// Maximum depth of included settings; git allows ten.
 const INCLUDE_DEPTH: usize = 10;
-/// From how many directories the words of a command line are tried.
+/// Maximum number of directories from which the words of a command line are resolved.
 const MOST_FOLDERS: usize = 8;
 
 impl InventoryBuilder<'_> {
-    /// Reads the user's own settings, which hold for every repository.
+    /// Reads the user's own settings, which apply to every repository.
     pub(super) fn user_settings(&mut self) {
         let mut settings = Vec::new();
         for file in &self.scope.git.settings {
@@ -28,7 +29,7 @@ impl InventoryBuilder<'_> {
         self.user_settings = settings;
     }
 
-    /// Reads settings with those that they include.
+    /// Reads settings and those that they include.
     pub(super) fn settings(
         &mut self,
         path: &Path,
@@ -61,7 +62,7 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Returns the path that a setting names, as git expands it.
+    /// Returns the path that a setting names, with `~/` expanded as git does.
     fn named(&self, value: &str, folder: &Path) -> PathBuf {
         match (value.strip_prefix("~/"), &self.scope.git.home) {
             (Some(rest), Some(home)) => home.join(rest),
@@ -69,7 +70,7 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Adds files of the workspace that settings name as programs.
+    /// Adds the files of the workspace that settings name as programs.
     pub(super) fn programs_in(
         &mut self,
         settings: &[GitSetting],
@@ -82,7 +83,8 @@ impl InventoryBuilder<'_> {
                 let hooks = self.view.physical(&self.named(&setting.value, worktree));
                 self.top(&hooks, InventoryRole::GitHook, entrance);
             } else if setting.is_git_alias() {
-                // `-c core.pager=tools/x` and `--exec tools/x`: no plain word of a command of git is a program.
+                // `-c core.pager=tools/x` and `--exec tools/x`: in a git command, no word without a slash
+                // is a program.
                 let words = command_words(&setting.value).into_iter();
                 for word in words.filter(|word| word.contains('/')) {
                     self.program(&self.named(&word, worktree), entrance);
@@ -94,10 +96,12 @@ impl InventoryBuilder<'_> {
         self.user_settings = user;
     }
 
-    /// Adds files of the workspace that a command line may start, wherever in the workspace it goes first.
+    /// Adds the files of the workspace that a command line may start, even after changing into other
+    /// directories.
     fn programs_of_line(&mut self, line: &str, worktree: &Path, entrance: Option<&Path>) {
         let words = command_words(line);
-        // `cd tools && ./x.sh`, and from there once more. By index: the list grows while it is gone through.
+        // `cd tools && ./x.sh`, and from there once more. Iterates by index, since the list grows
+        // meanwhile.
         let mut folders = vec![worktree.to_owned()];
         let mut at = 0;
         while let Some(folder) = folders.get(at).cloned() {
@@ -115,9 +119,9 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Returns the directory that is at a path, links followed, if commands can change what is in it.
+    /// Returns the directory at a path, with links resolved, if commands can change its contents.
     fn folder_of_workspace(&self, path: &Path) -> Option<PathBuf> {
-        // Most words are no files.
+        // Most words are not files.
         self.view.metadata(path).ok()?;
         let real = self.view.resolve(path)?;
         let is_folder = self.view.metadata(&real).is_ok_and(|found| found.is_directory());
@@ -125,7 +129,7 @@ impl InventoryBuilder<'_> {
     }
 
     pub(super) fn program(&mut self, path: &Path, entrance: Option<&Path>) {
-        // Most words are no files.
+        // Most words are not files.
         let is_missing = self.view.metadata(path).is_err_and(|error| {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         });
@@ -173,14 +177,14 @@ impl InventoryBuilder<'_> {
         self.user_settings = user;
         for address in addresses.into_iter().chain(rewritten) {
             self.remote(address.strip_prefix("file://").unwrap_or(&address), worktree);
-            // A transport that is a program, also where a rewriting or a file of remotes makes it one.
+            // A transport helper is a program, also if a URL rewrite or a file of remotes introduces it.
             if address.contains("::") {
                 self.programs_of_line(&address, worktree, entrance);
             }
         }
     }
 
-    /// The addresses of remotes that are named by files, as they were before there were settings.
+    /// Returns the addresses in git's legacy files of remotes (`remotes/`, `branches/`).
     fn old_remotes(&mut self, common_dir: &Path) -> Vec<String> {
         let mut addresses = Vec::new();
         for kind in ["remotes", "branches"] {
@@ -222,7 +226,7 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Returns the directory that a `.git` file names.
+    /// Returns the directory named by a `.git` file.
     fn git_file(&mut self, path: &Path) -> Option<PathBuf> {
         let state = self.look(path);
         self.view.resolve(&path.parent()?.join(path_in(state.bytes()?.strip_prefix(b"gitdir:")?)))

@@ -1,28 +1,30 @@
-//! What git does next: a rebase or a cherry-pick that has stopped keeps it in files, and some of them name programs.
+//! State files of an interrupted rebase or cherry-pick, which may name programs that git starts when it
+//! continues.
 //!
-//! Git writes these files all the time and removes them in the end, so nothing may hold them. Their words are compared
-//! instead. A list of a rebase (`git-rebase-todo`) starts a program only by its lines with `exec`; without those lines it
-//! is still a list, and the rebase can go on. A strategy that is none of git's own is a program, `git-merge-<strategy>`.
-//! The other files beside them hold names of commits, messages and patches.
+//! Git writes these files all the time and finally removes them, so they cannot be sealed. Instead their
+//! entries are compared. The list of a rebase (`git-rebase-todo`) starts programs only by lines with
+//! `exec`; without those lines it is still a valid list, and the rebase can continue. A strategy that is
+//! not built into git is a program, `git-merge-<strategy>`. The other files next to them contain commit
+//! names, messages and patches.
 
 use std::{collections::BTreeSet, path::Path};
 
 use super::git_config;
 
-/// The files, as seen from the directory of a worktree.
+/// State files, relative to the git directory of a worktree.
 pub(super) const FILES: [&str; 3] = [LIST, "rebase-merge/strategy", "sequencer/opts"];
 /// Directories of such files.
 pub(super) const FOLDERS: [&str; 2] = ["rebase-merge", "sequencer"];
 const LIST: &str = "rebase-merge/git-rebase-todo";
-/// The strategies that are no programs of others.
+/// Strategies that are built into git.
 const STRATEGIES: [&str; 6] = ["ort", "recursive", "resolve", "octopus", "ours", "subtree"];
 
-/// Returns whether a file is the list of a rebase.
+/// Returns true if a path is the list of a rebase.
 pub(super) fn is_list(path: &Path) -> bool {
     path.ends_with(LIST)
 }
 
-/// Returns what a file would start.
+/// Returns the programs that a state file would start: `exec` lines of a list, or names of strategies.
 pub(super) fn programs(path: &Path, bytes: &[u8]) -> BTreeSet<String> {
     if is_list(path) {
         return lines(bytes).filter_map(command).collect();
@@ -44,7 +46,7 @@ pub(super) fn programs(path: &Path, bytes: &[u8]) -> BTreeSet<String> {
     named.into_iter().filter(|name| !is_own(name)).collect()
 }
 
-/// Returns a list of a rebase with no other commands than those that are `known`.
+/// Returns the list of a rebase without commands other than those in `known`.
 pub(super) fn without_new_programs(list: &[u8], known: &BTreeSet<String>) -> Vec<u8> {
     lines(list)
         .filter(|line| command(line).is_none_or(|command| known.contains(&command)))
@@ -52,12 +54,12 @@ pub(super) fn without_new_programs(list: &[u8], known: &BTreeSet<String>) -> Vec
         .concat()
 }
 
-/// The lines, each with its end.
+/// Returns the lines, each with its line end.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n')
 }
 
-/// Returns the command of a shell that a line of a list is.
+/// Returns the trimmed line if it is an `exec` line of a list.
 fn command(line: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(line);
     let line = text.trim();
@@ -74,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn only_lines_with_exec_are_programs_of_a_list() {
+    fn only_exec_lines_of_a_list_are_programs() {
         let list = "pick 1 exec\n# exec no\n  x  make\t test\nexec\tfalse\r\nbreak\nmerge -C 2 x\nexecute y\n";
         assert_eq!(
             names(".git/rebase-merge/git-rebase-todo", list),
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn strategies_that_are_not_of_git_are_programs() {
+    fn strategies_not_built_into_git_are_programs() {
         assert_eq!(names("rebase-merge/strategy", "ort\n"), [""; 0]);
         assert_eq!(names("rebase-merge/strategy", "/x"), ["/x"]);
         assert_eq!(

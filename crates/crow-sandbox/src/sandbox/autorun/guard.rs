@@ -1,17 +1,20 @@
-//! The guard of a session: no command leaves behind what starts a program of the user's later.
+//! Guard of a session: prevents commands from leaving behind files that start programs of the user later.
 //!
 //! # How it holds
 //!
-//! 1. Before a command starts, the inventory says what could start programs. Where the kernel has namespaces, all of it that
-//!    is there is mounted read-only for the command, and directories of repositories cannot be renamed.
-//! 2. A mount holds a file, not its name. If the user, or an allowed tool, replaces the file by a rename, the mount falls off
-//!    the name. And what is not there yet cannot be mounted at all. So the inventory is taken again after the command, and now
-//!    and then while it runs; what differs is judged (`judgement.rs`) and put back or moved aside.
-//! 3. What the user did between two commands is the new state of affairs. What an allowed tool did while a command ran is
-//!    adopted. What the user did while a command ran stays if the command cannot have done it: because it only reads, because
-//!    the kernel sealed the file, or because nothing is started by it. Else it is moved aside, and the user is told where.
+//! 1. Before a command starts, the inventory lists every path that could start programs. With namespaces,
+//!    all of these that exist are mounted read-only for the command, and directories of repositories cannot
+//!    be renamed.
+//! 2. A mount protects a file, not its name. If the user, or an allowed tool, replaces the file by a
+//!    rename, the name is no longer protected. And paths that do not exist yet cannot be mounted at all. So
+//!    the inventory is taken again after the command, and at intervals while it runs; differences are
+//!    judged (`inventory_diff.rs`) and put back or moved aside.
+//! 3. Changes by the user between two commands become the new baseline. Changes by an allowed tool while a
+//!    command runs are adopted. Changes by the user while a command runs stay if the command cannot have
+//!    made them: because it only reads, because the kernel sealed the file, or because the change starts
+//!    nothing. Otherwise the file is moved aside, and the user is told where.
 //!
-//! All commands of a session, jobs included, share one guard: there is one state of affairs.
+//! All commands of a session, jobs included, share one guard and one baseline.
 
 use std::{
     collections::BTreeMap,
@@ -38,70 +41,70 @@ use super::{
 };
 use crate::sandbox::CommandKind;
 
-/// What may not be made in a repository.
+/// Names in a git directory that must not be created.
 const GIT_FILES: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "gitdir"];
-/// How many findings wait to be told.
+/// Maximum number of unreported findings.
 const UNTOLD: usize = 64;
 
-/// Whether the kernel keeps commands from changing what is in the inventory.
+/// Whether the kernel prevents commands from changing paths of the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::sandbox) enum KernelSeal {
-    /// By mounts.
+    /// By read-only mounts.
     Mounts,
-    /// Nothing does.
+    /// Not at all.
     Missing,
 }
 
-/// Keeps commands from leaving behind what starts programs.
+/// Guards the commands of a session.
 #[derive(Debug)]
 pub(in crate::sandbox) struct AutorunGuard {
     scope: InventoryScope,
     seal: KernelSeal,
     quarantine: Quarantine,
     state: Mutex<GuardState>,
-    /// Where signs of life are left.
+    /// Folder of the marker file that shows that the program is alive.
     signs: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
 struct GuardState {
     reader: StateReader,
-    /// How things should be.
+    /// Inventory as it should be.
     baseline: Inventory,
-    /// The repositories outside that commits went to before the first command: a command that removes the project's own does
-    /// not open the one around it.
+    /// Repositories outside of the workspace that commits went to before the first command: a command that
+    /// removes the project's repository does not get access to the one around it.
     outside: Option<Vec<PathBuf>>,
     running: BTreeMap<u64, RunningCommand>,
     started: u64,
-    /// What was found while commands ran for which nobody waited.
+    /// Findings while commands ran whose result was not awaited.
     pending: Vec<PutAside>,
-    /// What the user was not told of yet.
+    /// Findings not yet reported to the user.
     untold: Vec<PutAside>,
     journal: Option<GuardJournal>,
 }
 
-/// A command that runs.
+/// A running command.
 #[derive(Debug)]
 struct RunningCommand {
-    /// What it is, as the user is told.
+    /// Command line as shown to the user.
     line: String,
     kind: CommandKind,
-    /// What the kernel seals for it.
+    /// Seals that the kernel holds for it.
     seals: BTreeMap<PathBuf, RunSeal>,
-    /// What was found while it ran.
+    /// Findings while it ran.
     found: Vec<PutAside>,
 }
 
-/// What the mounts of a command must hold.
+/// Requirements for the mounts of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::sandbox) struct SealedMounts {
-    /// Nothing in them may change.
+    /// Paths that must not change, including everything below.
     pub read_only: Vec<PathBuf>,
-    /// May change inside, but may not be renamed or removed.
+    /// Directories whose contents may change, but that must not be renamed or removed.
     pub pinned: Vec<PathBuf>,
-    /// Directories of repositories outside of the workspace that commits go to.
+    /// Git directories outside of the workspace that commits go to.
     pub outside: Vec<PathBuf>,
-    /// Where nothing may appear, and links that may not be replaced: mounts cannot hold these.
+    /// Paths that must not appear, and links that must not be replaced: mounts cannot protect these.
     pub absent: Vec<PathBuf>,
 }
 
@@ -115,21 +118,21 @@ impl RunSeal {
 }
 
 impl SealedMounts {
-    /// Keeps repositories from being changed at all.
+    /// Makes repositories read-only as a whole.
     fn seal_repositories(&mut self) {
         self.read_only.append(&mut self.pinned);
     }
 }
 
-/// A command that runs under the guard.
+/// Token of a command that runs under the guard.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::sandbox) struct GuardedRun(u64);
 
-/// What the kernel seals for one command.
+/// Seal of one path for one command.
 #[derive(Debug)]
 struct RunSeal {
     identity: FileIdentity,
-    /// Keeps the number of the file from being given to another one.
+    /// Open descriptor, so that the inode number is not reused.
     _held: File,
 }
 
@@ -140,9 +143,9 @@ struct KernelSealedPaths<'a> {
 }
 
 impl KernelSealedPaths<'_> {
-    /// Returns whether each command that runs has a seal on what is at a path.
+    /// Returns true if each running command has a seal on the file at `path`.
     fn has(&self, path: &Path, identity: FileIdentity) -> bool {
-        // Elsewhere a command could rename a directory on the way, and make another one in its place.
+        // In deeper directories a command could rename a parent and create another one in its place.
         let cannot_be_renamed = path.parent().is_some_and(|above| {
             self.roots.iter().any(|root| above == root || above == root.join(".git"))
         });
@@ -164,7 +167,7 @@ impl SealedPaths for KernelSealedPaths<'_> {
         if found.is_ok_and(|found| found.kind == EntryKind::File && found.links > 1) {
             return false;
         }
-        // Nothing can be made in a directory that is sealed, either.
+        // A sealed directory also prevents new entries in it.
         path.ancestors().any(|above| {
             crow_fs::metadata(above).is_ok_and(|found| self.has(above, found.identity))
         })
@@ -172,20 +175,21 @@ impl SealedPaths for KernelSealedPaths<'_> {
 }
 
 impl AutorunGuard {
-    /// Makes a guard. What it moves aside goes into `folder`.
+    /// Creates a guard that moves files aside into `folder`.
     pub(crate) fn new(scope: InventoryScope, seal: KernelSeal, folder: PathBuf) -> Self {
         let quarantine = Quarantine::new(folder);
         Self { scope, seal, quarantine, state: Mutex::default(), signs: None }
     }
 
-    /// Keeps the state in files of a folder as well, for [`recover`](super::recover).
+    /// Also stores the state in files of a folder, for [`recover`](super::recover).
     #[must_use]
     pub(in crate::sandbox) fn with_journal(self, folder: PathBuf) -> Self {
         self.state().journal = Some(GuardJournal::new(folder.clone()));
         Self { signs: Some(folder), ..self }
     }
 
-    /// Returns what the mounts of a command must hold that changes nothing in the workspace. Blocks while it looks.
+    /// Returns the mount requirements for a command that cannot change the workspace. Blocks while it takes
+    /// the inventory.
     pub(in crate::sandbox) fn look(&self) -> SealedMounts {
         let mut state = self.state();
         if state.running.is_empty() {
@@ -194,8 +198,9 @@ impl AutorunGuard {
         mounts(&self.scope, &state.baseline)
     }
 
-    /// Begins to guard a command that may change the workspace; `line` says to the user which it is. Background jobs, beside
-    /// which the user works for hours, see repositories read-only as a whole. Blocks while it looks.
+    /// Starts guarding a command that may change the workspace; `line` is its text for the user. For
+    /// background jobs, next to which the user works for hours, repositories are read-only as a whole.
+    /// Blocks while it takes the inventory.
     pub(in crate::sandbox) fn begin(
         &self,
         line: &str,
@@ -228,9 +233,10 @@ impl AutorunGuard {
         (GuardedRun(number), mounts)
     }
 
-    /// Looks while a command runs, unless somebody else does right now, and returns what was found. Blocks while it looks.
+    /// Checks while a command runs, unless another check is in progress, and returns the findings. Blocks
+    /// while it takes the inventory.
     pub(in crate::sandbox) fn check(&self) -> Vec<PutAside> {
-        // A look may take long, and the next start must not take it for the end.
+        // A check may take long; without this the next start of the program could take it for dead.
         if let Some(folder) = &self.signs {
             renew_sign_of_life(folder);
         }
@@ -245,14 +251,15 @@ impl AutorunGuard {
         self.repair_at(&mut state, Moment::During)
     }
 
-    /// Looks a last time after a command, and returns what was moved aside or put back while it ran. Blocks while it looks.
+    /// Checks a last time after a command, and returns what was moved aside or put back while it ran.
+    /// Blocks while it takes the inventory.
     #[expect(clippy::needless_pass_by_value, reason = "a run ends once")]
     pub(crate) fn end(&self, run: GuardedRun) -> Vec<PutAside> {
         let mut state = self.state();
-        let goes_on = |(number, command): (&u64, &RunningCommand)| {
+        let runs_on = |(number, command): (&u64, &RunningCommand)| {
             *number != run.0 && command.kind == CommandKind::Foreground
         };
-        let rebases = Rebases::of(state.running.iter().any(goes_on));
+        let rebases = Rebases::of(state.running.iter().any(runs_on));
         self.repair_all(&mut state, Moment::After, rebases);
         let mut found = std::mem::take(&mut state.pending);
         found.extend(state.running.remove(&run.0).map(|command| command.found).unwrap_or_default());
@@ -262,13 +269,14 @@ impl AutorunGuard {
         found
     }
 
-    /// Takes what is at these paths by now as it should be: a tool made it with permission. Blocks while it looks.
+    /// Accepts the present state of these paths: a tool changed them with permission. Blocks while it takes
+    /// the inventory.
     pub(crate) fn adopt(&self, paths: &[PathBuf]) {
         self.adopt_in(&mut self.state(), paths);
     }
 
-    /// Lets the user's word be carried out while nobody looks, and takes what is at the paths that `changed` names then as it
-    /// should be. Blocks until it is done.
+    /// Runs a change that the user asked for while the guard is locked, and accepts the present state of
+    /// the paths that `changed` returns. Blocks until it is done.
     pub(crate) fn while_user_changes<T>(
         &self,
         change: impl FnOnce() -> T,
@@ -276,11 +284,11 @@ impl AutorunGuard {
     ) -> T {
         let mut state = self.state();
         if !state.running.is_empty() {
-            // What commands did until now is not taken over.
+            // Earlier changes by commands must not be accepted along with it.
             self.repair(&mut state);
         }
-        let done = change();
-        let mut paths = changed(&done);
+        let result = change();
+        let mut paths = changed(&result);
         let is_gone =
             |path: &&Path| matches!(crow_fs::metadata(path), Err(error) if is_absence(&error));
         let mut gone: Vec<PathBuf> = paths
@@ -289,7 +297,7 @@ impl AutorunGuard {
             .collect();
         paths.append(&mut gone);
         self.adopt_in(&mut state, &paths);
-        done
+        result
     }
 
     fn adopt_in(&self, state: &mut GuardState, paths: &[PathBuf]) {
@@ -299,7 +307,7 @@ impl AutorunGuard {
         state.reader.look_for_repositories(&self.scope, Moment::After);
         let now = self.collect(state);
         let is_adopted = |path: &Path| paths.iter().any(|adopted| path.starts_with(adopted));
-        // What git's settings lead to since then belongs to what was permitted.
+        // New files that changed git settings lead to are part of what was permitted.
         let leads_on = now.entries.iter().any(|(path, entry)| {
             is_adopted(path)
                 && matches!(
@@ -329,12 +337,12 @@ impl AutorunGuard {
         }
     }
 
-    /// Returns what was moved aside or put back since this was last asked.
+    /// Returns the findings since the last call.
     pub(crate) fn take_untold(&self) -> Vec<PutAside> {
         std::mem::take(&mut self.state().untold)
     }
 
-    /// Keeps findings for whoever ends next.
+    /// Stores findings for the next command that ends.
     pub(in crate::sandbox) fn tell_later(&self, found: Vec<PutAside>) {
         self.state().pending.extend(found);
     }
@@ -360,8 +368,9 @@ impl AutorunGuard {
         Inventory::collect(&self.scope, &mut state.reader, &seals)
     }
 
-    /// Puts what was moved aside back to its place: the user made it. What was put there since goes where it was kept.
-    /// Fails with [`io::ErrorKind::AlreadyExists`] where the place is not as it was left. Blocks while it looks.
+    /// Moves a file that was moved aside back to its place: the user made it. What is at that place is
+    /// exchanged with it. Fails with [`io::ErrorKind::AlreadyExists`] if the place has changed since.
+    /// Blocks while it takes the inventory.
     pub(crate) fn bring_back(&self, aside: &PutAside) -> io::Result<()> {
         let kept = aside.kept.as_deref().filter(|kept| self.quarantine.holds(kept));
         let kept = kept.ok_or(io::ErrorKind::Unsupported)?;
@@ -387,12 +396,12 @@ impl AutorunGuard {
         Ok(())
     }
 
-    /// Returns whether what was moved aside can be put back to its place.
+    /// Returns true if a file that was moved aside can be moved back.
     pub(crate) fn can_bring_back(&self, aside: &PutAside) -> bool {
         aside.kept.as_deref().is_some_and(|kept| self.quarantine.holds(kept))
     }
 
-    /// Puts back and moves aside until nothing differs any more that could start a program.
+    /// Puts back and moves aside until no difference can start a program any more.
     fn repair(&self, state: &mut GuardState) -> Vec<PutAside> {
         self.repair_at(state, Moment::After)
     }
@@ -440,8 +449,8 @@ impl AutorunGuard {
     }
 }
 
-/// Returns those of the paths that start programs because something leads to them, or that lie in one that does. Blocks while
-/// it looks.
+/// Returns those of the paths that start programs because something leads to them, or that lie in such a
+/// path. Blocks while it takes the inventory.
 pub(crate) fn led_to(scope: &InventoryScope, paths: &[PathBuf]) -> Vec<PathBuf> {
     let found = Inventory::collect_with_absent(scope, &mut StateReader::default());
     let leads_to = |path: &Path| {
@@ -461,7 +470,8 @@ fn mounts(scope: &InventoryScope, inventory: &Inventory) -> SealedMounts {
         .iter()
         .filter(|(_, entry)| matches!(entry.state, EntryState::Symlink { .. }));
     let mut absent: Vec<_> = links.map(|(path, _)| path.clone()).collect();
-    // Mounts hold what is there; rules of paths hold names as well. A new repository may be made, and is looked at afterwards.
+    // Mounts protect only existing paths; path rules (macOS) protect missing ones, too. Creating a new
+    // repository is allowed, and it is checked afterwards.
     if cfg!(any(not(target_os = "linux"), test)) {
         let names =
             scope.roots.iter().flat_map(|root| PROTECTED.iter().map(|name| root.join(name)));

@@ -1,11 +1,12 @@
-//! The inventory: every path of a workspace from which a later git, editor or agent of the user would start a program, or
-//! take its orders.
+//! Inventory of every path in a workspace from which git, an editor or an agent would later start a program
+//! or take instructions.
 //!
-//! It is not a list of names that are known to be dangerous, but what follows from the files that are there: git enters a
-//! repository by `.git`, which may be a directory, a file or a link; that leads to a common directory, whose settings
-//! include other files, name a directory of hooks and programs; its index names further repositories, and so on. All of
-//! that is resolved here as git does it (`git_repository.rs`), and each path on the way is an entry, also where nothing is
-//! yet. Taken before and after a command, two inventories show what the command opened, whichever door it took.
+//! It is no fixed list of dangerous names, but derived from the files that exist: git enters a repository
+//! by `.git`, which may be a directory, a file or a link; that leads to a common directory, whose settings
+//! include other files, name a hooks directory and programs; its index names further repositories, and so
+//! on. All of this is resolved here as git does it (`git_repository.rs`), and each path on the way gets an
+//! entry, also if nothing exists there yet. The difference of two inventories, before and after a command,
+//! shows what the command opened up, by whatever route.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -26,94 +27,96 @@ use super::{
 };
 use crate::sandbox::config::UserGit;
 
-/// How many entries are looked at.
+/// Maximum number of entries.
 const ENTRIES: usize = 16_384;
-/// How deep directories and repositories may lie in one another.
+/// Maximum nesting depth of directories and repositories.
 const LAYERS: usize = 64;
 
-/// Why a path is in the inventory.
+/// Reason why a path is in the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum InventoryRole {
-    /// Settings of an editor, an agent or a service; a program that something trusted starts.
+    /// Settings of an editor, an agent or a service; or a program that something trusted starts.
     Settings,
-    /// By which git enters a repository: a `.git`, or the directory of a submodule's repository.
+    /// Path by which git enters a repository: a `.git`, or the directory of a submodule's repository.
     GitEntrance,
-    /// A file that leads git on: `commondir`, `gitdir`.
+    /// File that redirects git: `commondir`, `gitdir`.
     GitRedirect,
-    /// Settings of git.
+    /// Git configuration file.
     GitSettings,
-    /// A directory of hooks, or a file in it.
+    /// Hooks directory, or a file in it.
     GitHook,
-    /// What makes a directory a repository without a `.git`.
+    /// File that makes a directory a repository without a `.git`.
     BareRepository,
-    /// What git does next when a rebase or a cherry-pick goes on that has stopped.
+    /// State file of an interrupted rebase or cherry-pick.
     GitTodo,
 }
 
-/// What is known of a path.
+/// Entry of the inventory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InventoryEntry {
     pub role: InventoryRole,
     pub state: EntryState,
-    /// Tells the file from one that took its place.
+    /// Device and inode, by which the file is told from a replacement.
     pub identity: Option<FileIdentity>,
-    /// By which path git entered the repository that this belongs to.
+    /// Path by which git entered the repository of this entry.
     pub entrance: Option<PathBuf>,
-    /// Whether it leads out of what commands may change.
+    /// True if it leads out of what commands may change.
     pub leads_outside: bool,
-    /// Whether it is a directory that was not looked into, because the kernel seals it.
+    /// True for a directory that was not read, because the kernel seals it.
     pub is_shallow: bool,
-    /// Whether it is a directory that was not looked into to its end, because there is too much.
+    /// True for a directory that was not read completely, because there are too many entries.
     pub is_cut: bool,
 }
 
-/// Which paths commands can change, and which of them the user gave free.
+/// Paths that commands can change, and exceptions made by the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::sandbox) struct InventoryScope {
     pub(in crate::sandbox) roots: Vec<PathBuf>,
-    /// Places beside the roots that commands may change.
+    /// Further paths that commands may change.
     pub(in crate::sandbox) writable: Vec<PathBuf>,
     /// Paths relative to a root that commands may change although they are in the inventory.
     pub(in crate::sandbox) unprotected: Vec<PathBuf>,
     /// Further files and directories that something trusted starts or reads.
     pub(in crate::sandbox) protected: Vec<PathBuf>,
-    /// Where the user's own settings of git are.
+    /// Location of the user's own git settings.
     pub(in crate::sandbox) git: UserGit,
 }
 
-/// All that could start a program, at one moment.
+/// All paths that could start a program, at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Inventory {
     pub entries: BTreeMap<PathBuf, InventoryEntry>,
-    /// What is to be kept from commands, with all that is in it: the topmost paths of the inventory.
+    /// Paths to seal with everything below: the topmost paths of the inventory.
     pub seals: BTreeSet<PathBuf>,
-    /// The same for commands beside which the user works: git writes and removes these itself, so for others they are only
-    /// compared.
+    /// Further paths to seal for background jobs: git itself writes and removes these, so for other
+    /// commands they are only compared.
     pub job_seals: BTreeSet<PathBuf>,
-    /// Directories of repositories: they may change inside, but may not be renamed.
+    /// Git directories: their contents may change, but they must not be renamed.
     pub pins: BTreeSet<PathBuf>,
-    /// Directories of repositories outside of the workspace that commits write to.
+    /// Git directories outside of the workspace that commits write to.
     pub outside: Vec<PathBuf>,
-    /// The modes of the roots.
+    /// Modes of the roots.
     pub roots: BTreeMap<PathBuf, u32>,
-    /// Whether there was more than is looked at.
+    /// True if a limit cut the inventory short.
     pub is_cut: bool,
-    /// What is named and not there, if that was asked for: files, and what may become a directory as well.
+    /// Missing paths that something names, collected on request: files, and (in `absent`) those that may
+    /// become directories.
     pub absent_files: BTreeSet<PathBuf>,
     pub absent: BTreeSet<PathBuf>,
 }
 
-/// What the kernel keeps commands from changing.
+/// Paths that the kernel prevents commands from changing.
 pub(super) trait SealedPaths {
-    /// Returns whether what is at a path is the same that the kernel seals, with all that is in it: it need not be looked into.
+    /// Returns true if the file at `path` is the one that the kernel seals, with everything below: it need
+    /// not be read.
     fn is_sealed(&self, path: &Path, identity: FileIdentity) -> bool;
 
-    /// Returns whether no command can have changed or made what is at a path.
+    /// Returns true if no command can have changed or created what is at a path.
     fn is_kept(&self, path: &Path) -> bool;
 }
 
-/// No kernel seals anything.
+/// Case without any kernel seals.
 pub(super) struct NothingSealed;
 
 impl SealedPaths for NothingSealed {
@@ -126,33 +129,33 @@ impl SealedPaths for NothingSealed {
     }
 }
 
-/// Makes an inventory.
+/// Builds an inventory.
 pub(super) struct InventoryBuilder<'a> {
     pub(super) scope: &'a InventoryScope,
     pub(super) reader: &'a mut StateReader,
     sealed: &'a dyn SealedPaths,
     pub(super) inventory: Inventory,
-    /// Directories of repositories that were looked at, by the entrance.
+    /// Entrances of the repositories that were already examined.
     pub(super) repositories: BTreeSet<PathBuf>,
-    /// The user's own settings of git.
+    /// The user's own git settings.
     pub(super) user_settings: Vec<GitSetting>,
     pub(super) view: PassView,
-    /// What was found at paths.
+    /// Cached observations by path.
     found: HashMap<PathBuf, EntryObservation>,
     wants_absent: bool,
-    /// In how many directories and repositories this is.
+    /// Current nesting depth of directories and repositories.
     layer: usize,
-    /// Whether commands may remove the repository that is looked at, so that nothing in it is sealed.
+    /// True while examining a repository that commands may remove, so that nothing in it is sealed.
     pub(super) is_removable: bool,
 }
 
 impl InventoryScope {
-    /// Returns whether commands can change what is at a path.
+    /// Returns true if commands can change what is at a path.
     pub(super) fn is_writable(&self, path: &Path) -> bool {
         self.roots.iter().chain(&self.writable).any(|folder| path.starts_with(folder))
     }
 
-    /// Returns whether the user gave a path free.
+    /// Returns true if the user excluded a path from protection.
     pub(super) fn is_unprotected(&self, path: &Path) -> bool {
         self.roots
             .iter()
@@ -162,13 +165,13 @@ impl InventoryScope {
 }
 
 impl Inventory {
-    /// Returns the directories that were not looked into, because the kernel seals them.
+    /// Returns the directories that were not read, because the kernel seals them.
     pub(super) fn shallow_entries(&self) -> impl Iterator<Item = (&PathBuf, Option<FileIdentity>)> {
         let shallow = self.entries.iter().filter(|(_, entry)| entry.is_shallow);
         shallow.map(|(path, entry)| (path, entry.identity))
     }
 
-    /// Looks at all that is in scope, or finds that nothing of it has changed since the last look.
+    /// Takes the inventory, or returns the last one if nothing in it has changed.
     pub(super) fn collect(
         scope: &InventoryScope,
         reader: &mut StateReader,
@@ -200,7 +203,7 @@ impl Inventory {
         inventory
     }
 
-    /// Looks at all that is in scope, and notes what is named and not there.
+    /// Takes the inventory, and collects the missing paths that something names.
     pub(super) fn collect_with_absent(scope: &InventoryScope, reader: &mut StateReader) -> Self {
         let mut collector = InventoryBuilder {
             scope,
@@ -237,7 +240,7 @@ impl InventoryBuilder<'_> {
         std::mem::take(&mut collector.inventory)
     }
 
-    /// Looks at an entry of a directory.
+    /// Returns the state of an entry of a directory, cached.
     pub(super) fn look_in(
         &mut self,
         directory: &Directory,
@@ -252,14 +255,14 @@ impl InventoryBuilder<'_> {
         found
     }
 
-    /// Notes a path that is named by something and not there.
+    /// Records a missing path that something names.
     fn note_absent(&mut self, path: &Path) {
         if self.wants(path) {
             self.inventory.absent.insert(path.to_owned());
         }
     }
 
-    /// Notes a path that may be a program if it becomes a file.
+    /// Records a missing path that may be a program if it becomes a file.
     pub(super) fn note_absent_file(&mut self, path: &Path) {
         if self.wants(path) {
             self.inventory.absent_files.insert(path.to_owned());
@@ -278,7 +281,7 @@ impl InventoryBuilder<'_> {
         let listed = directory.names();
         self.view
             .observe_names(root, ListedNames::protected(listed.as_deref().unwrap_or_default()));
-        // Of hundreds of names few are there.
+        // Only few of the hundreds of protected names exist, so they are filtered by the names present.
         let present = listed.as_ref().ok().filter(|_| !self.wants_absent).map(|names| {
             let names = names.iter().filter_map(|name| name.as_os_str().to_str());
             names.filter_map(protected_beginning).collect::<BTreeSet<_>>()
@@ -297,7 +300,7 @@ impl InventoryBuilder<'_> {
                 Some(Ok(name)) if path.parent() == Some(root) => {
                     self.top_in(&directory, &name, &path, InventoryRole::Settings, None);
                 }
-                // In a directory of the root.
+                // Path with several components.
                 _ => self.top(&path, InventoryRole::Settings, None),
             }
         }
@@ -312,9 +315,9 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Adds a path with all that is in it, and where it leads if it is a link.
+    /// Adds a path with everything below, and its target if it is a link.
     pub(super) fn top(&mut self, path: &Path, role: InventoryRole, entrance: Option<&Path>) {
-        // What is behind a link was resolved, or is not there.
+        // Parents with links were resolved before; a remaining one means that nothing exists there.
         match self.view.parent(path) {
             Ok((directory, name)) => self.top_in(&directory, &name, path, role, entrance),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -337,7 +340,8 @@ impl InventoryBuilder<'_> {
         }
         let found = self.look_in(directory, name, path);
         match found.state {
-            // There are many names and few files: what comes to be is new by not being here.
+            // Missing paths get no entry: there are many names and few files, and a new file is noticed by
+            // its new entry.
             EntryState::Absent => self.note_absent(path),
             EntryState::Symlink { .. } => self.top_behind_link(path, role, found, entrance),
             EntryState::File { .. }
@@ -350,7 +354,8 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Notes that commands are to be kept from what is at a path, if git need not change it for them.
+    /// Marks a path to be sealed: for all commands, or only for jobs if git must be able to change it for
+    /// the others.
     pub(super) fn seal(&mut self, path: &Path, role: InventoryRole) {
         let is_written_by_git = role == InventoryRole::GitTodo || self.is_removable;
         let Inventory { seals, job_seals, .. } = &mut self.inventory;
@@ -358,21 +363,21 @@ impl InventoryBuilder<'_> {
         seals.insert(path.to_owned());
     }
 
-    /// Notes that a directory may change inside, but may not be renamed.
+    /// Marks a directory whose contents may change, but that must not be renamed.
     pub(super) fn pin(&mut self, path: &Path) {
         if !self.is_removable {
             self.inventory.pins.insert(path.to_owned());
         }
     }
 
-    /// Looks at a repository that commands may remove.
+    /// Examines a repository that commands may remove.
     pub(super) fn removable(&mut self, act: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.is_removable, true);
         act(self);
         self.is_removable = before;
     }
 
-    /// Adds a link, and what it leads to if commands can change that.
+    /// Adds a link, and its target if commands can change that.
     fn top_behind_link(
         &mut self,
         path: &Path,
@@ -422,7 +427,7 @@ impl InventoryBuilder<'_> {
         });
     }
 
-    /// Does something one layer deeper. It is told if that is too deep.
+    /// Runs `act` one layer deeper; its second argument is true if that is too deep.
     pub(super) fn deeper(&mut self, act: impl FnOnce(&mut Self, bool)) {
         self.layer += 1;
         let is_too_deep = self.layer > LAYERS;
@@ -443,13 +448,13 @@ impl InventoryBuilder<'_> {
         for name in names {
             if is_too_deep || self.inventory.entries.len() >= ENTRIES {
                 self.inventory.is_cut = true;
-                // What was not looked into is not believed to be harmless.
+                // A directory that was not read completely must not count as harmless.
                 if let Some(entry) = self.inventory.entries.get_mut(path) {
                     entry.is_cut = true;
                 }
                 return;
             }
-            // Git never runs its examples.
+            // Git never runs its sample hooks.
             let is_example = role == InventoryRole::GitHook
                 && name.as_os_str().as_encoded_bytes().ends_with(b".sample");
             if is_example {
@@ -464,11 +469,11 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Adds the file that a link in a directory leads to, also if it is not there yet: `.git/hooks/pre-commit` is often a link
-    /// to a script of the project.
+    /// Adds the file that a link in a directory leads to, also if it does not exist yet:
+    /// `.git/hooks/pre-commit` is often a link to a script of the project.
     fn file_behind_link(&mut self, link: &Path, role: InventoryRole, entrance: Option<&Path>) {
         let Some(target) = self.view.resolve_link(link) else { return };
-        // Agents are instructed by links to files that commands may change.
+        // Links of agents' instruction files may lead to files that commands may change.
         if target
             .file_name()
             .is_some_and(|name| AGENT_INSTRUCTIONS.iter().any(|known| name == *known))
@@ -481,7 +486,7 @@ impl InventoryBuilder<'_> {
         }
     }
 
-    /// Adds a path that nobody can look at, because a directory on the way is closed.
+    /// Adds a path that cannot be examined, because a directory above it is not accessible.
     pub(super) fn insert_unreadable(
         &mut self,
         path: &Path,
@@ -513,11 +518,12 @@ impl InventoryBuilder<'_> {
             is_shallow: false,
             is_cut: false,
         };
-        // What was added first, from nearer to the root, says why it is here.
+        // The first insertion, from nearer to the root, determines the role.
         self.inventory.entries.entry(path.to_owned()).or_insert(entry);
     }
 
-    /// Returns whether a seal of a directory holds all that is in it: no link leads out of it, and no file has a second name.
+    /// Returns true if sealing a directory protects everything in it: no link leads out of it, and no file
+    /// has a second hard link.
     fn is_whole(&self, directory: &Directory, path: &Path, layers: usize) -> bool {
         let Some(layers) = layers.checked_sub(1) else { return false };
         let Ok(names) = directory.names() else { return false };
