@@ -1,4 +1,4 @@
-//! What commands may do in their sandbox.
+//! Configuration of sandboxes: what commands may read, change and reach.
 
 use std::path::PathBuf;
 
@@ -6,70 +6,73 @@ use crow_core::permission::SandboxPlaces;
 
 use super::{hosts::AllowedHosts, system};
 
-/// What the sandboxes of a runtime are made of.
+/// Configuration of the sandboxes of a runtime.
 #[derive(Debug, Clone)]
 pub struct SandboxConfig {
-    /// Where the private temporary folders of sessions are made.
+    /// Folder in which the private temporary folders of sessions are created.
     pub folder: PathBuf,
-    /// What can be reached.
+    /// Reachable network.
     pub network: Network,
-    /// Folders and files beside the workspace that may be changed. Those that do not exist are left out.
+    /// Folders and files outside of the workspace that may be changed. Missing ones are ignored.
     pub writable: Vec<PathBuf>,
-    /// Files and folders that cannot be read: keys, and what belongs to the agent itself.
+    /// Files and folders that cannot be read: keys, and the agent's own data.
     pub hidden: Vec<PathBuf>,
-    /// Those hidden folders that are the program's own. Where one lies in the workspace and does not exist, it is made: else a
-    /// command could make it, and what it writes there would be the user's settings the next time.
+    /// Hidden folders that belong to the program itself. If one lies in the workspace and does not exist,
+    /// it is created: otherwise a command could create it, and its contents would be the user's settings
+    /// the next time.
     pub own: Vec<PathBuf>,
-    /// Protected paths, relative to a root of the workspace, that may be changed all the same: `.github`, `.git/config`.
+    /// Protected paths, relative to a root of the workspace, that may be changed nevertheless: `.github`,
+    /// `.git/config`.
     pub unprotected: Vec<PathBuf>,
-    /// Absolute paths of further files and links of the workspace that start programs outside of the sandbox, as scripts of a
-    /// trusted project's tool servers: commands cannot change, replace or remove them. Those that `unprotected` names may be
-    /// changed all the same.
+    /// Absolute paths of further files and links of the workspace that start programs outside of the
+    /// sandbox, for example scripts of a trusted project's tool servers: commands cannot change, replace or
+    /// remove them. Entries of `unprotected` take precedence.
     pub protected_files: Vec<PathBuf>,
-    /// Where the user's own settings of git are: they name hooks and programs of the workspace, too.
+    /// Location of the user's own git settings, which may also name hooks and programs of the workspace.
     pub git: UserGit,
-    /// Bounds of what a command starts.
+    /// Resource limits of commands.
     pub limits: ProcessLimits,
 }
 
-/// Where the user's own settings of git are. They hold for every repository.
+/// Location of the user's own git settings, which apply to every repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserGit {
-    /// What `~` stands for in settings.
+    /// Directory that `~` means in settings.
     pub home: Option<PathBuf>,
-    /// The files, those of the system included.
+    /// Settings files, including those of the system.
     pub settings: Vec<PathBuf>,
 }
 
-/// What commands can reach.
+/// Network that commands can reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Network {
-    /// Their own loopback device, which the commands of a session share.
+    /// Only a loopback device, shared by the commands of a session.
     #[default]
     Loopback,
-    /// The same, and these hosts through a proxy, of which programs learn by the usual variables. It connects directly:
-    /// a proxy that is set for the agent itself is not asked. Where there are no namespaces, no host is reached.
+    /// Loopback, and these hosts through a proxy, which programs find by the usual environment variables.
+    /// It connects directly: a proxy that is configured for the agent itself is not used. Without
+    /// namespaces no host can be reached.
     Hosts(AllowedHosts),
     /// Everything.
     All,
 }
 
-/// Bounds of what a command starts.
+/// Resource limits of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessLimits {
-    /// How many processes and threads there may be at once.
+    /// Maximum number of processes and threads at once.
     pub processes: u64,
-    /// How many bytes of memory one process may write to.
+    /// Maximum size of one process's writable memory, in bytes.
     pub memory: u64,
 }
 
-/// Which files a command may change.
+/// Files that a command may change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SandboxProfile {
-    /// Those of the workspace, and those of its temporary folder.
+    /// Files of the workspace and of its temporary folder.
     #[default]
     Workspace,
-    /// Those of its temporary folder.
+    /// Files of its temporary folder only.
     ReadOnly,
 }
 
@@ -80,7 +83,7 @@ impl Default for ProcessLimits {
 }
 
 impl SandboxConfig {
-    /// Makes a sandbox with loopback alone, which hides nothing of the user's.
+    /// Creates a configuration with loopback only, which hides nothing.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
@@ -95,8 +98,8 @@ impl SandboxConfig {
         }
     }
 
-    /// Returns the places that commands have beside the workspace, for the policy: file tools, which run outside of the
-    /// sandbox, keep to them.
+    /// Returns the special paths of the sandbox for the permission policy: file tools, which run outside of
+    /// the sandbox, respect them, too.
     pub fn places(&self) -> SandboxPlaces {
         SandboxPlaces {
             writable: self.writable.clone(),

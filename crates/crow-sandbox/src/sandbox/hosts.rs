@@ -1,23 +1,23 @@
-//! Which hosts commands may reach.
+//! Patterns for the hosts that commands may reach.
 
 use std::{fmt, str::FromStr};
 
-/// Names of hosts, and beginnings of the form `*.example.org`. Sorted, each once.
+/// List of host patterns: names, and wildcards of the form `*.example.org`. Sorted, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts(Vec<HostPattern>);
 
-/// A host, or all hosts below a name.
+/// Pattern for one host, or for all hosts below a name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostPattern {
-    /// In lower case, without a dot at its end.
+    /// Host name in lower case, without a dot at its end.
     name: String,
-    /// Whether the hosts below it are meant, and not it itself.
+    /// True if the pattern matches hosts below the name, and not the name itself.
     is_below: bool,
-    /// The one port that may be reached; 80 and 443 if absent.
+    /// Allowed port; ports 80 and 443 if absent.
     port: Option<u16>,
 }
 
-/// Why something is no pattern for hosts.
+/// Error for an invalid host pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` names no host: {reason}")]
 pub struct HostPatternError {
@@ -26,7 +26,7 @@ pub struct HostPatternError {
 }
 
 impl AllowedHosts {
-    /// Collects patterns.
+    /// Creates a list from patterns.
     pub fn new(patterns: impl IntoIterator<Item = HostPattern>) -> Self {
         let mut patterns: Vec<_> = patterns.into_iter().collect();
         patterns.sort();
@@ -34,13 +34,13 @@ impl AllowedHosts {
         Self(patterns)
     }
 
-    /// Returns whether nothing is allowed.
+    /// Returns true if no host is allowed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether a host may be reached at a port. The name is compared byte by byte but for its case: a proxy must
-    /// pass on exactly what it asked about.
+    /// Returns true if a host may be reached at a port. The name is compared exactly except for its case: a
+    /// proxy must use the same name for its connection that it checked.
     pub fn allows(&self, host: &str, port: u16) -> bool {
         let Ok(host) = clean(host) else { return false };
         self.0.iter().any(|pattern| pattern.matches(&host, port))
@@ -48,7 +48,7 @@ impl AllowedHosts {
 }
 
 impl AllowedHosts {
-    /// Returns whether a pattern is exactly this host, and allows the port.
+    /// Returns true if a pattern without wildcard matches the host and the port.
     pub(super) fn names(&self, host: &str, port: u16) -> bool {
         self.0.iter().any(|pattern| !pattern.is_below && pattern.matches(host, port))
     }
@@ -108,7 +108,7 @@ impl FromStr for HostPattern {
     }
 }
 
-/// Returns a name in the one form in which names are compared.
+/// Normalizes a host name for comparisons: lower case, no dot at its end. Fails if it is invalid.
 pub(super) fn clean(name: &str) -> Result<String, &'static str> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_allowed_by_its_whole_name_and_port_alone() {
+    fn a_host_is_allowed_only_by_its_full_name_and_port() {
         let allowed = hosts(&["crates.io", "*.npmjs.org", "localhost:3000", "example.org:8443"]);
         for (host, port, is_allowed) in [
             ("crates.io", 443, true),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_host_is_refused_with_the_reason() {
+    fn invalid_host_patterns_are_refused_with_the_reason() {
         for given in [
             "",
             "*",

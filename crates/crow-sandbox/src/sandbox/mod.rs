@@ -1,8 +1,9 @@
-//! What holds commands back: where they run, what they see, and what they may change.
+//! Sandbox for commands: restricts what they can read, change and reach.
 //!
-//! Decisions of a policy are about what a command says; here the kernel decides about what it does. There is one module for
-//! each system, and all of them have a ground and a confinement with the same methods: `lay`, `containment`, `confine` and so
-//! on. The one for macOS is also that of systems without any: it finds nothing there, and says so.
+//! A permission policy decides by the text of a command; here the kernel enforces limits on what it does.
+//! There is one module per system, each with a platform sandbox and a confinement with the same methods:
+//! `lay`, `containment`, `confine` and so on. The macOS module also serves systems without any sandbox: its
+//! trial run fails there, which it reports.
 
 mod autorun;
 mod config;

@@ -1,4 +1,4 @@
-//! The private folder of a session's commands, and what becomes of those of sessions that were killed.
+//! Private folder of a session's commands, and clean-up of folders of killed sessions.
 
 use std::{
     fs::{self, DirBuilder, File},
@@ -14,26 +14,26 @@ use crow_fs::FileLock;
 
 const LOCK: &str = "lock";
 const HELD: &str = "held";
-/// How many leftovers are removed at once.
+/// Maximum number of leftover folders that are removed at once.
 const LEFTOVERS: usize = 8;
 
-/// A folder that is removed when it is dropped.
+/// Folder that is removed on drop.
 #[derive(Debug)]
 pub(super) struct PrivateFolder {
     path: PathBuf,
-    /// Tells others that it is in use.
+    /// Lock that shows other processes that the folder is in use.
     _lock: FileLock,
 }
 
 impl PrivateFolder {
-    /// Makes a folder below `base`, and removes what earlier ones have left there.
+    /// Creates a folder below `base`, and removes folders of ended sessions there.
     pub(super) fn make(base: &Path, name: &str) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(base)?;
         let base = base.canonicalize()?;
         remove_leftovers(&base);
         let path = base.join(name);
         match DirBuilder::new().mode(0o700).create(&path) {
-            // Something was moved aside there.
+            // It still contains files that were moved aside.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             other => other?,
         }
@@ -46,7 +46,7 @@ impl PrivateFolder {
         &self.path
     }
 
-    /// Where what was moved aside is kept.
+    /// Returns the folder for files that the autorun guard moved aside.
     pub(super) fn held(&self) -> PathBuf {
         self.path.join(HELD)
     }
@@ -58,7 +58,7 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Finds what sessions left in their projects that were killed while a command ran.
+/// Repairs what sessions that were killed during a command left in their projects.
 pub(super) fn recover_leftovers(base: &Path) -> Vec<PutAside> {
     let Ok(entries) = fs::read_dir(base) else { return Vec::new() };
     let mut found = Vec::new();
@@ -80,7 +80,7 @@ fn remove_leftovers(base: &Path) {
         if is_recoverable(&entry.path()) {
             continue;
         }
-        // One without a lock is about to be made.
+        // A folder without a lock file is just being created.
         let lock = File::open(entry.path().join(LOCK)).and_then(FileLock::try_exclusive);
         if let Ok(Ok(_lock)) = lock {
             remove(&entry.path());
@@ -92,7 +92,7 @@ fn remove_leftovers(base: &Path) {
     }
 }
 
-/// Removes what can be removed; what was moved aside stays, for its user to look at.
+/// Removes a private folder, but leaves files that were moved aside for the user.
 fn remove(path: &Path) {
     let held = path.join(HELD);
     let has_held = fs::read_dir(&held).is_ok_and(|mut entries| entries.next().is_some());
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_goes_with_its_owner_and_those_in_use_stay() {
+    fn a_folder_is_removed_on_drop_and_one_in_use_stays() {
         let base = tempfile::tempdir().unwrap();
         let first = PrivateFolder::make(base.path(), "a").unwrap();
         let second = PrivateFolder::make(base.path(), "b").unwrap();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_session_left_is_removed_but_for_what_was_moved_aside() {
+    fn leftover_folders_are_removed_except_for_files_moved_aside() {
         let base = tempfile::tempdir().unwrap();
         for name in ["old", "kept"] {
             fs::create_dir_all(base.path().join(name).join("held")).unwrap();

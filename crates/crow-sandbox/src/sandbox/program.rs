@@ -1,21 +1,21 @@
-//! What is started for a command.
+//! Program that is started for a command.
 
 use std::{ffi::OsString, path::PathBuf};
 
-/// A program and what it is given.
+/// Program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// Where the program is.
+    /// Path of the executable.
     pub path: PathBuf,
-    /// How it is called.
+    /// Argument 0.
     pub name: OsString,
-    /// What it is given beside its name.
+    /// Further arguments.
     pub arguments: Vec<OsString>,
 }
 
 #[cfg(target_os = "linux")]
 impl super::linux::PlatformConfinement {
-    /// A command is confined after the fork, by what it inherits: it is started itself.
+    /// Returns the command unchanged: on Linux it is confined between fork and exec.
     #[expect(clippy::unused_self, reason = "elsewhere something else is started")]
     pub(super) fn program(&self, command: Program) -> Program {
         command

@@ -1,4 +1,4 @@
-//! The sandbox of a session.
+//! Sandbox of a session.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use super::{
     system::{PlatformConfinement, PlatformSandbox},
 };
 
-/// The sandbox of a session: what all its commands share. Nothing is set up before it is needed.
+/// Sandbox that all commands of a session share. It is set up when the first command needs it.
 #[derive(Debug)]
 pub struct Sandbox {
     config: SandboxConfig,
@@ -34,14 +34,14 @@ pub struct Sandbox {
 
 #[derive(Debug)]
 struct SandboxSetup {
-    /// The way to the hosts that are allowed, if any are and commands have a network to reach it in.
+    /// Proxy to the allowed hosts, if there are any and commands have a network from which to reach it.
     proxy: Option<Proxy>,
     ground: PlatformSandbox,
     _folder: PrivateFolder,
     guard: Arc<AutorunGuard>,
 }
 
-/// A command's part of a sandbox.
+/// Sandbox of one command.
 #[derive(Debug)]
 pub(crate) struct SandboxedCommand {
     containment: Containment,
@@ -51,37 +51,37 @@ pub(crate) struct SandboxedCommand {
     guarded: Option<GuardedCommand>,
 }
 
-/// A command that the guard knows of until it has ended.
+/// Command that is registered with the guard until it has ended.
 #[derive(Debug)]
 struct GuardedCommand {
     guard: Arc<AutorunGuard>,
     run: Option<GuardedRun>,
 }
 
-/// How long a command runs beside others.
+/// Kind of a command by its duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommandKind {
     /// The agent waits for it.
     Foreground,
-    /// A job: the user works beside it.
+    /// A job: the user works at the same time.
     Background,
 }
 
-/// The hosts that a command is refused while it runs.
+/// Hosts that the proxy refuses while a command runs.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(Option<RefusalWindow>);
 
-/// What a command is.
+/// Program, arguments, environment and output of a command.
 #[derive(Debug)]
 pub(crate) struct CommandLaunch<'a> {
     pub path: &'a Path,
     pub argv: &'a [String],
     pub env: BTreeMap<&'a OsStr, &'a OsStr>,
-    /// Takes what it prints.
+    /// Pipe for its output.
     pub output: OwnedFd,
 }
 
-/// How a command ended, as what watched it says.
+/// End of a command as reported by its init.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SandboxedCommandEnd {
     pub end: ProcessEnd,
@@ -89,7 +89,8 @@ pub(crate) struct SandboxedCommandEnd {
 }
 
 impl Sandbox {
-    /// Makes the sandbox of the session `name`, which no other may use at the same time. Its workspace has these roots.
+    /// Creates the sandbox of the session `name`, which must not be in use elsewhere, for a workspace with
+    /// these roots.
     pub fn new(mut config: SandboxConfig, name: impl Into<String>, roots: Vec<PathBuf>) -> Self {
         if let Ok(folder) = config.folder.canonicalize() {
             config.folder = folder;
@@ -98,12 +99,12 @@ impl Sandbox {
         Self { config, name: name.into(), roots, shown, laid }
     }
 
-    /// Lets commands read something even where something around it is hidden.
+    /// Makes a path readable for commands even if it lies in a hidden folder.
     pub fn show(&self, path: impl Into<PathBuf>) {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).push(path.into());
     }
 
-    /// Returns what holds commands here. The first time this takes some milliseconds.
+    /// Returns how far commands are confined. The first call takes some milliseconds.
     pub async fn containment(&self) -> Containment {
         match self.laid().await {
             Ok(laid) => laid.containment(),
@@ -111,7 +112,7 @@ impl Sandbox {
         }
     }
 
-    /// Returns why not all layers are there, if some are missing.
+    /// Returns the reason why layers of the sandbox are missing, if any are.
     pub async fn reason(&self) -> Option<String> {
         match self.laid().await {
             Ok(laid) => laid.reason(),
@@ -119,17 +120,18 @@ impl Sandbox {
         }
     }
 
-    /// Returns the temporary folder of the commands, which is made with the first of them.
+    /// Returns the temporary folder of the commands, which is created with the first of them.
     pub fn temp(&self) -> PathBuf {
         self.config.folder.join(&self.name).join("tmp")
     }
 
-    /// Finds what sessions left that were killed while a command ran, and moves it aside or puts it back. Blocks while it looks.
+    /// Repairs what sessions that were killed during a command left behind: puts files back or moves them
+    /// aside. Blocks meanwhile.
     pub fn recover(&self) -> Vec<PutAside> {
         recover_leftovers(&self.config.folder)
     }
 
-    /// Returns what was moved aside or put back since this was last asked.
+    /// Returns what was moved aside or put back since the last call.
     pub fn take_untold(&self) -> Vec<PutAside> {
         match self.laid.get() {
             Some(Ok(laid)) => laid.guard.take_untold(),
@@ -137,15 +139,15 @@ impl Sandbox {
         }
     }
 
-    /// Takes what is at these paths by now as it should be: a tool changed it with permission.
+    /// Accepts the present state of these paths: a tool changed them with permission.
     pub fn adopt(&self, paths: &[PathBuf]) {
         if let Some(Ok(laid)) = self.laid.get() {
             laid.guard.adopt(paths);
         }
     }
 
-    /// Lets the user's word be carried out, and takes what is at the paths that `changed` names then as it should be. Blocks
-    /// until it is done.
+    /// Runs a change that the user asked for, and accepts the present state of the paths that `changed`
+    /// returns. Blocks until it is done.
     pub fn while_user_changes<T>(
         &self,
         change: impl FnOnce() -> T,
@@ -157,12 +159,12 @@ impl Sandbox {
         }
     }
 
-    /// Returns whether what was moved aside can be put back to its place.
+    /// Returns true if a file that was moved aside can be moved back.
     pub fn can_bring_back(&self, aside: &PutAside) -> bool {
         matches!(self.laid.get(), Some(Ok(laid)) if laid.guard.can_bring_back(aside))
     }
 
-    /// Puts what was moved aside back to its place, where that is as it was left. Blocks while it looks.
+    /// Moves a file back to its place, if that has not changed since. Blocks meanwhile.
     pub fn bring_back(&self, aside: &PutAside) -> io::Result<()> {
         match self.laid.get() {
             Some(Ok(laid)) => laid.guard.bring_back(aside),
@@ -170,18 +172,18 @@ impl Sandbox {
         }
     }
 
-    /// Returns those of the paths that start programs because something in the workspace leads to them, or that lie in one that
-    /// does. Blocks while it looks.
+    /// Returns those of the paths that start programs because something in the workspace leads to them, or
+    /// that lie in such a path. Blocks meanwhile.
     pub fn led_to(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
         led_to(&scope(&self.config, self.roots.clone()), paths)
     }
 
-    /// The same where commands have no sandbox.
+    /// Like [`led_to`](Self::led_to), for a workspace without a sandbox.
     pub fn led_to_in(roots: Vec<PathBuf>, paths: &[PathBuf]) -> Vec<PathBuf> {
         led_to(&InventoryScope { roots, ..InventoryScope::default() }, paths)
     }
 
-    /// Makes ready what confines one command; `line` says to the user which it is.
+    /// Prepares the confinement of one command; `line` is its text for the user.
     pub(crate) async fn confine(
         &self,
         line: &str,
@@ -221,7 +223,8 @@ fn scope(config: &SandboxConfig, roots: Vec<PathBuf>) -> InventoryScope {
     }
 }
 
-/// Makes the program's own folders that lie in a root. Where nobody can make them, no command can.
+/// Creates the program's own folders that lie in a root. If this program lacks the right to do so, commands
+/// lack it, too.
 fn make_own_folders(own: &[PathBuf], roots: &[PathBuf]) -> io::Result<()> {
     for folder in own {
         let around = folder.ancestors().find_map(|above| above.canonicalize().ok());
@@ -307,26 +310,27 @@ impl GuardedCommand {
 
 impl Drop for GuardedCommand {
     fn drop(&mut self) {
-        // It was never started, or nobody waited for it: whoever ends next hears of what it did.
+        // The command was never started, or its end was not awaited: the next command that ends reports the
+        // findings.
         let found = self.end();
         self.guard.tell_later(found);
     }
 }
 
 impl Refusals {
-    /// Returns the hosts that were refused since they were last taken.
+    /// Returns the hosts that were refused since the last call.
     pub(crate) fn take(&mut self) -> Vec<RefusedHost> {
         self.0.as_mut().map(RefusalWindow::take).unwrap_or_default()
     }
 }
 
 impl SandboxedCommand {
-    /// Returns what holds the command.
+    /// Returns how far the command is confined.
     pub(crate) fn containment(&self) -> &Containment {
         &self.containment
     }
 
-    /// Returns what is started for the command.
+    /// Returns the program to start for the command.
     pub(crate) fn program(&self, command: Program) -> Program {
         match &self.inner {
             Some(inner) => inner.program(command),
@@ -334,66 +338,67 @@ impl SandboxedCommand {
         }
     }
 
-    /// Starts a command where all that it starts ends with it, and returns the process that sees to that.
+    /// Starts the command by the keeper, and returns its init. Fails with `Unsupported` without namespaces.
     pub(crate) fn start(&mut self, launch: &CommandLaunch<'_>) -> io::Result<Pid> {
         let inner = self.inner.as_mut().ok_or(io::ErrorKind::Unsupported)?;
         inner.start(launch)
     }
 
-    /// Returns whether the command was not started because what starts commands has ended.
+    /// Returns true if the command was not started because the keeper has ended.
     pub(crate) fn lacks_starter(&self) -> bool {
         self.inner.as_ref().is_some_and(PlatformConfinement::lacks_starter)
     }
 
-    /// Makes anew what starts commands, if that has ended. Blocks for a moment.
+    /// Starts another keeper, if the present one has ended. Blocks for a moment.
     pub(crate) fn renew(&self) -> io::Result<()> {
         self.inner.as_ref().map_or(Ok(()), PlatformConfinement::renew)
     }
 
-    /// Confines a command that is about to start, where it is not started here.
+    /// Adds the restrictions to a command that this program is about to start.
     pub(crate) fn apply(&mut self, command: &mut Command) {
         self.inner.iter_mut().for_each(|inner| inner.apply(command));
     }
 
-    /// Returns what the command must know.
+    /// Returns the environment variables that the sandbox sets for the command.
     pub(crate) fn variables(&self) -> &BTreeMap<&'static str, OsString> {
         &self.variables
     }
 
-    /// Returns whether all that the command starts ends with it.
+    /// Returns true if all processes that the command starts end with it.
     pub(crate) fn ends_all(&self) -> bool {
         self.inner.as_ref().is_some_and(PlatformConfinement::has_init)
     }
 
-    /// Says why the command could not be started, if that was the sandbox.
+    /// Returns the reason why the command could not be started, if the sandbox was the cause.
     pub(crate) fn failure(&mut self) -> Option<String> {
         self.inner.as_mut()?.failure()
     }
 
-    /// Says how the command ended, when its process was waited for.
+    /// Returns how the command ended, once its process was awaited; `None` without an init.
     pub(crate) fn end(&mut self) -> Option<SandboxedCommandEnd> {
         self.inner.as_mut()?.end()
     }
 
-    /// Moves aside and puts back, while the command runs, what it should not have made or changed. Blocks for a moment.
+    /// Puts back or moves aside, while the command runs, what it should not have made or changed. Blocks
+    /// for a moment.
     pub(crate) fn check(&self) {
         if let Some(guarded) = &self.guarded {
-            // It is told when the command has ended.
+            // These findings are reported when the command has ended.
             drop(guarded.guard.check());
         }
     }
 
-    /// The same for the last time, when the command has ended. Returns what was found while it ran.
+    /// Checks a last time, when the command has ended. Returns all findings while it ran.
     pub(crate) fn put_aside(&mut self) -> Vec<PutAside> {
         self.guarded.as_mut().map(GuardedCommand::end).unwrap_or_default()
     }
 
-    /// Notes the hosts that are refused from when the command was made ready.
+    /// Returns the source of the hosts that are refused from the command's preparation on.
     pub(crate) fn refusals(&self) -> Refusals {
         Refusals(self.refused.clone())
     }
 
-    /// Returns the hosts that were refused since the command was made ready.
+    /// Returns the hosts that were refused since the command's preparation.
     pub(crate) fn refused_hosts(&self) -> Vec<RefusedHost> {
         self.refused.as_ref().map(RefusalWindow::hosts).unwrap_or_default()
     }

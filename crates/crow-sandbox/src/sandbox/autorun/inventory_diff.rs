@@ -1,9 +1,10 @@
-//! What differs between two inventories, and what is to be done about it.
+//! Compares two inventories, and decides how to repair the differences.
 //!
-//! A difference is left alone if it starts nothing (an empty directory, a repository as `git init` makes it), or if the
-//! command cannot have made it because the kernel kept it from that very file. All others are undone: what was there is put
-//! back, what was not is moved aside. Settings that only gained programs lose these, and keep what else they gained. Of a list of a rebase only the lines that start programs are taken out: what was
-//! there before would have git do again what it has done.
+//! A difference is accepted if it starts nothing (an empty directory, a repository as `git init` creates
+//! it), or if the command cannot have made it because the kernel protected that very file. All others are
+//! undone: previous files are put back, new ones are moved aside. Settings that only gained programs lose
+//! these, and keep what else they gained. From the list of a rebase only the lines that start programs are
+//! removed: the previous list would have git repeat steps that it has done.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,22 +19,22 @@ use super::{
     inventory::{Inventory, InventoryEntry, InventoryRole, SealedPaths},
 };
 
-/// What is to be done about a difference.
+/// Repair of one difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RepairAction {
-    /// Something new starts programs: it is moved aside.
+    /// Moves aside something new that starts programs.
     MoveAside(PathBuf),
-    /// Something was changed or removed: it becomes again what it was.
+    /// Restores something that was changed or removed.
     PutBack(PathBuf),
-    /// Something was changed so that it names programs: it keeps the rest.
+    /// Removes newly named programs from a file, and keeps the rest.
     Disarm { path: PathBuf, rest: EntryState },
 }
 
-/// Which differences commands may have made.
+/// Differences that commands may have caused.
 pub(super) enum AttributableChanges<'a> {
-    /// All but those of files that the kernel seals.
+    /// All except those of files that the kernel seals.
     NotSealed(&'a dyn SealedPaths),
-    /// Those of files that did not change after this moment, in nanoseconds since 1970.
+    /// Those of files that did not change after this time, in nanoseconds since 1970.
     ChangedUntil(i64),
 }
 
@@ -41,7 +42,7 @@ impl AttributableChanges<'_> {
     fn may_have_changed(&self, path: &Path) -> bool {
         match self {
             Self::NotSealed(sealed) => !sealed.is_kept(path),
-            // What is gone starts nothing.
+            // A missing file starts nothing.
             Self::ChangedUntil(until) => {
                 crow_fs::metadata(path).is_ok_and(|found| nanoseconds(found.changed) <= *until)
             }
@@ -49,12 +50,12 @@ impl AttributableChanges<'_> {
     }
 }
 
-/// Whether rebases that began since may have commands in their lists.
+/// Whether rebases that began during the command may have commands in their lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rebases {
-    /// A command may be in the middle of one, and what it runs stands in the list.
+    /// A command may be in the middle of a rebase, and the list may contain what it runs itself.
     MayRun,
-    /// What is in a list now is for later.
+    /// All rebases have stopped: what is in a list now would run later.
     HaveEnded,
 }
 
@@ -64,26 +65,27 @@ impl Rebases {
     }
 }
 
-/// By what differences are judged.
+/// Criteria for judging differences.
 pub(super) struct Judge<'a> {
     pub blame: AttributableChanges<'a>,
     pub rebases: Rebases,
 }
 
-/// What comes of a look.
+/// Result of judging the differences.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Judgement {
-    /// What is to be done, by path.
+    /// Repairs, moves first, otherwise by path.
     pub repairs: Vec<RepairAction>,
-    /// What is new, and judged when no command runs any more.
+    /// New paths that are judged when no command runs any more.
     pub undecided: BTreeSet<PathBuf>,
 }
 
 impl Judge<'_> {
-    /// Returns what is to be done.
+    /// Judges the differences between two inventories.
     pub(super) fn judge(&self, before: &Inventory, now: &Inventory) -> Judgement {
         let mut repairs = BTreeMap::new();
         let mut undecided = BTreeSet::new();
+        // 1) Entries of the old inventory that have changed or vanished.
         for (path, entry) in &before.entries {
             let Some(state) = state_now(path, entry, now) else { continue };
             if entry.state == state || is_repository_gone(entry, path, now) {
@@ -95,6 +97,7 @@ impl Judge<'_> {
                 repairs.insert(path.clone(), repair.unwrap_or(RepairAction::PutBack(path.clone())));
             }
         }
+        // 2) New entries.
         for (path, entry) in &now.entries {
             let is_new = !before.entries.contains_key(path);
             if !is_new
@@ -118,27 +121,29 @@ impl Judge<'_> {
                 }
             }
         }
-        // What is moved aside goes before what may be in it.
+        // Moves come before repairs of paths that may be inside of what is moved.
         let mut repairs: Vec<RepairAction> = repairs.into_values().collect();
         repairs.sort_by_key(|repair| !matches!(repair, RepairAction::MoveAside(_)));
         Judgement { repairs, undecided }
     }
 }
 
-/// Returns how a file loses the programs that it did not name before, if it is of use without them.
+/// Returns a repair that removes only the programs that the file did not name before, if the rest is still
+/// useful.
 fn disarmed(path: &Path, before: &InventoryEntry, now: &EntryState) -> Option<RepairAction> {
     let (EntryState::File { mode, .. }, Some(bytes)) = (now, now.bytes()) else { return None };
     let known = programs_in(path, before.role, &before.state);
     let rest = match (before.role, &before.state) {
-        // What settings lost as well is worth more than what they gained.
+        // If settings were also removed, restoring the old file is better than keeping the new one.
         (InventoryRole::GitSettings, EntryState::File { .. }) => {
-            let (now, was) = (text_of(now)?, text_of(&before.state)?);
-            let (now_set, was_set) = (git_config::parse(&now).ok()?, git_config::parse(&was).ok()?);
-            if was_set.iter().any(|setting| !now_set.contains(setting)) {
+            let (now, before_text) = (text_of(now)?, text_of(&before.state)?);
+            let (now_settings, before_settings) =
+                (git_config::parse(&now).ok()?, git_config::parse(&before_text).ok()?);
+            if before_settings.iter().any(|setting| !now_settings.contains(setting)) {
                 return None;
             }
             let is_new_program = |setting: &git_config::GitSetting| {
-                !setting.is_harmless() && !was_set.contains(setting)
+                !setting.is_harmless() && !before_settings.contains(setting)
             };
             git_config::without(&now, is_new_program).ok()?.into_bytes()
         }
@@ -152,8 +157,8 @@ fn disarmed(path: &Path, before: &InventoryEntry, now: &EntryState) -> Option<Re
     is_disarmed.then(|| RepairAction::Disarm { path: path.to_owned(), rest })
 }
 
-/// Returns what is at a path of an earlier inventory. Nothing comes back if nobody comes there any more: then the way there
-/// differs, and is an entry of its own.
+/// Returns the present state of a path of an earlier inventory. Returns `None` if the new inventory no
+/// longer reaches the path: then a path that led to it differs, which is an entry of its own.
 fn state_now(path: &Path, entry: &InventoryEntry, now: &Inventory) -> Option<EntryState> {
     if let Some(entry) = now.entries.get(path) {
         return Some(entry.state.clone());
@@ -164,7 +169,7 @@ fn state_now(path: &Path, entry: &InventoryEntry, now: &Inventory) -> Option<Ent
     (is_entered && !is_there).then_some(EntryState::Absent)
 }
 
-/// A command may remove a repository: then there is nothing that could start.
+/// Returns true if the repository of an entry was removed: then nothing in it can start.
 fn is_repository_gone(entry: &InventoryEntry, path: &Path, now: &Inventory) -> bool {
     let is_absent =
         |path: &Path| now.entries.get(path).is_none_or(|entry| entry.state == EntryState::Absent);
@@ -188,16 +193,16 @@ fn is_harmless_change(path: &Path, before: &InventoryEntry, now: &EntryState) ->
     }
 }
 
-/// Returns whether something that was not there before starts nothing.
+/// Returns true if something that did not exist before starts nothing.
 fn is_harmless(path: &Path, entry: &InventoryEntry, state: &EntryState) -> bool {
     let is_empty = || state.bytes().is_some_and(<[u8]>::is_empty);
     match (entry.role, state) {
-        // What is there is known only by its name.
+        // The contents are unknown.
         (_, EntryState::Special | EntryState::Unreadable | EntryState::Symlink { .. })
         | (InventoryRole::BareRepository, EntryState::File { .. } | EntryState::Directory { .. }) => {
             false
         }
-        // Where it leads is an entry of its own, if commands can change it.
+        // Its target has an entry of its own, if commands can change it.
         (InventoryRole::GitRedirect | InventoryRole::GitEntrance, EntryState::File { .. }) => {
             !entry.leads_outside
         }
@@ -206,9 +211,9 @@ fn is_harmless(path: &Path, entry: &InventoryEntry, state: &EntryState) -> bool 
         }
         (InventoryRole::Settings | InventoryRole::GitHook, EntryState::File { .. }) => is_empty(),
         (_, EntryState::Directory { .. }) if entry.is_cut => false,
-        // What is in it cannot be looked at.
+        // Its contents cannot be read.
         (_, EntryState::Directory { mode }) if mode & 0o500 != 0o500 => false,
-        // What is in it are entries of their own.
+        // Its contents have entries of their own.
         (
             InventoryRole::Settings
             | InventoryRole::GitHook
@@ -226,7 +231,8 @@ fn text_of(state: &EntryState) -> Option<String> {
     Some(str::from_utf8(state.bytes()?).ok()?.to_owned())
 }
 
-/// Returns what settings or a list may start. Of a file that git would not understand either, its whole content.
+/// Returns what settings or a state file may start. For a file that git would not understand, returns the
+/// whole content as one item.
 fn programs_in(path: &Path, role: InventoryRole, state: &EntryState) -> BTreeSet<String> {
     let EntryState::File { .. } = state else { return BTreeSet::new() };
     let Some(bytes) = state.bytes() else { return BTreeSet::from([format!("{state:?}")]) };
@@ -242,16 +248,16 @@ fn programs_in(path: &Path, role: InventoryRole, state: &EntryState) -> BTreeSet
     }
 }
 
-/// A directory that the kernel sealed is not looked into. If the user put another one in its place, all in it is new, and none
-/// of it was made by a command before.
+/// Returns true if the path lies in a directory that was sealed, and therefore not read. If the user
+/// replaced such a directory, everything in it looks new, although no command has made it.
 fn is_in_unsealed_directory(path: &Path, before: &Inventory) -> bool {
     path.ancestors()
         .skip(1)
         .any(|above| before.entries.get(above).is_some_and(|entry| entry.is_shallow))
 }
 
-/// Returns what is to be moved: the repository by which the path became one that counts, or the outermost directory that was
-/// not there.
+/// Returns the path to move aside: the entrance of the repository, if that is new, or the outermost new
+/// directory.
 fn outermost_new(
     path: &Path,
     entry: &InventoryEntry,

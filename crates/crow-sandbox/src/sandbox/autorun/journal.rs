@@ -1,8 +1,9 @@
-//! What a guard knows, in files: a session that is killed while a command runs leaves behind what the command had made, and
-//! the next one finds it.
+//! Stores the guard's state in files. If a session is killed while a command runs, the next session finds
+//! from them what the command left behind.
 //!
-//! Beside the state of affairs there is a marker as long as a command runs. Its time is set anew while that goes on, so it
-//! tells when the program was alive last. What changed later was not changed by a command, for those end with the program.
+//! Next to the state there is a marker file while a command runs. Its modification time is renewed at
+//! intervals, so it shows when the program was alive last. Files that changed later were not changed by a
+//! command, since commands end with the program.
 
 use std::{
     ffi::OsString,
@@ -34,14 +35,15 @@ const STATE: &str = "autorun.json";
 const RUNNING: &str = "autorun.running";
 const HELD: &str = "held";
 const VERSION: u32 = 1;
-/// The longest file of state that is read: contents are kept up to 16 MiB, and written with two digits for a byte.
+/// Maximum size of the state file in bytes: up to 16 MiB of contents are kept, in two hexadecimal digits
+/// per byte.
 const STATE_BYTES: u64 = 64 << 20;
-/// How long commands may go on after the last sign of life of the program: the time between two signs, and what it takes to
-/// end them.
+/// Time in nanoseconds for which commands may continue after the program's last sign of life: the interval
+/// between two signs, and the time to end the commands.
 const AFTERLIFE: i64 = SECOND;
 const SECOND: i64 = 1_000_000_000;
 
-/// Keeps the state of a guard in the private folder of its session.
+/// Stores the guard's state in the private folder of its session.
 #[derive(Debug)]
 pub(super) struct GuardJournal {
     folder: PathBuf,
@@ -72,7 +74,7 @@ struct StoredEntry {
     is_shallow: bool,
 }
 
-/// Bytes and paths are written as hexadecimal digits.
+/// State of an entry. Bytes and paths are written as hexadecimal digits.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum StoredState {
@@ -90,13 +92,13 @@ impl GuardJournal {
         Self { folder, stored: None }
     }
 
-    /// Writes down how things should be, and that a command runs from now on.
+    /// Stores the baseline and the marker of a running command.
     pub(super) fn on_begin(&mut self, scope: &InventoryScope, baseline: &Inventory) {
         self.store(scope, baseline);
         self.on_sign_of_life();
     }
 
-    /// Writes down how things should be, if that changed.
+    /// Stores the baseline, if it has changed.
     pub(super) fn store(&mut self, scope: &InventoryScope, baseline: &Inventory) {
         if self.stored.as_ref().is_some_and(|stored| stored.entries == baseline.entries) {
             return;
@@ -126,12 +128,12 @@ impl GuardJournal {
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&serde_json::to_vec(&stored)?)?;
-        // A power cut must not leave an empty file under the name.
+        // A power cut must not leave an empty file under this name.
         file.sync_data()?;
         fs::rename(new, self.folder.join(STATE))
     }
 
-    /// Notes that the program is alive while a command runs.
+    /// Creates or renews the marker.
     pub(super) fn on_sign_of_life(&self) {
         let marker = self.folder.join(RUNNING);
         let opened =
@@ -142,7 +144,7 @@ impl GuardJournal {
         }
     }
 
-    /// Notes that no command runs any more.
+    /// Removes the marker: no command runs any more.
     pub(super) fn on_end(&self) {
         if let Err(error) = fs::remove_file(self.folder.join(RUNNING)) {
             tracing::debug!(%error, "the marker of running commands stays");
@@ -150,7 +152,7 @@ impl GuardJournal {
     }
 }
 
-/// Notes that the program is alive, if a command runs. Waits for nobody.
+/// Renews the marker, if there is one. Does not block.
 pub(super) fn renew_sign_of_life(folder: &Path) {
     if let Ok(marker) = OpenOptions::new().write(true).open(folder.join(RUNNING)) {
         let renewed = marker.set_modified(SystemTime::now());
@@ -158,13 +160,14 @@ pub(super) fn renew_sign_of_life(folder: &Path) {
     }
 }
 
-/// Returns whether a session was killed while a command ran, whose private folder this is; or is still at work.
+/// Returns true if the session of this private folder was killed while a command ran, or is still running
+/// one.
 pub(in crate::sandbox) fn is_recoverable(folder: &Path) -> bool {
     folder.join(RUNNING).exists()
 }
 
-/// Puts back and moves aside what a session left that was killed while a command ran. `folder` is its private one, which
-/// nobody else uses by now. Blocks while it looks.
+/// Puts back and moves aside what a session that was killed during a command left behind. `folder` is its
+/// private folder, which no other process may use now. Blocks while it takes the inventory.
 pub(crate) fn recover(folder: &Path) -> Vec<PutAside> {
     let Ok(marker) = fs::symlink_metadata(folder.join(RUNNING)) else { return Vec::new() };
     let alive_until = alive_until(nanoseconds((marker.mtime(), marker.mtime_nsec())));
@@ -188,10 +191,10 @@ pub(crate) fn recover(folder: &Path) -> Vec<PutAside> {
     found
 }
 
-/// Returns until when commands may have changed files. Both are nanoseconds since 1970.
+/// Returns the time until which commands may have changed files. Both times are in nanoseconds since 1970.
 fn alive_until(marker: i64) -> i64 {
     let boot = booted_at().unwrap_or(0).saturating_mul(SECOND);
-    // The time of the marker may not have reached the disk before a power cut.
+    // The marker's time may not have reached the disk before a power cut; then the boot time is used.
     if boot > marker { boot.saturating_add(SECOND) } else { marker.saturating_add(AFTERLIFE) }
 }
 

@@ -1,4 +1,5 @@
-//! Files of the workspace that start programs of the user's later, and how commands are kept from leaving such behind.
+//! Autorun guard: finds files of the workspace that later start programs of the user, and prevents commands
+//! from planting such files.
 
 mod command_words;
 mod entry_state;

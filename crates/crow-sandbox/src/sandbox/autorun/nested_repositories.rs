@@ -1,13 +1,13 @@
-//! Repositories below the roots that no index names: `git add -A` in the root takes each of them in, and from then on git
-//! enters it from the root.
+//! Finds repositories below the roots that no index names: `git add -A` in the root would add each of them,
+//! and from then on git enters it from the root.
 //!
-//! They are found by a walk over the directories that `git add` would walk over: not into a `.git`, behind a link, or into
-//! what is ignored. What a directory lists is read again only when its time of change, which no program can set, says so; for
-//! all others one system call is made. A walk is made before and after each command, and while commands run as often as it
-//! takes little of their time.
+//! The search walks the directories that `git add` would walk: not into a `.git`, through a link, or into
+//! ignored directories. A directory is listed again only if its change time, which no program can set, has
+//! changed; all others cost one system call. A walk is made before and after each command, and while
+//! commands run only as often as it takes a small part of the time.
 //!
-//! What is ignored is ignored by the rules of now and by those of the moment before the commands: a command can write rules
-//! as well.
+//! A directory counts as ignored only if both the present rules and those from before the commands ignore
+//! it: a command can write rules as well.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -26,17 +26,17 @@ use super::inventory::InventoryScope;
 
 const GIT: &str = ".git";
 const RULES: &str = ".gitignore";
-/// How many directories are looked at, those nearest to the roots first.
+/// Maximum number of directories, those nearest to the roots first.
 const DIRECTORIES: usize = 16_384;
-/// The longest file of rules that is read.
+/// Maximum size in bytes of a `.gitignore` file.
 const RULES_BYTES: u64 = 1 << 20;
-/// How many times as long as a walk nothing is walked afterwards, while commands run.
+/// Pause after a walk while commands run, as a multiple of the walk's duration.
 const REST: u32 = 50;
 
-/// When a walk is made.
+/// Occasion of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// No command runs: the rules are the user's.
+    /// No command runs, so the ignore rules are the user's.
     Between,
     /// A command has ended.
     After,
@@ -44,30 +44,30 @@ pub(super) enum Moment {
     During,
 }
 
-/// Finds them.
+/// Search for nested repositories, with cached directory listings.
 #[derive(Debug, Default)]
 pub(super) struct NestedRepositories {
     known: HashMap<PathBuf, KnownDirectory>,
     rules: HashMap<PathBuf, Rules>,
-    /// The rules before the commands.
+    /// Ignore rules from before the commands.
     rules_before: HashMap<PathBuf, Gitignore>,
-    /// By what each repository is entered.
+    /// The `.git` path of each repository found.
     found: BTreeSet<PathBuf>,
     ended: Option<(Instant, Duration)>,
 }
 
-/// A directory that was listed.
+/// Cached listing of a directory.
 #[derive(Debug)]
 struct KnownDirectory {
     metadata: EntryMetadata,
-    /// Whether any later change bears another time.
+    /// True if every later change is certain to get another time stamp.
     is_settled: bool,
     folders: Vec<EntryName>,
     has_git: bool,
     has_rules: bool,
 }
 
-/// What a file of rules says.
+/// Parsed `.gitignore` file.
 #[derive(Debug)]
 struct Rules {
     metadata: EntryMetadata,
@@ -76,12 +76,12 @@ struct Rules {
 }
 
 impl NestedRepositories {
-    /// Returns what was found last.
+    /// Returns the result of the last walk.
     pub(super) fn found(&self) -> &BTreeSet<PathBuf> {
         &self.found
     }
 
-    /// Looks for repositories, if it is time to.
+    /// Searches for repositories, unless the last walk was too recent.
     pub(super) fn look(&mut self, scope: &InventoryScope, moment: Moment) {
         let started = Instant::now();
         if let (Moment::During, Some((ended, took))) = (moment, self.ended)
@@ -115,7 +115,7 @@ impl NestedRepositories {
             if self.known.contains_key(&path) {
                 continue;
             }
-            // A link in its place leads to another directory.
+            // Follows links: a link in place of the directory leads to another one.
             let metadata = metadata_through_links(&path);
             let is_unchanged = |known: &KnownDirectory| {
                 known.is_settled && metadata.as_ref().is_ok_and(|now| *now == known.metadata)
@@ -156,7 +156,7 @@ impl NestedRepositories {
             let bytes = crow_fs::read_file(file, RULES_BYTES).ok()?;
             let mut builder = GitignoreBuilder::new(folder);
             for line in String::from_utf8_lossy(&bytes).lines() {
-                // A line that is no pattern leaves nothing out.
+                // An invalid line ignores nothing.
                 drop(builder.add_line(None, line));
             }
             let is_settled = is_settled(nanoseconds(metadata.changed), now);
@@ -195,14 +195,14 @@ impl KnownDirectory {
     }
 }
 
-/// The nearest rules that say something of a directory hold.
+/// Returns true if a directory is ignored. The nearest rules with a match decide.
 fn is_ignored<'a>(
     path: &Path,
     scope: &InventoryScope,
     rules: impl Fn(&Path) -> Option<&'a Gitignore>,
 ) -> bool {
     let is_inside = |folder: &&Path| scope.roots.iter().any(|root| folder.starts_with(root));
-    let around = path.ancestors().skip(1).take_while(is_inside);
-    let mut said = around.filter_map(rules).map(|rules| rules.matched(path, true));
-    said.find(|said| !said.is_none()).is_some_and(|said| said.is_ignore())
+    let above = path.ancestors().skip(1).take_while(is_inside);
+    let mut matches = above.filter_map(rules).map(|rules| rules.matched(path, true));
+    matches.find(|one| !one.is_none()).is_some_and(|one| one.is_ignore())
 }

@@ -1,18 +1,20 @@
-//! What a pass looked at, so that the next one can be left out if nothing of it has changed.
+//! Record of everything that a pass (one collection of the inventory) looked at, so that the next pass can
+//! be skipped if nothing of it has changed.
 //!
-//! Most commands change nothing that could start a program, but to find that out by another pass costs more than the
-//! command. A pass is a function of what it looked at: entries that were there, names that were not, lists of names, and
-//! where links lead. The record keeps all of these with the inode times that no program can set. If each of them answers
-//! as it did, another pass would find the same.
+//! Most commands change nothing that could start a program, but another pass would cost more than the
+//! command itself. The result of a pass depends only on what it looked at: existing entries, missing names,
+//! lists of names, and targets of links. The record stores all of these with inode times, which no program
+//! can set. If all are unchanged, another pass would give the same result.
 //!
-//! - What was there is looked at again by one system call. Any difference ends the record, except in a directory's times,
-//!   which change with each of its entries: then the names that the pass asked for are looked at one by one.
-//! - What was not there can only come to be by a change of the nearest directory around it that is there.
-//! - All directories on the way are in the record, too, so that no path leads elsewhere than it did.
-//! - Where links lead is resolved again each time.
+//! - Existing entries are checked by one system call each. Any difference invalidates the record, except in
+//!   a directory's times, which change with each of its entries: then the names that the pass asked for are
+//!   checked one by one.
+//! - A missing entry can only appear by a change of the nearest existing directory above it.
+//! - All directories above are in the record, too, so every path still leads to the same place.
+//! - Targets of links are resolved again each time.
 //!
-//! A record is made only where every time in it is older than the pass by more than a tick of the clock. So whatever
-//! changed while the pass looked, or changes later, bears another time.
+//! A record is made only if every time in it is older than the pass by more than one tick of the clock. So
+//! any change during or after the pass has another time stamp.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -29,30 +31,30 @@ use super::{
 };
 use crow_fs::change_time::{is_settled, nanoseconds, since_1970};
 
-/// The most paths that are looked at again instead of a pass.
+/// Maximum number of paths in a record.
 const PATHS: usize = 8192;
 
-/// Which names of a directory a pass has seen.
+/// Names of a directory that a pass has seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ListedNames {
     All(Vec<EntryName>),
-    /// Only those that may be protected in a root.
+    /// Only the names that may be protected in a root.
     Protected(Vec<EntryName>),
 }
 
-/// What a pass looked at, collected while it does.
+/// Everything that a pass looks at, collected meanwhile.
 #[derive(Debug)]
 pub(super) struct PassObservations {
     started: i64,
     entries: HashSet<PathBuf>,
     names: HashMap<PathBuf, ListedNames>,
-    /// Where links led to in the end, also if nothing is there yet.
+    /// Final targets of links, also those that do not exist yet.
     links: BTreeMap<PathBuf, Option<PathBuf>>,
-    /// What paths were without links.
+    /// Resolved paths; `None` if resolving failed.
     real_paths: BTreeMap<PathBuf, Option<PathBuf>>,
 }
 
-/// All that the result of a pass followed from.
+/// Everything that the result of a pass depends on.
 #[derive(Debug)]
 pub(super) struct PassRecord {
     present: Vec<PresentEntry>,
@@ -60,25 +62,25 @@ pub(super) struct PassRecord {
     real_paths: BTreeMap<PathBuf, Option<PathBuf>>,
 }
 
-/// An entry that was there.
+/// Entry that existed.
 #[derive(Debug)]
 struct PresentEntry {
     path: PathBuf,
     metadata: EntryMetadata,
-    /// Whether a later change bears a later time than the one in `metadata`.
+    /// True if every later change gets a later time stamp than the one in `metadata`.
     is_settled: bool,
-    /// What was looked for in it and was not there.
+    /// Paths below it that were looked for and did not exist.
     absent: Vec<PathBuf>,
     names: Option<ListedNames>,
 }
 
 impl ListedNames {
-    /// Of the names in a root, those that may be protected.
+    /// Selects the names of a root that may be protected.
     pub(super) fn protected(names: &[EntryName]) -> Self {
         Self::Protected(names.iter().filter(|name| may_be_protected(name)).cloned().collect())
     }
 
-    /// Returns whether the same names are in a directory now.
+    /// Returns true if a directory still has the same names.
     fn are_unchanged(&self, folder: &Path) -> bool {
         let Ok(now) = crow_fs::read_directory(folder) else { return false };
         let (now, before) = match self {
@@ -103,35 +105,37 @@ impl Default for PassObservations {
 }
 
 impl PassObservations {
-    /// Notes that something was looked for at a path.
+    /// Records that a path was looked at.
     pub(super) fn entry(&mut self, path: PathBuf) {
         self.entries.insert(path);
     }
 
-    /// Notes which names were seen in a directory.
+    /// Records the names that were seen in a directory.
     pub(super) fn names(&mut self, folder: PathBuf, names: ListedNames) {
         self.entries.insert(folder.clone());
         self.names.insert(folder, names);
     }
 
-    /// Notes where a link led to.
+    /// Records the target of a link.
     pub(super) fn link(&mut self, path: PathBuf, target: Option<PathBuf>) {
         self.links.insert(path, target);
     }
 
-    /// Notes what a path was without links.
+    /// Records the resolved form of a path.
     pub(super) fn real_path(&mut self, path: PathBuf, real: Option<PathBuf>) {
         self.real_paths.insert(path, real);
     }
 
-    /// Returns what tells later whether anything has changed; none if something is too new to tell, or if there is too much.
+    /// Returns the record; `None` if something changed too recently to be sure, or if there are too many
+    /// paths.
     pub(super) fn into_record(self, scope: &InventoryScope) -> Option<PassRecord> {
         let Self { started, mut entries, mut names, links, real_paths } = self;
         if entries.len() > PATHS {
+            // 1) Add all parent directories.
             return None;
         }
-        // Above a path that is in one of both sets, all are: paths may be thousands of bytes long, and many may lie in one
-        // another.
+        // Stops at a parent that is already known, since then all above it are: paths may be thousands of
+        // bytes long, and deeply nested.
         let mut on_the_way = HashSet::new();
         for path in &entries {
             for above in path.ancestors().skip(1) {
@@ -140,36 +144,38 @@ impl PassObservations {
                 }
             }
         }
-        // No command exchanges these, and others may work there all the time.
+        // No command can replace these directories, and other programs may work in them all the time.
         let is_fixed = |path: &Path| on_the_way.contains(path) && !scope.is_writable(path);
         entries.extend(on_the_way.iter().cloned());
         if entries.len() > PATHS {
             return None;
         }
-        // Directories come before what is in them, in the order of paths: names of programs are written `folder/./name`,
-        // too, which would come before `folder` in the order of bytes.
+        // 2) Look at every path. Sorted by path components, so that directories come before their contents:
+        //    programs are also written as `folder/./name`, which would come before `folder` in byte order.
         let mut entries: Vec<PathBuf> = entries.into_iter().collect();
         entries.sort_unstable();
         let mut present: Vec<PresentEntry> = Vec::new();
-        let mut places: HashMap<PathBuf, usize> = HashMap::new();
+        let mut positions: HashMap<PathBuf, usize> = HashMap::new();
         for path in entries {
             match metadata_through_links(&path) {
                 Ok(metadata) => {
                     let is_settled = is_settled(nanoseconds(metadata.changed), started);
-                    // Another directory may have been moved here since the pass: that would be as new.
+                    // Another directory may have been moved here since the pass, with an equally recent
+                    // time.
                     if !is_settled && !is_fixed(&path) {
                         return None;
                     }
                     let (names, absent) = (names.remove(&path), Vec::new());
-                    places.insert(path.clone(), present.len());
+                    positions.insert(path.clone(), present.len());
                     present.push(PresentEntry { path, metadata, is_settled, absent, names });
                 }
                 Err(error) if is_absence(&error) => {
                     names.remove(&path);
-                    let nearest = path.ancestors().skip(1).find_map(|above| places.get(above))?;
+                    let nearest =
+                        path.ancestors().skip(1).find_map(|above| positions.get(above))?;
                     present[*nearest].absent.push(path);
                 }
-                // A word of a setting that can be no name.
+                // A word of a setting that cannot be a file name.
                 Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {}
                 Err(_) => return None,
             }
@@ -179,7 +185,7 @@ impl PassObservations {
 }
 
 impl PassRecord {
-    /// Returns whether another pass would find the same.
+    /// Returns true if another pass would give the same result.
     pub(super) fn is_unchanged(&mut self) -> bool {
         let started = since_1970(SystemTime::now());
         self.present.iter_mut().all(|entry| entry.is_unchanged(started))

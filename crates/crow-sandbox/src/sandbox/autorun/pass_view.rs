@@ -1,8 +1,8 @@
-//! What one pass over the workspace has looked at.
+//! Cache of file system queries for one pass (one collection of the inventory).
 //!
-//! A repository is reached by several ways, and each of them asks for the same settings, directories and links. So a pass
-//! opens each directory once and asks about each path once. What changes while it looks may be seen or not, as without
-//! this; the next pass sees it, for it begins with nothing.
+//! A repository is reached by several routes, which ask for the same settings, directories and links. So a
+//! pass opens each directory once and queries each path once. A change during the pass may be seen or not,
+//! as without the cache; the next pass sees it, since it starts with an empty cache.
 
 use std::{
     cell::RefCell,
@@ -16,12 +16,12 @@ use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName};
 
 use super::pass_record::{ListedNames, PassObservations};
 
-/// How often a link may lead to another one.
+/// Maximum length of a chain of links.
 const LINKS: usize = 8;
-/// The most directories that are held open at once.
+/// Maximum number of directories that are held open at once.
 const HELD_DIRECTORIES: usize = 256;
 
-/// What one pass has looked at.
+/// Cached queries of one pass.
 #[derive(Debug, Default)]
 pub(super) struct PassView {
     directories: RefCell<HashMap<PathBuf, SyscallResult<Rc<Directory>>>>,
@@ -31,26 +31,26 @@ pub(super) struct PassView {
     observations: RefCell<PassObservations>,
 }
 
-/// What the system answered: a value, or the number of an error.
+/// Result of a system call: a value, or an error number.
 type SyscallResult<T> = Result<T, Option<i32>>;
 
-/// An error as it came from the system.
+/// Restores an error from its cached number.
 fn error((number, text): (Option<i32>, &str)) -> io::Error {
     number.map_or_else(|| io::Error::other(text.to_owned()), io::Error::from_raw_os_error)
 }
 
 impl PassView {
-    /// Returns all that was looked at.
+    /// Returns everything that was looked at.
     pub(super) fn into_observations(self) -> PassObservations {
         self.observations.into_inner()
     }
 
-    /// Notes that the answer about a path follows from what is there.
+    /// Records that the result depends on what is at a path.
     pub(super) fn observe(&self, path: &Path) {
         self.observations.borrow_mut().entry(path.to_owned());
     }
 
-    /// Notes which names of a directory were seen.
+    /// Records the names that were seen in a directory.
     pub(super) fn observe_names(&self, folder: &Path, names: ListedNames) {
         self.observations.borrow_mut().names(folder.to_owned(), names);
     }
@@ -71,7 +71,7 @@ impl PassView {
         opened
     }
 
-    /// Opens the directory that an entry is in.
+    /// Opens the directory that contains an entry.
     pub(super) fn parent(&self, path: &Path) -> io::Result<(Rc<Directory>, EntryName)> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -79,7 +79,7 @@ impl PassView {
         Ok((self.directory(parent)?, EntryName::new(name)?))
     }
 
-    /// Returns what the file system says of what is at a path. Follows no links.
+    /// Returns the metadata of the entry at a path. Follows no links.
     pub(super) fn metadata(&self, path: &Path) -> io::Result<EntryMetadata> {
         let known = self.metadata.borrow().get(path).copied();
         if let Some(known) = known {
@@ -92,12 +92,12 @@ impl PassView {
         found
     }
 
-    /// Returns whether something is at a path.
+    /// Returns true if something exists at a path.
     pub(super) fn is_there(&self, path: &Path) -> bool {
         self.metadata(path).is_ok()
     }
 
-    /// Returns the names in a directory; none if it cannot be read.
+    /// Returns the names in a directory; an empty list if it cannot be read.
     pub(super) fn names_in(&self, folder: &Path) -> Rc<[EntryName]> {
         if let Some(names) = self.names.borrow().get(folder) {
             return Rc::clone(names);
@@ -110,7 +110,8 @@ impl PassView {
         names
     }
 
-    /// Follows all links of a path that exists. Decides nothing: what is there is looked at without following links.
+    /// Resolves all links of an existing path. The result is only a hint where to look: the entries
+    /// themselves are examined without following links.
     pub(super) fn resolve(&self, path: &Path) -> Option<PathBuf> {
         if let Some(known) = self.resolved.borrow().get(path) {
             return known.clone();
@@ -120,7 +121,7 @@ impl PassView {
         real
     }
 
-    /// Returns where a link leads in the end, as far as that exists.
+    /// Returns the final target of a link, as far as it exists.
     pub(super) fn resolve_link(&self, path: &Path) -> Option<PathBuf> {
         let target = resolve_link(path);
         self.observations.borrow_mut().link(path.to_owned(), target.clone());
@@ -142,7 +143,8 @@ impl PassView {
         real
     }
 
-    /// A path without `.` and `..`, where no link makes another one of it: a link costs the system a call for each name.
+    /// Returns a path without `.` and `..`, if no link changes its meaning; else `None`. Resolving links
+    /// costs a system call for each name, so this is tried first.
     fn without_dots(&self, path: &Path) -> Option<PathBuf> {
         let mut plain = PathBuf::new();
         for part in path.components() {
@@ -160,12 +162,12 @@ impl PassView {
         Some(plain)
     }
 
-    /// The same for a path that may lead to nothing yet: what is there of it is resolved name by name.
+    /// Resolves a path that may not exist: its existing part is resolved name by name.
     pub(super) fn physical(&self, path: &Path) -> PathBuf {
         if let Some(real) = self.resolve(path) {
             return real;
         }
-        // Often the last name alone is missing.
+        // Fast path: often only the last name is missing.
         if let Some(plain) = self.without_dots(path)
             && matches!(self.metadata(&plain), Err(error) if error.kind() == io::ErrorKind::NotFound)
             && plain.parent().is_some_and(|above| self.directory(above).is_ok())
@@ -192,14 +194,14 @@ impl PassView {
     }
 }
 
-/// Returns where a link leads in the end, as far as that exists. Reads nothing but links.
+/// Returns the final target of a link, as far as it exists. Reads nothing but links.
 pub(super) fn resolve_link(path: &Path) -> Option<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
         if let Ok(real) = path.canonicalize() {
             return Some(real);
         }
-        // It leads to nothing yet: to where something could be made.
+        // The target does not exist yet: the path where it would be created counts.
         let target = crow_fs::read_link(&path).ok()?;
         let next = path.parent()?.join(target);
         let (parent, name) = (next.parent()?.canonicalize().ok()?, next.file_name()?.to_owned());

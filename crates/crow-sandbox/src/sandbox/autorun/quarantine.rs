@@ -1,4 +1,4 @@
-//! Moving files out of the way, and putting others back, by descriptor.
+//! Moves files aside and restores previous ones, by directory descriptors.
 
 use std::{
     ffi::OsString,
@@ -11,13 +11,13 @@ use crow_fs::{Directory, EntryName, NewFile, RenameMode};
 
 use super::entry_state::{EntryState, FileContent};
 
-/// Under how many numbers a free name is looked for.
+/// Number of suffixes that are tried for a free name.
 const NUMBERS: u32 = 10_000;
 
-/// How much is taken of a name: file systems know names of up to 255 bytes, some count two for each.
+/// Number of bytes that are kept of a name: file systems allow 255 bytes, and some count two per character.
 const NAME_BYTES: usize = 100;
 
-/// Where files are kept that were moved out of the way.
+/// Folder for files that were moved aside.
 #[derive(Debug, Clone)]
 pub(super) struct Quarantine {
     folder: PathBuf,
@@ -28,7 +28,7 @@ impl Quarantine {
         Self { folder }
     }
 
-    /// Moves something out of the way.
+    /// Moves a file or directory aside.
     pub(super) fn move_aside(&self, path: &Path) -> PutAside {
         let kept = self.take(path).inspect_err(|error| {
             tracing::warn!(path = %path.display(), %error, "a protected file cannot be moved aside");
@@ -37,7 +37,7 @@ impl Quarantine {
         PutAside { path, kept: kept.ok(), original, during }
     }
 
-    /// Makes something what it was, and moves what took its place out of the way.
+    /// Restores a previous state, and moves aside what is there now.
     pub(super) fn put_back(&self, path: &Path, before: &EntryState) -> PutAside {
         if *before == EntryState::Absent {
             return self.move_aside(path);
@@ -50,16 +50,17 @@ impl Quarantine {
         PutAside { path: path.to_owned(), kept, original, during: Vec::new() }
     }
 
-    /// Puts a file in the place of another one that has the same words but for programs.
+    /// Replaces a file by its content without programs.
     pub(super) fn disarm(&self, path: &Path, rest: &EntryState) -> PutAside {
-        let (original, done) = (Original::Disarmed, self.put_back(path, rest));
-        match done.original {
-            Original::PutBack => PutAside { original, ..done },
-            Original::Absent | Original::Disarmed | Original::Lost => done,
+        let (original, outcome) = (Original::Disarmed, self.put_back(path, rest));
+        match outcome.original {
+            Original::PutBack => PutAside { original, ..outcome },
+            Original::Absent | Original::Disarmed | Original::Lost => outcome,
         }
     }
 
-    /// Returns whether something is kept where no command can reach it, and not beside its place.
+    /// Returns true if the kept file is in the quarantine folder, which no command can reach, and not next
+    /// to its original place.
     pub(super) fn holds(&self, kept: &Path) -> bool {
         kept.parent() == Some(&self.folder)
     }
@@ -80,11 +81,12 @@ impl Quarantine {
         (kept, make(&directory, &name, before))
     }
 
-    /// Moves an entry into the folder; where that lies on another file system, beside itself, under a name that nothing reads.
+    /// Moves an entry into the folder; if that is on another file system, renames it in place, to a name
+    /// that no program reads.
     fn take(&self, path: &Path) -> io::Result<PathBuf> {
         let (directory, name) = Directory::open_parent(path)?;
         let mut text = name.as_os_str().to_string_lossy().into_owned();
-        // With a number behind it, it must not become too long for a file system.
+        // Leaves room for a number, so that the name is not too long for a file system.
         text.truncate(text.floor_char_boundary(NAME_BYTES));
         let folder = crow_fs::create_directories(&self.folder, 0o700)?;
         let inside = |number| format!("{}.{number}", text.trim_start_matches('.'));
@@ -100,7 +102,7 @@ impl Quarantine {
     }
 }
 
-/// Brings back what was moved out of the way. What is at the path takes its place, if `mode` says so.
+/// Moves a kept file back. With [`RenameMode::Exchange`] it is exchanged with what is at the path.
 pub(super) fn bring_back(kept: &Path, path: &Path, mode: RenameMode) -> io::Result<()> {
     let (folder, held) = Directory::open_parent(kept)?;
     let (directory, name) = Directory::open_parent(path)?;
@@ -108,18 +110,19 @@ pub(super) fn bring_back(kept: &Path, path: &Path, mode: RenameMode) -> io::Resu
 }
 
 fn rename_to_free_name(
-    from: &Directory,
+    source: &Directory,
     name: &EntryName,
-    to: &Directory,
+    target: &Directory,
     free: impl Fn(u32) -> String,
 ) -> io::Result<OsString> {
     for number in 0..NUMBERS {
         let new = EntryName::new(free(number))?;
-        let renamed = match from.rename(name, to, &new, RenameMode::Keep) {
-            // The file system cannot rename without replacing.
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => match to.metadata(&new) {
+        let renamed = match source.rename(name, target, &new, RenameMode::Keep) {
+            // The file system does not support renaming without replacing.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => match target.metadata(&new)
+            {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    from.rename(name, to, &new, RenameMode::Replace)
+                    source.rename(name, target, &new, RenameMode::Replace)
                 }
                 Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
                 Err(error) => Err(error),
@@ -134,7 +137,7 @@ fn rename_to_free_name(
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name"))
 }
 
-/// Returns the mode that is to be set if nothing else differs.
+/// Returns the mode to set if nothing else differs.
 fn only_mode_differs(directory: &Directory, name: &EntryName, before: &EntryState) -> Option<u32> {
     let found = directory.metadata(name).ok()?;
     match before {
@@ -153,7 +156,7 @@ fn only_mode_differs(directory: &Directory, name: &EntryName, before: &EntryStat
     }
 }
 
-/// Makes something where nothing is.
+/// Creates an entry where none exists.
 fn make(directory: &Directory, name: &EntryName, state: &EntryState) -> io::Result<()> {
     match state {
         EntryState::Directory { mode } => {

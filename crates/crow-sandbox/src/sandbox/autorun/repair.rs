@@ -1,4 +1,4 @@
-//! Putting back and moving aside until nothing differs any more that could start a program.
+//! Repairs differences from the baseline until none can start a program any more.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use super::{
     quarantine::Quarantine,
 };
 
-/// How often repairs are followed by another look: a repair may bring to light what it was hidden behind.
+/// Maximum number of rounds: a repair may reveal something that was hidden behind it.
 const ROUNDS: usize = 8;
 
-/// Repairs what differs from `baseline`, and makes the result the new one. Returns what was done.
+/// Repairs the differences from `baseline`, and stores the result there. Returns what was done.
 pub(super) fn repair(
     scope: &InventoryScope,
     reader: &mut StateReader,
@@ -24,7 +24,7 @@ pub(super) fn repair(
     quarantine: &Quarantine,
     judge: &Judge<'_>,
 ) -> Vec<PutAside> {
-    let mut found: Vec<PutAside> = Vec::new();
+    let mut results: Vec<PutAside> = Vec::new();
     for _ in 0..ROUNDS {
         reopen_roots(baseline);
         let mut now = Inventory::collect(scope, reader, sealed);
@@ -33,15 +33,15 @@ pub(super) fn repair(
         }
         let Judgement { repairs, undecided } = judge.judge(baseline, &now);
         if repairs.is_empty() {
-            // They are new at the next look as well.
+            // Undecided paths are kept out of the baseline, so they are new at the next check as well.
             now.entries.retain(|path, _| !undecided.contains(path));
             *baseline = now;
             break;
         }
         let mut last_moved: Option<PathBuf> = None;
         for repair in repairs {
-            let done = match &repair {
-                // It went with the directory that it was in.
+            let outcome = match &repair {
+                // It was already moved together with its directory.
                 RepairAction::MoveAside(path)
                     if last_moved.as_ref().is_some_and(|moved| path.starts_with(moved)) =>
                 {
@@ -49,42 +49,42 @@ pub(super) fn repair(
                 }
                 RepairAction::MoveAside(path) => {
                     last_moved = Some(path.clone());
-                    let done = quarantine.move_aside(path);
-                    if done.kept.is_none() && open_way(scope, path) {
+                    let outcome = quarantine.move_aside(path);
+                    if outcome.kept.is_none() && open_way(scope, path) {
                         quarantine.move_aside(path)
                     } else {
-                        done
+                        outcome
                     }
                 }
                 RepairAction::Disarm { path, rest } => quarantine.disarm(path, rest),
                 RepairAction::PutBack(path) => {
                     let before = baseline.entries.get(path).map(|entry| &entry.state);
                     let before = before.unwrap_or(&EntryState::Absent);
-                    let done = quarantine.put_back(path, before);
-                    let has_failed = match done.original {
-                        Original::Absent => done.kept.is_none(),
+                    let outcome = quarantine.put_back(path, before);
+                    let has_failed = match outcome.original {
+                        Original::Absent => outcome.kept.is_none(),
                         Original::PutBack | Original::Disarmed => false,
                         Original::Lost => true,
                     };
                     if has_failed && open_way(scope, path) {
                         quarantine.put_back(path, before)
                     } else {
-                        done
+                        outcome
                     }
                 }
             };
-            match found.iter_mut().find(|known| known.path == done.path) {
-                // It could not be moved before: something else was in the way.
-                Some(known) if known.kept.is_none() => *known = done,
+            match results.iter_mut().find(|earlier| earlier.path == outcome.path) {
+                // An earlier attempt failed because of something else in the way.
+                Some(earlier) if earlier.kept.is_none() => *earlier = outcome,
                 Some(_) => {}
-                None => found.push(done),
+                None => results.push(outcome),
             }
         }
     }
-    found
+    results
 }
 
-/// Gives the roots the modes that they had, if a command closed them to their owner.
+/// Restores the modes of the roots, if a command made them inaccessible to their owner.
 fn reopen_roots(baseline: &Inventory) {
     for (root, mode) in &baseline.roots {
         let is_closed = crow_fs::metadata(root).is_ok_and(|now| now.mode & 0o700 != mode & 0o700);
@@ -94,7 +94,7 @@ fn reopen_roots(baseline: &Inventory) {
     }
 }
 
-/// Opens the directories on the way to what cannot be looked at any more. Returns whether there were any.
+/// Makes the directories above unreadable entries accessible. Returns true if any mode was changed.
 fn open_ways(scope: &InventoryScope, baseline: &Inventory, now: &Inventory) -> bool {
     let is_unreadable = |state: &EntryState| *state == EntryState::Unreadable;
     let was_readable = |path: &PathBuf| {
@@ -105,12 +105,13 @@ fn open_ways(scope: &InventoryScope, baseline: &Inventory, now: &Inventory) -> b
         .fold(false, |opened, (path, _)| was_readable(path) && open_way(scope, path) || opened)
 }
 
-/// Opens a path and the directories around it, as far as commands can change them, to their owner.
+/// Gives the owner access to a path and the directories above it, as far as commands can change them.
 pub(super) fn open_way(scope: &InventoryScope, path: &Path) -> bool {
     let mut opened = false;
-    let mut around: Vec<_> = path.ancestors().filter(|above| scope.is_writable(above)).collect();
-    around.reverse();
-    for above in around {
+    let mut directories: Vec<_> =
+        path.ancestors().filter(|above| scope.is_writable(above)).collect();
+    directories.reverse();
+    for above in directories {
         let Ok(found) = crow_fs::metadata(above) else { continue };
         let is_closed = found.kind == EntryKind::Directory && found.mode & 0o700 != 0o700;
         opened |= is_closed && crow_fs::set_mode(above, found.mode | 0o700).is_ok();

@@ -1,9 +1,10 @@
-//! The files of the workspace that a protected script starts first: `./tools/check.sh` of a hook, what an `.envrc` sources,
-//! an `entry` of pre-commit, the path of yarn.
+//! Finds the files of the workspace that a protected script starts directly: `./tools/check.sh` of a hook,
+//! what an `.envrc` sources, an `entry` of pre-commit, the path of yarn.
 //!
-//! Only what stands where a command stands, or behind an interpreter, is taken: a hook that reads `package.json` does not
-//! make that a program. And only the first step is followed: what such a file starts in turn is code like all other. Folders
-//! and patterns (`for f in hooks.d/*`) are not followed: a hook that checks each of `src/*` would hold all sources.
+//! Only words in the position of a command, or behind an interpreter, count: a hook that reads
+//! `package.json` does not make that a program. And only the first step is followed: what such a file
+//! starts in turn is ordinary code. Folders and patterns (`for f in hooks.d/*`) are not followed: a hook
+//! that checks each of `src/*` would protect all sources.
 
 use std::{
     collections::BTreeSet,
@@ -15,14 +16,14 @@ use super::{
     inventory::{InventoryBuilder, InventoryRole},
 };
 
-/// Folders of hooks that lie in the workspace itself.
+/// Hook folders within the workspace.
 const HOOK_FOLDERS: &[&str] = &[".husky", ".githooks"];
-/// Files with command lines, beside hooks.
+/// Files with command lines, apart from hooks.
 const SCRIPTS: &[&str] =
     &[".envrc", ".pre-commit-config.yaml", ".yarnrc.yml", ".yarnrc", ".huskyrc"];
-/// Folders of packages, which installations write anew: `source .venv/bin/activate`.
+/// Package folders, which installations rewrite: `source .venv/bin/activate`.
 const PACKAGES: &[&str] = &["node_modules", "target", "venv", ".venv", ".direnv"];
-/// What stands before a command without being one, the keys of files of settings included.
+/// Words that may precede a command, including keys of settings files.
 const BEFORE: &[&str] = &[
     "!",
     "-",
@@ -52,11 +53,11 @@ const BEFORE: &[&str] = &[
     "yarnPath:",
     "yarn-path",
 ];
-/// Interpreters of hooks whose text is no shell's: what they start stands between quotes.
+/// Interpreters of hooks that are not shell scripts: the programs they start are in quotes.
 const CODE: &[&str] = &["python", "node", "deno", "bun", "perl", "ruby", "php"];
-/// The most words of one script.
+/// Maximum number of words per script.
 const MOST_WORDS: usize = 1000;
-/// Programs that run the file which is their first argument.
+/// Programs that run the file given as their first argument.
 const RUNNERS: &[&str] = &[
     ".",
     "source",
@@ -85,14 +86,15 @@ const RUNNERS: &[&str] = &[
 ];
 
 impl InventoryBuilder<'_> {
-    /// Adds what the scripts start that were found. It comes last: it looks at all the others.
+    /// Adds the files that the scripts in the inventory start. Must run last, since it examines all other
+    /// entries.
     pub(super) fn script_targets(&mut self) {
         let mut scripts: Vec<(PathBuf, Option<PathBuf>)> = Vec::new();
         for (path, entry) in &self.inventory.entries {
             if entry.role != InventoryRole::GitHook && !self.is_script(path) {
                 continue;
             }
-            // What the kernel seals was not looked into.
+            // The contents of a sealed directory were not read before.
             let names = if entry.is_shallow { self.view.names_in(path) } else { [].into() };
             let inner = names.iter().map(|name| path.join(name.as_os_str()));
             let is_example = |path: &PathBuf| path.extension().is_some_and(|end| end == "sample");
@@ -128,11 +130,11 @@ impl InventoryBuilder<'_> {
     }
 }
 
-/// Returns the words of a script that stand where a file is started from, as paths from a folder.
+/// Returns the words of a script in positions where files are started, as relative paths.
 fn started_words(text: &str) -> BTreeSet<String> {
     let mut started = BTreeSet::new();
     let mut folders = BTreeSet::new();
-    // The program that reads the script may be a file of the project itself.
+    // The interpreter of the script may be a file of the project itself.
     let first_line = text.lines().next().and_then(|line| line.strip_prefix("#!"));
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     let ends = [';', '&', '|', '(', ')', '`', '{', '}', '[', ']'];
@@ -169,14 +171,14 @@ fn started_words(text: &str) -> BTreeSet<String> {
             }
         } else if first.contains('/') || ["entry:", "args:"].iter().any(|key| command.contains(key))
         {
-            // A bare name is looked for in `PATH`, but for an entry of pre-commit that is a script.
+            // A bare name is looked up in `PATH`, except for an entry of pre-commit, where it is a script.
             started.extend(path_of(first));
         }
     }
     if first_line.is_some_and(|line| CODE.iter().any(|program| line.contains(program))) {
         started.extend(literals(text).filter(|word| word.contains('/')).filter_map(path_of));
     }
-    // A script that goes somewhere starts what is there.
+    // After changing into a folder, a script starts files there.
     let inner = folders.iter().flat_map(|folder| {
         started.iter().map(move |word| format!("{}/{word}", folder.trim_end_matches('/')))
     });
@@ -185,12 +187,12 @@ fn started_words(text: &str) -> BTreeSet<String> {
     started.into_iter().take(MOST_WORDS).collect()
 }
 
-/// Returns the name of a program without the folder that it is in.
+/// Returns the name of a program without its folder.
 fn name_of(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Returns the files that an interpreter takes for a path that is a folder, or lacks its ending.
+/// Returns the files that an interpreter loads for a path that is a folder, or lacks its extension.
 fn files_of(interpreter: &str, path: &str) -> Vec<String> {
     let endings: &[&str] = match interpreter {
         "node" | "deno" | "bun" | "tsx" | "ts-node" => {
@@ -202,14 +204,15 @@ fn files_of(interpreter: &str, path: &str) -> Vec<String> {
     endings.iter().map(|ending| format!("{path}{ending}")).collect()
 }
 
-/// Returns what stands between quotes on one line.
+/// Returns the quoted strings of each line.
 fn literals(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| {
         ['"', '\''].into_iter().flat_map(move |quote| line.split(quote).skip(1).step_by(2))
     })
 }
 
-/// Returns the path that a word names from a folder: without the variable or the blank that a shell's expansion left.
+/// Returns the relative path of a word, without the variable before it or a leading slash left over from a
+/// shell expansion.
 fn path_of(word: &str) -> Option<String> {
     let path = match word.strip_prefix('$') {
         Some(rest) => rest.split_once('/')?.1,
@@ -225,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_the_place_of_a_command_is_started() {
+    fn words_in_the_position_of_a_command_are_started() {
         for (text, expected) in [
             ("#!/bin/sh\nexec ./tools/check.sh \"$@\"", &["./tools/check.sh"][..]),
             ("npm test && node scripts/lint.js --fix", &["scripts/lint.js"]),

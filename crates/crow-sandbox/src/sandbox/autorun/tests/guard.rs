@@ -1,4 +1,4 @@
-//! What commands leave behind, and what becomes of it.
+//! Tests of what commands leave behind and how the guard repairs it.
 
 use std::{
     fs, io,
@@ -47,7 +47,7 @@ impl Project {
         Self { _folder: folder, base, root, guard }
     }
 
-    /// The project with a repository that has a commit and a submodule in `sub`.
+    /// Project with a repository that has a commit and a submodule in `sub`.
     pub(super) fn with_repository() -> Self {
         let project = Self::new();
         project.shell(
@@ -90,7 +90,7 @@ impl Project {
         fs::read_to_string(self.root.join(path)).unwrap_or_default()
     }
 
-    /// Does something as a command would, and returns what was moved aside and put back.
+    /// Runs `deed` as a command would, and returns what was moved aside and put back.
     pub(super) fn run(&self, deed: impl FnOnce(&Self)) -> Vec<(String, Original)> {
         let (run, _mounts) = self.guard.begin("cmd", CommandKind::Foreground);
         deed(self);
@@ -103,7 +103,7 @@ impl Project {
         found.iter().map(|found| (name(&found.path), found.original)).collect()
     }
 
-    /// What lies outside, and may never change.
+    /// Returns the files outside of the project, which must never change.
     fn outside(&self) -> Vec<(PathBuf, Option<String>)> {
         let mut found = Vec::new();
         let mut open = vec![self.base.join("home")];
@@ -119,7 +119,7 @@ impl Project {
 }
 
 #[test]
-fn what_a_user_does_with_git_afterwards_starts_nothing_that_a_command_planted() {
+fn planted_programs_are_not_started_by_git_later() {
     let evil = "mkdir -p evil/hooks evil/objects evil/refs && echo 'ref: refs/heads/main' > evil/HEAD && git config -f evil/config core.bare false && git config -f evil/config core.fsmonitor 'touch {home}/canary; false'";
     let doors = [
         ("settings", "git config core.fsmonitor 'touch {home}/canary; false'"),
@@ -202,13 +202,13 @@ fn what_a_user_does_with_git_afterwards_starts_nothing_that_a_command_planted() 
             "git status; git diff; git status2; git st; git fetch; git add -A; git commit -qm y --allow-empty; git submodule status; (cd sub && git status)",
         );
         assert!(!project.base.join("home/canary").exists(), "{name}: {found:?}\n{said}");
-        // And that is how it stays.
+        // The repaired state is stable.
         assert_eq!(project.run(|_| {}), [], "{name}, once more");
     }
 }
 
 #[test]
-fn those_doors_are_real() {
+fn planted_settings_start_programs_without_the_guard() {
     let project = Project::with_repository();
     project.shell("git config core.fsmonitor 'touch {home}/canary; false'; git status");
     assert!(project.base.join("home/canary").exists());
@@ -295,7 +295,7 @@ fn files_that_protected_scripts_start_first_are_put_back() {
 }
 
 #[test]
-fn what_a_setting_does_not_start_may_be_changed() {
+fn files_that_no_setting_starts_may_be_changed() {
     let project = Project::with_repository();
     project.shell(
         "git config alias.l 'log -- README.md'; git config filter.f.clean 'sh tools/x.sh'; git config commit.template t",
@@ -307,7 +307,7 @@ fn what_a_setting_does_not_start_may_be_changed() {
 }
 
 #[test]
-fn a_link_in_the_project_is_followed_to_what_it_leads_to_and_no_further() {
+fn the_target_of_a_protected_link_is_protected() {
     let project = Project::new();
     project.write("cfg/claude/settings.json", "{}");
     symlink("cfg/claude", project.root.join(".claude")).unwrap();
@@ -340,7 +340,7 @@ fn ordinary_work_with_git_is_left_alone() {
 }
 
 #[test]
-fn a_new_repository_is_left_alone_as_git_makes_it_and_moved_with_anything_else() {
+fn a_new_repository_is_moved_aside_only_with_planted_files() {
     let project = Project::new();
     assert_eq!(project.run(|project| drop(project.shell("git init -q ."))), []);
     for (planted, moved) in [
@@ -390,7 +390,7 @@ fn nothing_outside_is_touched_wherever_links_and_names_lead() {
 }
 
 #[test]
-fn whatever_was_done_to_a_protected_file_is_put_back_and_what_took_its_place_is_kept() {
+fn every_change_of_a_protected_file_is_put_back() {
     type Deed = fn(&Path) -> io::Result<()>;
     let deeds: [(Deed, &[(&str, Original)]); 9] = [
         (|_| Ok(()), &[]),
@@ -451,7 +451,7 @@ fn whatever_was_done_to_a_protected_file_is_put_back_and_what_took_its_place_is_
 }
 
 #[test]
-fn what_is_too_long_to_be_kept_is_told() {
+fn a_file_too_long_to_be_kept_is_reported_as_lost() {
     let project = Project::new();
     project.write(".envrc", &"x".repeat((1 << 20) + 1));
     let found = project.run(|project| project.write(".envrc", "evil"));
@@ -459,7 +459,7 @@ fn what_is_too_long_to_be_kept_is_told() {
 }
 
 #[test]
-fn what_a_tool_made_with_permission_stays_and_what_a_command_adds_to_it_does_not() {
+fn changes_by_permitted_tools_stay_and_later_ones_by_commands_do_not() {
     let project = Project::new();
     let (job, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
     project.write(".envrc", "use nix\n");
@@ -483,7 +483,7 @@ fn what_a_tool_made_with_permission_stays_and_what_a_command_adds_to_it_does_not
 }
 
 #[test]
-fn settings_that_the_user_changed_beside_a_job_stay_and_those_of_the_job_do_not() {
+fn settings_changed_by_the_user_during_a_command_stay() {
     let project = Project::with_repository();
     let (job, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
     project.shell("git config user.nick x");
@@ -497,7 +497,7 @@ fn settings_that_the_user_changed_beside_a_job_stay_and_those_of_the_job_do_not(
 }
 
 #[test]
-fn what_is_found_is_told_to_each_command_that_ran_and_to_no_other() {
+fn findings_are_reported_to_each_command_that_ran() {
     let project = Project::new();
     let (first, _mounts) = project.guard.begin("first", CommandKind::Foreground);
     let (second, _mounts) = project.guard.begin("second", CommandKind::Foreground);
@@ -516,7 +516,7 @@ fn what_is_found_is_told_to_each_command_that_ran_and_to_no_other() {
 }
 
 #[test]
-fn what_the_user_made_comes_back_and_stays() {
+fn a_users_file_can_be_brought_back_and_stays() {
     let project = Project::new();
     project.write(".envrc", "old\n");
     let (job, _mounts) = project.guard.begin("job", CommandKind::Foreground);
@@ -531,7 +531,7 @@ fn what_the_user_made_comes_back_and_stays() {
     assert_eq!(project.told(&project.guard.check()), []);
     assert_eq!(project.read(".envrc"), "mine\n");
     assert_eq!(project.read(".github/workflows/ci.yml"), "run: test\n");
-    // What took its place goes where it was kept: nothing is lost.
+    // What took its place is kept in exchange: nothing is lost.
     let envrc = found.iter().find(|found| found.path.ends_with(".envrc")).unwrap();
     assert_eq!(fs::read_to_string(envrc.kept.as_ref().unwrap()).unwrap(), "old\n");
     project.write(".envrc", "evil\n");
@@ -540,7 +540,7 @@ fn what_the_user_made_comes_back_and_stays() {
 }
 
 #[test]
-fn nothing_comes_back_to_a_place_that_is_not_as_it_was_left() {
+fn nothing_is_brought_back_to_a_changed_place() {
     let project = Project::new();
     project.write(".envrc", "old\n");
     let found = {
@@ -563,7 +563,7 @@ fn nothing_comes_back_to_a_place_that_is_not_as_it_was_left() {
 }
 
 #[test]
-fn nothing_comes_back_over_a_link_or_from_elsewhere() {
+fn nothing_is_brought_back_over_a_link_or_from_outside_the_quarantine() {
     let project = Project::new();
     let found = {
         let (run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
@@ -582,7 +582,7 @@ fn nothing_comes_back_over_a_link_or_from_elsewhere() {
 }
 
 #[test]
-fn what_the_user_does_between_two_commands_is_the_new_state_of_affairs() {
+fn changes_by_the_user_between_commands_are_adopted() {
     let project = Project::with_repository();
     assert_eq!(project.run(|_| {}), []);
     project.shell("git config core.fsmonitor true; git config alias.x '!y'");
@@ -606,7 +606,7 @@ fn a_command_that_removes_its_repository_does_not_open_the_one_around_it() {
 }
 
 #[test]
-fn names_with_two_parts_and_names_with_an_ending_are_protected_as_well() {
+fn names_with_two_components_or_a_protected_ending_are_protected() {
     let project = Project::new();
     project.write(".cargo/config.toml", "[alias]\n");
     project.write("x.code-workspace", "{}");
@@ -624,7 +624,7 @@ fn names_with_two_parts_and_names_with_an_ending_are_protected_as_well() {
 }
 
 #[test]
-fn what_the_user_gave_free_is_left_alone() {
+fn unprotected_paths_are_left_alone() {
     let project = Project::with(|scope| scope.unprotected = vec![".github".into(), ".git".into()]);
     let found = project.run(|project| {
         project.write(".github/x", "x");
@@ -657,7 +657,7 @@ fn a_worktree_may_commit_to_its_repository_only_if_that_knows_it() {
 }
 
 #[test]
-fn what_a_command_of_a_killed_session_left_is_found_by_the_next_one() {
+fn leftovers_of_a_killed_session_are_recovered() {
     let mut project = Project::with_repository();
     project.write(".envrc", "use nix\n");
     let private = project.base.join("private");
@@ -669,7 +669,7 @@ fn what_a_command_of_a_killed_session_left_is_found_by_the_next_one() {
     project.write(".vscode/tasks.json", "evil\n");
     project.write(".envrc", "evil\n");
     project.shell("git -C sub config core.fsmonitor evil");
-    // It is killed: nothing more happens in it.
+    // Simulates the kill: nothing more happens in this session.
     let found = project.told(&recover(&private));
     assert_eq!(
         found,
@@ -685,7 +685,7 @@ fn what_a_command_of_a_killed_session_left_is_found_by_the_next_one() {
 }
 
 #[test]
-fn what_the_user_made_after_a_session_was_killed_stays() {
+fn files_made_after_a_session_was_killed_stay() {
     let mut project = Project::new();
     let private = project.base.join("private");
     fs::create_dir(&private).unwrap();
@@ -693,7 +693,7 @@ fn what_the_user_made_after_a_session_was_killed_stays() {
     project.guard = AutorunGuard::new(scope, KernelSeal::Missing, private.join("held"))
         .with_journal(private.clone());
     let (_run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
-    // The last sign of life is an hour old: more than a second is enough.
+    // The last sign of life is an hour old; more than a second suffices.
     let marker = fs::File::options().write(true).open(private.join("autorun.running")).unwrap();
     let hour = std::time::Duration::from_hours(1);
     marker.set_modified(std::time::SystemTime::now() - hour).unwrap();
@@ -703,13 +703,13 @@ fn what_the_user_made_after_a_session_was_killed_stays() {
         std::os::unix::fs::MetadataExt::mtime(&marker) < boot
     });
     let found = recover(&private);
-    // On a machine that was just started, the hour counts as before the start.
+    // On a machine that has just booted, the hour ago counts as before the boot.
     assert!(found.is_empty() || rebooted_since, "{found:?}");
     assert_eq!(project.read(".envrc"), "mine\n");
 }
 
 #[test]
-fn nothing_is_recovered_where_no_command_ran_when_the_session_was_killed() {
+fn nothing_is_recovered_if_no_command_was_running() {
     let mut project = Project::new();
     let private = project.base.join("private");
     fs::create_dir(&private).unwrap();
@@ -724,7 +724,7 @@ fn nothing_is_recovered_where_no_command_ran_when_the_session_was_killed() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_read_changes_nothing() {
+fn an_unreadable_journal_changes_nothing() {
     let project = Project::new();
     let private = project.base.join("private");
     fs::create_dir(&private).unwrap();
@@ -736,7 +736,7 @@ fn a_journal_that_cannot_be_read_changes_nothing() {
     }
 }
 
-/// How often the guard looks beside a race. `CROW_RACE_ROUNDS` sets another number.
+/// Number of the guard's checks during a race. `CROW_RACE_ROUNDS` sets another one.
 #[expect(clippy::disallowed_methods, reason = "a test reads its own setting")]
 fn rounds() -> usize {
     std::env::var("CROW_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
@@ -781,10 +781,10 @@ fn nothing_outside_is_touched_while_directories_are_exchanged_for_links() {
                 }
             }
         });
-        // On a busy machine the link may be there for very many rounds.
+        // On a busy machine the link may stay in place for very many rounds.
         for round in 0..100_000 {
             let (run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
-            // A command could not write outside: neither does this one.
+            // Like a command, this cannot write outside of the project.
             let opened = crow_fs::open_for_writing(&project.root.join(".vscode/config"));
             drop(opened.and_then(|mut file| write!(file, "evil {round}")));
             let hook = crow_fs::create_file(&project.root.join(".git/hooks/pre-push"), 0o755);
@@ -801,7 +801,7 @@ fn nothing_outside_is_touched_while_directories_are_exchanged_for_links() {
 }
 
 #[test]
-fn a_second_after_the_last_sign_of_life_files_are_the_users() {
+fn files_made_a_second_after_the_last_sign_of_life_stay() {
     let mut project = Project::new();
     let private = project.base.join("private");
     fs::create_dir(&private).unwrap();
@@ -816,7 +816,7 @@ fn a_second_after_the_last_sign_of_life_files_are_the_users() {
         std::time::UNIX_EPOCH
             + std::time::Duration::new(found.0.cast_unsigned(), u32::try_from(found.1).unwrap())
     };
-    // Both were made in the same instant: the sign of life stands where only one of them is too new.
+    // Both were made in the same instant: the marker is set so that only one of them is too new.
     let between = changed(".envrc") - std::time::Duration::from_secs(1);
     assert!(changed(".envrc") <= changed(".vscode/tasks.json"));
     while changed(".envrc") == changed(".vscode/tasks.json") {
@@ -829,7 +829,7 @@ fn a_second_after_the_last_sign_of_life_files_are_the_users() {
 }
 
 #[test]
-fn settings_that_gained_a_program_keep_what_else_they_gained() {
+fn disarmed_settings_keep_their_harmless_additions() {
     for (before, line, kept, original) in [
         (
             "",

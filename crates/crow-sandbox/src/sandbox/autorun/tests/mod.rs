@@ -1,4 +1,4 @@
-//! The guard as commands meet it, and passes that are left out.
+//! Tests of the guard from a command's point of view, and of skipped passes.
 
 mod guard;
 mod nested;

@@ -1,4 +1,4 @@
-//! Repositories below the root that its index does not name yet.
+//! Tests of repositories below the root that its index does not name yet.
 
 use crow_core::capability::Original;
 
@@ -13,7 +13,7 @@ fn make(line: &str, folder: &str) -> String {
 }
 
 #[test]
-fn a_new_repository_below_the_root_starts_nothing_when_the_user_adds_it() {
+fn a_planted_nested_repository_starts_nothing_when_added() {
     for (folder, before, plant, moved) in [
         ("vend", "", "NESTED; EVIL", "vend/.git"),
         ("a/b/c/vend", "mkdir -p a/b", "NESTED; EVIL", "a/b/c/vend/.git"),
@@ -44,7 +44,7 @@ fn a_new_repository_below_the_root_starts_nothing_when_the_user_adds_it() {
 }
 
 #[test]
-fn that_door_is_real() {
+fn a_nested_repository_starts_programs_without_the_guard() {
     let project = Project::with_repository();
     project.shell(&make(
         &format!("{NESTED}; {EVIL}; rm -f {{home}}/canary; git add -A; git status"),
@@ -54,7 +54,7 @@ fn that_door_is_real() {
 }
 
 #[test]
-fn repositories_as_git_makes_them_and_those_in_ignored_folders_pass() {
+fn unmodified_and_ignored_nested_repositories_are_left_alone() {
     for (before, script) in [
         (
             "",

@@ -1,4 +1,4 @@
-//! A pass that is left out would have found the same.
+//! Checks that a skipped pass would have given the same result.
 
 use std::{
     fs,
@@ -52,7 +52,7 @@ const TEXTS: [&str; 4] = [
     "gitdir: ../.git/modules/sub\n",
     "gitdir: ../other\n",
 ];
-/// How many changes are tried in each of the projects that are changed at the same time.
+/// Number of changes in each project, and of projects that are changed in parallel.
 const CHANGES: usize = 40;
 const PROJECTS: usize = 8;
 
@@ -87,7 +87,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 impl Change {
-    /// Makes the change, as far as that is possible.
+    /// Makes the change, if it is possible.
     fn make(&self, root: &Path) {
         let at = |path: &str| root.join(path);
         let made = match self {
@@ -116,7 +116,7 @@ impl Change {
     }
 }
 
-/// The kernel seals everything that may be sealed, as before a command.
+/// Seals everything that may be sealed, as before a command.
 struct AllSealed;
 
 impl SealedPaths for AllSealed {
@@ -146,14 +146,14 @@ fn project(folder: &Path) -> InventoryScope {
     InventoryScope { roots: vec![root], ..InventoryScope::default() }
 }
 
-/// Looks until what was looked at is recorded. Returns whether it could be.
+/// Takes inventories until one is recorded. Returns true if that succeeded.
 fn record(scope: &InventoryScope, reader: &mut StateReader, sealed: &dyn SealedPaths) -> bool {
     for _ in 0..60 {
         Inventory::collect(scope, reader, sealed);
         if reader.unchanged_inventory(scope, sealed).is_some() {
             return true;
         }
-        // The clock of the file system must go on.
+        // The clock of the file system must advance.
         thread::park_timeout(Duration::from_millis(5));
     }
     false
@@ -165,7 +165,7 @@ fn compare_after_changes(sealed: &dyn SealedPaths) -> (usize, usize) {
     let root = scope.roots[0].clone();
     let mut reader = StateReader::default();
     let mut runner = TestRunner::new(Config::default());
-    let (mut recorded, mut left_out) = (0, 0);
+    let (mut recorded, mut skipped) = (0, 0);
     let mut history: Vec<Change> = Vec::new();
     for _ in 0..CHANGES {
         recorded += usize::from(record(&scope, &mut reader, sealed));
@@ -175,7 +175,7 @@ fn compare_after_changes(sealed: &dyn SealedPaths) -> (usize, usize) {
             change.make(&root);
             history.push(change);
         }
-        left_out += usize::from(reader.unchanged_inventory(&scope, sealed).is_some());
+        skipped += usize::from(reader.unchanged_inventory(&scope, sealed).is_some());
         let now = Inventory::collect(&scope, &mut reader, sealed);
         let fresh = Inventory::collect(&scope, &mut StateReader::default(), sealed);
         assert_eq!(now, fresh, "after {history:#?}");
@@ -184,11 +184,11 @@ fn compare_after_changes(sealed: &dyn SealedPaths) -> (usize, usize) {
             project(folder.path());
         }
     }
-    (recorded, left_out)
+    (recorded, skipped)
 }
 
 #[test]
-fn a_pass_that_is_left_out_would_have_found_the_same() {
+fn a_skipped_pass_would_have_found_the_same() {
     let projects = (0..PROJECTS).map(|number| {
         thread::spawn(move || {
             let sealed: &dyn SealedPaths =
@@ -197,16 +197,16 @@ fn a_pass_that_is_left_out_would_have_found_the_same() {
         })
     });
     let projects: Vec<_> = projects.collect();
-    let (recorded, left_out) = projects
+    let (recorded, skipped) = projects
         .into_iter()
         .map(|project| project.join().unwrap())
         .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
     assert!(recorded > PROJECTS * CHANGES / 2, "{recorded}");
-    assert!(left_out > PROJECTS * CHANGES / 20, "{left_out}");
+    assert!(skipped > PROJECTS * CHANGES / 20, "{skipped}");
 }
 
 #[test]
-fn a_directory_that_was_moved_here_after_the_look_is_not_taken_for_the_one_before() {
+fn a_directory_exchanged_after_the_pass_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let scope = project(folder.path());
     let root: PathBuf = scope.roots[0].clone();

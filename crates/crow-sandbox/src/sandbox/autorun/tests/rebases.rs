@@ -1,4 +1,5 @@
-//! Rebases and cherry-picks that stop: they go on over several commands, and run only what the user's lines say.
+//! Tests of interrupted rebases and cherry-picks: they continue over several commands, and run only the
+//! user's own lines.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use super::guard::Project;
 use crate::sandbox::CommandKind;
 
 const TODO: &str = ".git/rebase-merge/git-rebase-todo";
-/// A rebase that stops before its first commit, as the editor of the list says.
+/// Script that starts a rebase and stops it before its first commit, by an edit of the list.
 const STOPPED: &str = "for i in 1 2 3; do echo $i > f$i; git add f$i; git commit -qm $i; done; \
      GIT_SEQUENCE_EDITOR=\"sed -i 1ibreak\" git rebase -q -i ARGUMENTS HEAD~3";
 
@@ -16,7 +17,7 @@ fn stopped(arguments: &str) -> String {
     STOPPED.replace("ARGUMENTS", arguments)
 }
 
-/// The paths that the kernel seals for a command in the foreground.
+/// Returns the paths that the kernel seals for a foreground command.
 fn sealed(project: &Project) -> Vec<PathBuf> {
     let (run, mounts) = project.guard.begin("cmd", CommandKind::Foreground);
     project.guard.end(run);
@@ -36,7 +37,7 @@ fn the_list_of_a_stopped_rebase_is_not_sealed() {
 }
 
 #[test]
-fn a_rebase_that_stopped_before_goes_on_is_skipped_and_aborted() {
+fn an_interrupted_rebase_can_be_continued_skipped_and_aborted() {
     for (arguments, script) in [
         ("", "git rebase --continue"),
         ("", "git rebase --skip"),
@@ -56,7 +57,7 @@ fn a_rebase_that_stopped_before_goes_on_is_skipped_and_aborted() {
 }
 
 #[test]
-fn commands_that_were_added_to_the_list_of_a_rebase_are_taken_out_and_the_rebase_goes_on() {
+fn commands_added_to_a_rebase_list_are_removed_and_the_rebase_continues() {
     for add in [
         "echo 'exec touch {home}/canary' >> TODO",
         "sed -i '1i\\  x touch {home}/canary' TODO",
@@ -76,11 +77,11 @@ fn commands_that_were_added_to_the_list_of_a_rebase_are_taken_out_and_the_rebase
 }
 
 #[test]
-fn a_rebase_with_commands_runs_undisturbed_and_what_it_leaves_has_none() {
+fn a_running_rebase_keeps_its_commands_until_the_command_ends() {
     let project = Project::with_repository();
     let (run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
     project.shell(&stopped("-x true"));
-    // Somebody looks while it goes on.
+    // The guard checks while the command runs.
     assert_eq!(project.guard.check(), []);
     assert!(project.read(TODO).contains("exec true"));
     assert_eq!(project.guard.check(), []);
@@ -92,7 +93,7 @@ fn a_rebase_with_commands_runs_undisturbed_and_what_it_leaves_has_none() {
 }
 
 #[test]
-fn commands_in_a_list_that_was_there_before_are_taken_out_while_the_command_runs() {
+fn commands_added_to_an_existing_list_are_removed_at_the_next_check() {
     let project = Project::with_repository();
     project.shell(&stopped(""));
     let (run, _mounts) = project.guard.begin("cmd", CommandKind::Foreground);
@@ -103,7 +104,7 @@ fn commands_in_a_list_that_was_there_before_are_taken_out_while_the_command_runs
 }
 
 #[test]
-fn other_programs_that_a_stopped_rebase_or_cherry_pick_names_are_moved_aside() {
+fn strategies_planted_in_an_interrupted_rebase_are_moved_aside() {
     let picked = "git checkout -q -b side; echo s > c; git add c; git commit -qm s; git commit -q --allow-empty -m t; git checkout -q main; echo m > c; git add c; git commit -qm m; git cherry-pick side~1 side";
     for (before, plant, file) in [
         (stopped(""), "echo /evil > FILE", ".git/rebase-merge/strategy"),
@@ -124,7 +125,7 @@ fn other_programs_that_a_stopped_rebase_or_cherry_pick_names_are_moved_aside() {
 }
 
 #[test]
-fn strategies_of_gits_own_are_left_alone() {
+fn built_in_strategies_are_left_alone() {
     let project = Project::with_repository();
     let found = project.run(|project| {
         project.shell("for i in 1 2; do echo $i > f$i; git add f$i; git commit -qm $i; done; GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i -s resolve HEAD~1");
@@ -134,7 +135,7 @@ fn strategies_of_gits_own_are_left_alone() {
 }
 
 #[test]
-fn a_rebase_in_a_worktree_outside_is_held_like_one_of_the_root() {
+fn rebase_lists_of_worktrees_outside_are_guarded() {
     let stopped = format!("git worktree add -q ../home/wt && cd ../home/wt && {}", stopped(""));
     for (before, plant) in [
         (stopped.as_str(), "echo 'exec evil' >> .git/worktrees/wt/rebase-merge/git-rebase-todo"),
@@ -163,14 +164,14 @@ fn a_rebase_in_a_worktree_outside_is_held_like_one_of_the_root() {
 }
 
 #[test]
-fn the_list_of_a_worktree_outside_is_sealed_for_nobody_in_the_project_goes_on_with_it() {
+fn rebase_lists_of_worktrees_outside_are_sealed() {
     let project = Project::with_repository();
     project.shell(&format!("git worktree add -q ../home/wt && cd ../home/wt && {}", stopped("")));
     assert!(sealed(&project).contains(&project.root.join(".git/worktrees/wt/rebase-merge")));
 }
 
 #[test]
-fn the_first_worktree_is_held_for_commands_in_another_one() {
+fn the_main_worktree_is_guarded_for_commands_in_a_linked_one() {
     // The project is a linked worktree: its commits go to a repository outside.
     let project = Project::new();
     project.shell(
@@ -212,7 +213,7 @@ fn a_worktree_in_the_project_can_be_removed_and_a_submodule_updated() {
 }
 
 #[test]
-fn what_is_not_sealed_of_worktrees_and_submodules_is_put_back() {
+fn unsealed_files_of_worktrees_and_submodules_are_repaired() {
     for (plant, path) in [
         ("git config -f .git/modules/sub/config core.fsmonitor evil", ".git/modules/sub/config"),
         ("echo 'gitdir: ../evil' > wt/.git", "wt/.git"),
