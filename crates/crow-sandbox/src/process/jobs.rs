@@ -99,7 +99,7 @@ impl AgentJobs {
         self.ended.notified().await;
     }
 
-    /// Returns true if the job is known and has not ended.
+    /// Returns true if the job is in the table and has not ended.
     pub fn is_running(&self, id: &JobId) -> bool {
         self.known().jobs.iter().any(|job| job.id() == id && job.is_running())
     }

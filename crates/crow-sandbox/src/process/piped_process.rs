@@ -73,6 +73,7 @@ fn start(
 ) -> Result<PipedProcess, ProcessError> {
     let program = spec.argv.first().cloned().unwrap_or_default();
     let start_error = |source| ProcessError::Start { program: program.clone(), source };
+    // 1) Program and environment. A relative path is relative to the working directory.
     let mut all = env.clone();
     all.extend(spec.env.clone());
     let path = find(&all, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
@@ -83,6 +84,7 @@ fn start(
     let texts =
         all.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(mark_variable);
     let variables = texts.map(|(name, value)| (OsStr::new(name), OsStr::new(value))).collect();
+    // 2) Pipes: the first of each pair stays in this program.
     let (input, their_input) = pipe_to()?;
     let (output, their_output) = pipe_from()?;
     let (errors, their_errors) = pipe_from()?;
@@ -90,6 +92,7 @@ fn start(
         CommandLaunch { path: &path, argv: &spec.argv, env: variables, output: their_errors };
     let streams =
         StandardStreams { input: Stdio::from(their_input), output: Stdio::from(their_output) };
+    // 3) Start, and pass standard error to the tail buffer.
     let start = || spawn(launch, streams, &spec.cwd, None).map(CommandProcess::Own);
     let child = mark.start(start, CommandProcess::id, true).map_err(|error| {
         start_error(if spec.cwd.is_dir() { error } else { no_folder(&spec.cwd) })

@@ -156,6 +156,7 @@ pub(super) fn start<S: OutputSink>(
     let start_error = |source| ProcessError::Start { program: program.clone(), source };
     let ProcessSetup { env, mut confined } = prepared;
     let path = find(&env, &program).ok_or_else(|| start_error(io::ErrorKind::NotFound.into()))?;
+    // 1) Output pipe and environment. Later variables override earlier ones: the sandbox has the last word.
     let (reader, writer) = io::pipe().map_err(ProcessError::Watch)?;
     let mut mark = CommandMark::new();
     let mark_value = mark.variable();
@@ -172,6 +173,7 @@ pub(super) fn start<S: OutputSink>(
     );
     let launch =
         CommandLaunch { path: &path, argv: &spec.argv, env: variables, output: writer.into() };
+    // 2) Start: by the keeper, or as a child of this program.
     let started = match &mut confined {
         Some(confined) if confined.ends_all() => {
             let started = start_held(&mut mark, confined, &launch);
@@ -187,6 +189,7 @@ pub(super) fn start<S: OutputSink>(
             mark.start(start, CommandProcess::id, true)
         }
     };
+    // 3) Prefer the sandbox's reason for a failed start.
     let child = started.map_err(|error| {
         let failure = confined.as_mut().and_then(SandboxedCommand::failure);
         // A working directory that does not exist is not reported as a failure of the sandbox.

@@ -61,7 +61,7 @@ pub(super) enum FileContent {
 #[derive(Debug, Clone)]
 pub(super) struct EntryObservation {
     pub state: EntryState,
-    /// Device and inode, by which the file is told from a replacement.
+    /// Device and inode, which distinguish the file from a replacement.
     pub identity: Option<FileIdentity>,
 }
 

@@ -317,6 +317,7 @@ impl AutorunGuard {
                         | InventoryRole::GitEntrance
                 )
         });
+        // New files within directories that are already guarded are not adopted.
         let known = &state.baseline.entries;
         let is_child_of_known =
             |path: &Path| path.ancestors().skip(1).any(|above| known.contains_key(above));

@@ -57,7 +57,7 @@ pub(super) enum InventoryRole {
 pub(super) struct InventoryEntry {
     pub role: InventoryRole,
     pub state: EntryState,
-    /// Device and inode, by which the file is told from a replacement.
+    /// Device and inode, which distinguish the file from a replacement.
     pub identity: Option<FileIdentity>,
     /// Path by which git entered the repository of this entry.
     pub entrance: Option<PathBuf>,

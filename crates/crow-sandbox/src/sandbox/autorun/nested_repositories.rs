@@ -97,6 +97,7 @@ impl NestedRepositories {
         let mut before = std::mem::take(&mut self.known);
         let mut old_rules = std::mem::take(&mut self.rules);
         self.found.clear();
+        // Breadth first, so that the limit cuts off the deepest directories.
         let mut waiting: VecDeque<PathBuf> = scope
             .roots
             .iter()
@@ -117,6 +118,7 @@ impl NestedRepositories {
             }
             // Follows links: a link in place of the directory leads to another one.
             let metadata = metadata_through_links(&path);
+            // 1) Listing of the directory, from the cache if nothing has changed.
             let is_unchanged = |known: &KnownDirectory| {
                 known.is_settled && metadata.as_ref().is_ok_and(|now| *now == known.metadata)
             };
@@ -124,6 +126,7 @@ impl NestedRepositories {
             let Some(known) = unchanged.or_else(|| KnownDirectory::list(&path, now)) else {
                 continue;
             };
+            // 2) Rules come before the subdirectories to which they apply.
             if known.has_rules {
                 let old = old_rules.remove(&path);
                 self.read_rules(&path, old, now);
@@ -139,6 +142,7 @@ impl NestedRepositories {
             }
             self.known.insert(path, known);
         }
+        // These rules are the user's; later walks compare with them.
         if moment == Moment::Between {
             let rules = self.rules.iter();
             self.rules_before =

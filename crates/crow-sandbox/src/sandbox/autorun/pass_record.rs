@@ -42,7 +42,7 @@ pub(super) enum ListedNames {
     Protected(Vec<EntryName>),
 }
 
-/// Everything that a pass looks at, collected meanwhile.
+/// Everything that a pass looks at, collected while it runs.
 #[derive(Debug)]
 pub(super) struct PassObservations {
     started: i64,

@@ -144,6 +144,7 @@ fn started_words(text: &str) -> BTreeSet<String> {
             .map(|word| word.trim_matches(['"', '\'', ',']))
             .filter(|word| !word.is_empty())
             .collect();
+        // Skip keywords, wrappers and assignments before the command itself.
         let is_before = |word: &str| {
             let name = if word.starts_with('/') { name_of(word) } else { word };
             BEFORE.contains(&name) || word.contains('=')
@@ -151,6 +152,7 @@ fn started_words(text: &str) -> BTreeSet<String> {
         let mut rest = words.iter().copied().skip_while(|word| is_before(word) || *word == "-S");
         let Some(first) = rest.next() else { continue };
         let name = name_of(first);
+        // The command decides which of its arguments is a file that it starts.
         if name == "cd" || name == "pushd" {
             folders.extend(rest.find(|word| !word.starts_with('-')).and_then(path_of));
         } else if name == "make" || name == "gmake" {
@@ -175,6 +177,7 @@ fn started_words(text: &str) -> BTreeSet<String> {
             started.extend(path_of(first));
         }
     }
+    // In other languages than shell, every quoted path counts.
     if first_line.is_some_and(|line| CODE.iter().any(|program| line.contains(program))) {
         started.extend(literals(text).filter(|word| word.contains('/')).filter_map(path_of));
     }

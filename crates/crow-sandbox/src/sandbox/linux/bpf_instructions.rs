@@ -61,11 +61,13 @@ pub(super) fn search(
         let known = fates.get(&number).copied().unwrap_or(SyscallDecision::Allowed);
         if is_foreign { SyscallDecision::Absent } else { known }
     };
+    // 1) Split the numbers into ranges with the same decision: (first number, decision).
     let edges = fates.keys().flat_map(|number| [*number, number.saturating_add(1)]).chain([X32]);
     let edges = edges.collect::<BTreeSet<u32>>().into_iter();
     let edges =
         edges.filter(|edge| edge.checked_sub(1).is_some_and(|below| fate(below) != fate(*edge)));
     let ranges: Vec<_> = [0].into_iter().chain(edges).map(|start| (start, fate(start))).collect();
+    // 2) Emit the search, with placeholders as jump distances.
     let mut program = vec![
         instruction(LOAD, 0, 0, MACHINE),
         instruction(JUMP_IF_EQUAL, 0, SyscallDecision::Ruled.jump(), machine),
@@ -79,6 +81,7 @@ pub(super) fn search(
         SeccompAction::Errno(libc::ENOSYS.cast_unsigned()).into(),
         libc::SECCOMP_RET_USER_NOTIF,
     ];
+    // 3) Replace the placeholders by distances to the return instructions.
     let length = program.len();
     for (at, instruction) in program.iter_mut().enumerate() {
         for jump in [&mut instruction.jt, &mut instruction.jf] {

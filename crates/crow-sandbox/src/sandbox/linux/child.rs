@@ -338,8 +338,8 @@ pub(super) fn shared_number() -> rustix::io::Result<&'static AtomicI32> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
     // SAFETY: the new mapping is zeroed, at least a page long and page-aligned, so it holds a valid
-    // `AtomicI32`; nothing unmaps it, hence `'static`. Other processes change it only through the kernel or
-    // atomically.
+    // `AtomicI32`; nothing unmaps it, hence `'static`. Only the kernel writes to it, in `clone`, and processes
+    // only load it atomically.
     unsafe {
         let start =
             libc::mmap(std::ptr::null_mut(), size_of::<AtomicI32>(), protection, flags, -1, 0);

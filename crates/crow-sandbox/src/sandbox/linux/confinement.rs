@@ -272,7 +272,7 @@ impl LinuxConfinement {
         TEMP_VARIABLES.map(|name| (name, self.temp.clone().into_os_string())).into_iter().collect()
     }
 
-    /// Returns true if processes that leave the command's group end with it all the same.
+    /// Returns true if processes that leave the command's group end with it nevertheless.
     pub(in crate::sandbox) fn has_init(&self) -> bool {
         self.has_init
     }

@@ -64,7 +64,7 @@ const ENDED: u8 = 16;
 const LENGTH: usize = 6;
 
 impl InitReport {
-    /// Writes the report atomically: it is shorter than PIPE_BUF. Allocates nothing.
+    /// Writes the report atomically: it is shorter than `PIPE_BUF`. Allocates nothing.
     pub(super) fn send(self, to: BorrowedFd<'_>) {
         let (kind, flag, number) = match self {
             Self::Failed(stage, error) => (FAILED, stage as u8, error.raw_os_error()),

@@ -128,6 +128,7 @@ impl SandboxKeeper {
         mut ready: io::PipeReader,
     ) -> io::Result<Option<Pid>> {
         let answer = self.worker().give(&order)?;
+        // Closes this end of `ready`, so that reading it ends at exec or exit.
         drop(order);
         if let Some(answer) = answer.filter(|answer| *answer <= 0) {
             return Err(io::Error::from_raw_os_error(answer.saturating_neg()));
@@ -242,9 +243,12 @@ fn keep([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
                 InitDescriptors { plan, ruleset, report, ready, output }
             }
             Err(Errno::INTR) => continue,
+            // The program has closed the socket, or the message is malformed.
             Ok(_) | Err(_) => child::exit(0),
         };
         let answer = match child::clone_beside(NAMESPACES, number) {
+            // In the new process. A later clone may overwrite `number` before it is read here, but the
+            // program uses it only if the keeper has not answered, and then there was no later clone.
             Ok(None) => init::run(&order, lifeline, number.load(Ordering::Relaxed)),
             Ok(Some(init)) => init.as_raw_nonzero().get(),
             Err(error) => {

@@ -59,7 +59,7 @@ pub(in crate::sandbox) fn covered() -> Vec<PathBuf> {
     folders.map(PathBuf::from).collect()
 }
 
-/// Returns the paths within them that commands see all the same.
+/// Returns the paths within them that stay visible.
 pub(in crate::sandbox) fn kept() -> Vec<PathBuf> {
     RUN_KEPT.into_iter().chain(PROCESSES_KEPT).map(PathBuf::from).collect()
 }
@@ -248,8 +248,8 @@ fn folders_around(
         .collect()
 }
 
-/// Builds the mount steps in path order; appends the mount trees that must stay open to `held`, as (path,
-/// is_read_only).
+/// Builds the mount steps in path order; appends the mount trees that must stay open to `held`, as pairs of
+/// path and read-only flag.
 fn puts(
     layers: &BTreeMap<PathBuf, MountLayer>,
     held: &mut Vec<(PathBuf, bool)>,

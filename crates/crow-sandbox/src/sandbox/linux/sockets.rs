@@ -88,6 +88,7 @@ impl SocketFinder {
     pub(super) fn find(&self, session: &Session<'_>) -> BTreeSet<PathBuf> {
         let mut known = self.located.lock().unwrap_or_else(PoisonError::into_inner);
         known.missing.retain(|_, since| since.elapsed() < MISSING_FOR);
+        // 1) Each listed socket keeps its cached paths while they are valid; others are located anew.
         let mut paths_before = std::mem::take(&mut known.paths);
         let (mut located, mut pending) = (BTreeMap::new(), Vec::new());
         for namespace in self.namespaces(session) {
@@ -107,6 +108,7 @@ impl SocketFinder {
                 located.insert(key, paths);
             }
         }
+        // 2) One walk for all sockets that were not found near their names.
         search(session.places, pending, &mut located, &mut known.missing);
         known.paths = located;
         without_own(&known, session)
@@ -249,7 +251,7 @@ fn is_all(paths: &[(PathBuf, SeenFile)]) -> bool {
     usize::try_from(seen.names).is_ok_and(|names| names <= paths.len())
 }
 
-/// Looks for a socket at its name, and beside it. Also returns the file, if a full search is needed.
+/// Looks for a socket at its name, and in the same directory. Also returns the file, if a full search is needed.
 fn locate(
     namespace: &Namespace,
     socket: &BoundSocket,

@@ -52,6 +52,7 @@ impl MacosConfinement {
         };
         let writable: Vec<_> =
             writable.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        // The right to change a path includes reading it.
         readable.retain(|path| !writable.contains(path));
         let seatbelt_profile = SeatbeltProfile {
             writable,

@@ -7,7 +7,7 @@ pub(in crate::sandbox) fn covered() -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// Returns the paths within them that commands see all the same.
+/// Returns the paths within them that stay visible.
 pub(in crate::sandbox) fn kept() -> Vec<PathBuf> {
     Vec::new()
 }

@@ -87,6 +87,7 @@ impl ProxyRequest {
         if text.split("\r\n").count() > LINE_LIMIT {
             return Err(MalformedRequest("its head has too many lines"));
         }
+        // 1) Request line.
         let mut lines = text.split("\r\n");
         let mut words = lines.next().unwrap_or_default().split(' ');
         let (Some(method), Some(target), Some(version), None) =
@@ -100,10 +101,12 @@ impl ProxyRequest {
         if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
             return Err(MalformedRequest("its version is neither HTTP/1.1 nor HTTP/1.0"));
         }
+        // 2) Header fields.
         let fields = HeaderFields::read(lines)?;
         if version == "HTTP/1.0" && fields.body == BodyFraming::Chunked {
             return Err(MalformedRequest("HTTP/1.0 has no chunks"));
         }
+        // 3) A tunnel, or a request with a new head for its target.
         if method == "CONNECT" {
             if !matches!(fields.body, BodyFraming::None | BodyFraming::Length(0)) {
                 return Err(MalformedRequest("a tunnel has no body"));

@@ -657,7 +657,7 @@ fn a_worktree_may_commit_to_its_repository_only_if_that_knows_it() {
 }
 
 #[test]
-fn leftovers_of_a_killed_session_are_recovered() {
+fn what_a_command_of_a_killed_session_left_is_found_by_the_next_one() {
     let mut project = Project::with_repository();
     project.write(".envrc", "use nix\n");
     let private = project.base.join("private");
