@@ -28,7 +28,7 @@ use super::{kill_guard::KillGuard, process_table};
 pub(crate) const MARK: &str = "CROW_CALL";
 
 static ADOPTS: AtomicBool = AtomicBool::new(false);
-static FAMILY: OnceLock<Mutex<ChildProcesses>> = OnceLock::new();
+static REGISTRY: OnceLock<Mutex<ChildProcesses>> = OnceLock::new();
 
 /// Makes this process adopt the processes that commands leave behind, so that they end with their commands,
 /// wherever they went. A program decides this by calling it once at its start: from then on every child of
@@ -43,13 +43,13 @@ static FAMILY: OnceLock<Mutex<ChildProcesses>> = OnceLock::new();
 /// Fails where the system has no subreaper. Commands are then ended by their group only, and processes that
 /// left it keep running.
 pub fn adopt_orphans() -> io::Result<()> {
-    let mut family = family();
+    let mut registry = registry();
     if are_adopted() {
         return Ok(());
     }
     process_table::adopt_orphans()?;
-    family.started.extend(process_table::all_children());
-    family.has_strangers = !family.started.is_empty() || getpid().is_init();
+    registry.started.extend(process_table::all_children());
+    registry.has_strangers = !registry.started.is_empty() || getpid().is_init();
     ADOPTS.store(true, Ordering::Relaxed);
     Ok(())
 }
@@ -94,11 +94,11 @@ pub(crate) struct CommandMark {
     number: u64,
     leader: Option<Pid>,
     /// Orphans outside of the group that were signalled.
-    asked: HashSet<Pid>,
+    signalled: HashSet<Pid>,
     /// Orphans that carry no mark. A process in the middle of `exec` has no environment for a moment, so
     /// the missing mark counts only at the second look.
-    bare: HashSet<Pid>,
-    is_over: bool,
+    seen_unmarked: HashSet<Pid>,
+    has_ended: bool,
 }
 
 /// Signal that orphans get.
@@ -113,16 +113,22 @@ pub(crate) enum OrphanForce {
 impl CommandMark {
     /// Creates the mark of a command that is about to start.
     pub(crate) fn new() -> Self {
-        let mut family = family();
-        family.commands += 1;
-        let number = family.commands;
-        family.living.insert(number, MarkedCommand::default());
-        Self { number, leader: None, asked: HashSet::new(), bare: HashSet::new(), is_over: false }
+        let mut registry = registry();
+        registry.commands += 1;
+        let number = registry.commands;
+        registry.living.insert(number, MarkedCommand::default());
+        Self {
+            number,
+            leader: None,
+            signalled: HashSet::new(),
+            seen_unmarked: HashSet::new(),
+            has_ended: false,
+        }
     }
 
     /// Returns the environment variable that marks the command, or `None` if orphans are not adopted.
     pub(crate) fn variable(&self) -> Option<(&'static str, String)> {
-        are_adopted().then(|| (MARK, format!("{}.{}", family().name, self.number)))
+        are_adopted().then(|| (MARK, format!("{}.{}", registry().name, self.number)))
     }
 
     /// Starts the command. Holds the lock meanwhile, so that the new child is not taken for an orphan.
@@ -133,15 +139,15 @@ impl CommandMark {
         pid: impl FnOnce(&C) -> Option<u32>,
         needs_guard: bool,
     ) -> io::Result<C> {
-        let mut family = family();
+        let mut registry = registry();
         if needs_guard {
-            family.be_guarded();
+            registry.ensure_guard();
         }
         let child = start()?;
         self.leader = pid(&child).and_then(to_pid);
         if let Some(leader) = self.leader {
-            family.started.insert(leader);
-            family.living.entry(self.number).or_default().leader = Some(leader);
+            registry.started.insert(leader);
+            registry.living.entry(self.number).or_default().leader = Some(leader);
         }
         Ok(child)
     }
@@ -149,7 +155,7 @@ impl CommandMark {
     /// Records that the command's first process was reaped: its number may be reused.
     pub(crate) fn on_reaped(&mut self) {
         if let Some(leader) = &self.leader {
-            family().started.remove(leader);
+            registry().started.remove(leader);
         }
     }
 
@@ -163,52 +169,52 @@ impl CommandMark {
             return 0;
         }
         // Orphans are reaped only under this lock, so their numbers are not reused while it is held.
-        let mut family = family();
-        family.living.entry(self.number).or_default().is_ending = true;
-        let mut left = 0;
-        for orphan in family.orphans() {
-            match family.owner(orphan, self.number) {
+        let mut registry = registry();
+        registry.living.entry(self.number).or_default().is_ending = true;
+        let mut remaining = 0;
+        for orphan in registry.orphans() {
+            match registry.owner(orphan, self.number) {
                 OrphanOwner::Living => continue,
                 OrphanOwner::Ending => {}
-                OrphanOwner::Nobody => {
-                    if self.bare.insert(orphan) && force == OrphanForce::Ask {
-                        left += 1;
+                OrphanOwner::Unassigned => {
+                    if self.seen_unmarked.insert(orphan) && force == OrphanForce::Ask {
+                        remaining += 1;
                         continue;
                     }
                 }
             }
-            left += 1;
-            let is_new = self.asked.insert(orphan);
+            remaining += 1;
+            let is_new = self.signalled.insert(orphan);
             match force {
                 OrphanForce::Ask if is_new => signal(orphan, Signal::TERM),
                 OrphanForce::Ask => {}
                 OrphanForce::Kill => signal(orphan, Signal::KILL),
             }
         }
-        left
+        remaining
     }
 
     /// Records that the command has ended with all that it had started. Returns the number of orphans
     /// outside of its group that were signalled.
     pub(crate) fn on_end(&mut self) -> usize {
-        self.is_over = true;
-        self.asked.len()
+        self.has_ended = true;
+        self.signalled.len()
     }
 }
 
 impl Drop for CommandMark {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.has_ended {
             // No more can be done without waiting: orphans that appear later belong to no command, and end
             // with the next one.
             self.end_orphans(OrphanForce::Kill);
         }
-        let mut family = family();
-        family.living.remove(&self.number);
+        let mut registry = registry();
+        registry.living.remove(&self.number);
         if let Some(leader) = self.leader
-            && family.started.remove(&leader)
+            && registry.started.remove(&leader)
         {
-            family.dropped.insert(leader);
+            registry.dropped.insert(leader);
         }
     }
 }
@@ -228,10 +234,10 @@ impl<C> OwnProcess<C> {
         start: impl FnOnce() -> io::Result<C>,
         pid: impl FnOnce(&C) -> u32,
     ) -> io::Result<Self> {
-        let mut family = family();
+        let mut registry = registry();
         let process = start()?;
         let pid = to_pid(pid(&process));
-        family.started.extend(pid);
+        registry.started.extend(pid);
         Ok(Self { process, pid })
     }
 
@@ -244,7 +250,7 @@ impl<C> OwnProcess<C> {
 impl<C> Drop for OwnProcess<C> {
     fn drop(&mut self) {
         if let Some(pid) = &self.pid {
-            family().started.remove(pid);
+            registry().started.remove(pid);
         }
     }
 }
@@ -258,7 +264,7 @@ enum OrphanOwner {
     /// This command, or one that has ended.
     Ending,
     /// No command: it carries no mark, and no command is under way that may have started it.
-    Nobody,
+    Unassigned,
 }
 
 impl ChildProcesses {
@@ -275,7 +281,7 @@ impl ChildProcesses {
         }
     }
 
-    fn be_guarded(&mut self) {
+    fn ensure_guard(&mut self) {
         if !are_adopted() || self.guard.is_some() {
             return;
         }
@@ -324,7 +330,11 @@ impl ChildProcesses {
         let last = *self.unmarked.entry(orphan).or_insert(self.commands);
         let mut living = self.living.iter();
         let is_anothers = living.any(|(number, command)| *number <= last && !command.is_ending);
-        if self.has_strangers || is_anothers { OrphanOwner::Living } else { OrphanOwner::Nobody }
+        if self.has_strangers || is_anothers {
+            OrphanOwner::Living
+        } else {
+            OrphanOwner::Unassigned
+        }
     }
 }
 
@@ -332,9 +342,9 @@ fn to_pid(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-fn family() -> MutexGuard<'static, ChildProcesses> {
-    let family = FAMILY.get_or_init(|| Mutex::new(ChildProcesses::new()));
-    family.lock().unwrap_or_else(PoisonError::into_inner)
+fn registry() -> MutexGuard<'static, ChildProcesses> {
+    let registry = REGISTRY.get_or_init(|| Mutex::new(ChildProcesses::new()));
+    registry.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sends a signal to an orphan and, if it leads a group, to the whole group.

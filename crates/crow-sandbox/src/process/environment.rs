@@ -19,15 +19,15 @@ use super::{output::OutputBuffer, runner};
 use crate::orphans::MARK;
 
 /// Time limit for the login shell.
-const TIME: Duration = Duration::from_secs(5);
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum size of the shell's output, in bytes.
-const SIZE: usize = 1024 * 1024;
+const MAX_OUTPUT: usize = 1024 * 1024;
 /// Marker printed before and after the variables, since profile scripts print text, too.
-const BORDER: &str = "\0crow-login-environment\0";
+const MARKER: &str = "\0crow-login-environment\0";
 const SCRIPT: &str =
     r"printf '\0%s\0' crow-login-environment; env -0; printf '\0%s\0' crow-login-environment";
 /// Variables that describe the shell process itself and are not taken over.
-const OF_THE_SHELL: [&str; 5] = ["SHLVL", "PWD", "OLDPWD", "_", MARK];
+const SHELL_VARIABLES: [&str; 5] = ["SHLVL", "PWD", "OLDPWD", "_", MARK];
 
 type Variables = BTreeMap<String, String>;
 type VariableFilter = dyn Fn(&str, &str) -> bool + Send + Sync;
@@ -44,7 +44,7 @@ struct LoginShell {
     keeps: Box<VariableFilter>,
     time: Duration,
     /// Merged variables, cached after the shell has run.
-    whole: OnceCell<Arc<Variables>>,
+    merged: OnceCell<Arc<Variables>>,
 }
 
 impl From<Variables> for ChildEnvironment {
@@ -64,7 +64,7 @@ impl ChildEnvironment {
         keeps: impl Fn(&str, &str) -> bool + Send + Sync + 'static,
     ) -> Self {
         let (program, keeps) = (shell.into(), Box::new(keeps));
-        let login = LoginShell { program, keeps, time: TIME, whole: OnceCell::new() };
+        let login = LoginShell { program, keeps, time: TIME_LIMIT, merged: OnceCell::new() };
         Self { login: Some(Arc::new(login)), ..self }
     }
 
@@ -72,7 +72,7 @@ impl ChildEnvironment {
     /// next caller runs it again.
     pub(super) async fn variables(&self) -> Arc<Variables> {
         let Some(login) = &self.login else { return Arc::clone(&self.base) };
-        Arc::clone(login.whole.get_or_init(|| login.ask(&self.base)).await)
+        Arc::clone(login.merged.get_or_init(|| login.ask(&self.base)).await)
     }
 }
 
@@ -101,7 +101,7 @@ impl LoginShell {
             cwd: home.unwrap_or(Path::new("/")).to_owned(),
             env: Variables::new(),
             timeout: self.time,
-            output: OutputLimits { head: SIZE, tail: 0, spill: None, spill_cap: 0 },
+            output: OutputLimits { head: MAX_OUTPUT, tail: 0, spill: None, spill_cap: 0 },
             progress: Progress::default(),
             only_reads: false,
         };
@@ -123,11 +123,11 @@ impl LoginShell {
 /// Extracts the variables between the two markers in the shell's output.
 fn parse(printed: &[u8]) -> Option<Variables> {
     let printed = String::from_utf8_lossy(printed);
-    let (_, rest) = printed.split_once(BORDER)?;
-    let (variables, _) = rest.split_once(BORDER)?;
+    let (_, rest) = printed.split_once(MARKER)?;
+    let (variables, _) = rest.split_once(MARKER)?;
     let variables = variables.split('\0').filter_map(|variable| variable.split_once('='));
     let variables = variables
-        .filter(|(name, value)| !OF_THE_SHELL.contains(name) && !value.contains('\u{fffd}'));
+        .filter(|(name, value)| !SHELL_VARIABLES.contains(name) && !value.contains('\u{fffd}'));
     Some(variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
@@ -150,25 +150,25 @@ mod tests {
         std::fs::set_permissions(&program, executable).unwrap();
         let time = Duration::from_millis(50);
         let login =
-            LoginShell { program, keeps: Box::new(|_, _| true), time, whole: OnceCell::new() };
+            LoginShell { program, keeps: Box::new(|_, _| true), time, merged: OnceCell::new() };
         let error = login.exported(&Arc::default()).await.unwrap_err();
         assert_eq!(error, "it took longer than 50ms");
     }
 
     #[test]
     fn only_variables_between_the_markers_are_parsed() {
-        let border = BORDER;
+        let marker = MARKER;
         for (printed, expected) in [
             (
-                format!("hello\n{border}A=1\0B=x\ny=z\0{border}bye"),
+                format!("hello\n{marker}A=1\0B=x\ny=z\0{marker}bye"),
                 Some(vec![("A", "1"), ("B", "x\ny=z")]),
             ),
             (
-                format!("{border}A=1\0SHLVL=2\0PWD=/\0_=x\0CROW_CALL=x\0{border}"),
+                format!("{marker}A=1\0SHLVL=2\0PWD=/\0_=x\0CROW_CALL=x\0{marker}"),
                 Some(vec![("A", "1")]),
             ),
-            (format!("{border}A=\0no variable\0{border}"), Some(vec![("A", "")])),
-            (format!("{border}A=1\0"), None),
+            (format!("{marker}A=\0no variable\0{marker}"), Some(vec![("A", "")])),
+            (format!("{marker}A=1\0"), None),
             ("A=1\0".to_owned(), None),
         ] {
             let expected = expected.map(|variables| {

@@ -24,7 +24,7 @@ use crate::sandbox::Refusals;
 
 /// Output size in bytes above which a job is read slowly, so that one that prints for hours does not keep
 /// the agent busy.
-const PLENTY: u64 = 64 * 1024 * 1024;
+const SLOW_READ_ABOVE: u64 = 64 * 1024 * 1024;
 /// Pause between two reads above that size.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -134,15 +134,15 @@ impl Job {
     /// Waits until there is output after `since` or the job has ended.
     pub(super) async fn news(&self, since: OutputPosition) {
         let start = self.state().start(since);
-        self.until(|state| state.ring.total() > start || state.end.is_some()).await;
+        self.wait_for(|state| state.ring.total() > start || state.end.is_some()).await;
     }
 
     /// Waits until the job has ended.
     pub(super) async fn ended(&self) {
-        self.until(|state| state.end.is_some()).await;
+        self.wait_for(|state| state.end.is_some()).await;
     }
 
-    async fn until(&self, condition: impl Fn(&JobOutputState) -> bool) {
+    async fn wait_for(&self, condition: impl Fn(&JobOutputState) -> bool) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -202,7 +202,7 @@ impl OutputSink for JobSink {
     }
 
     fn pause(&self) -> Duration {
-        if self.0.state().ring.total() > PLENTY { PAUSE } else { Duration::ZERO }
+        if self.0.state().ring.total() > SLOW_READ_ABOVE { PAUSE } else { Duration::ZERO }
     }
 }
 

@@ -25,16 +25,16 @@ use super::{
 use crate::sandbox::{CommandKind, SandboxedCommand};
 
 /// Prefix of a job id, before its number.
-const NAME: &str = "job-";
+const ID_PREFIX: &str = "job-";
 /// Maximum number of running jobs per agent.
-const RUNNING: usize = 8;
+const MAX_RUNNING: usize = 8;
 /// Maximum number of ended jobs that are remembered.
-const REMEMBERED: usize = 32;
+const MAX_ENDED: usize = 32;
 /// Time to wait for further output after the first.
 const SETTLE: Duration = Duration::from_millis(100);
 /// Time that the end of an agent waits for its jobs. They take this long only if the kernel does not
 /// release them.
-const PATIENCE: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Background jobs of one agent. Their tasks belong to the runtime, and end with the agent's token.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl AgentJobs {
         self.token.cancel();
         let jobs = self.known().jobs.clone();
         let ends = join_all(jobs.iter().map(|job| job.ended()));
-        if timeout(PATIENCE, ends).await.is_err() {
+        if timeout(END_TIMEOUT, ends).await.is_err() {
             tracing::warn!("a job of an agent that has ended is still there");
         }
     }
@@ -123,11 +123,11 @@ impl JobTable {
         self.jobs.iter().filter(|job| job.is_running()).count()
     }
 
-    /// Adds a job. Removes the oldest ended job if more than [`REMEMBERED`] have ended.
+    /// Adds a job. Removes the oldest ended job if more than [`MAX_ENDED`] have ended.
     fn add(&mut self, job: Arc<Job>) {
         self.started += 1;
         self.jobs.push(job);
-        if self.jobs.len() - self.running() > REMEMBERED
+        if self.jobs.len() - self.running() > MAX_ENDED
             && let Some(oldest) = self.jobs.iter().position(|job| !job.is_running())
         {
             self.jobs.remove(oldest);
@@ -148,10 +148,10 @@ impl Jobs for AgentJobs {
         if self.token.is_cancelled() {
             return Err(ProcessError::Closed);
         }
-        if known.running() >= RUNNING {
-            return Err(ProcessError::TooManyJobs { limit: RUNNING });
+        if known.running() >= MAX_RUNNING {
+            return Err(ProcessError::TooManyJobs { limit: MAX_RUNNING });
         }
-        let id = JobId::new(format!("{NAME}{}", known.started + 1));
+        let id = JobId::new(format!("{ID_PREFIX}{}", known.started + 1));
         let stop = self.token.child_token();
         let refusals =
             prepared.confined.as_ref().map(SandboxedCommand::refusals).unwrap_or_default();
@@ -214,5 +214,5 @@ impl Jobs for AgentJobs {
 
 /// Returns the number in a job id, or `None` if `id` is no job id.
 pub fn job_number(id: &str) -> Option<u64> {
-    id.strip_prefix(NAME)?.parse().ok()
+    id.strip_prefix(ID_PREFIX)?.parse().ok()
 }

@@ -7,42 +7,42 @@ use crow_core::tool::Progress;
 /// Interval between two reports.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 /// Buffer size in bytes that triggers an immediate report.
-const GATHERED: usize = 64 << 10;
+const MAX_BUFFERED: usize = 64 << 10;
 
 /// Reports all output of a process, in order, a few times a second, without splitting characters.
 pub(super) struct LiveOutput {
     progress: Progress,
-    gathered: Vec<u8>,
+    buffered: Vec<u8>,
     /// Arrival time of the first buffered byte.
     since: Instant,
 }
 
 impl LiveOutput {
     pub(super) fn new(progress: Progress) -> Self {
-        Self { progress, gathered: Vec::new(), since: Instant::now() }
+        Self { progress, buffered: Vec::new(), since: Instant::now() }
     }
 
     /// Buffers output.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        if self.gathered.is_empty() {
+        if self.buffered.is_empty() {
             self.since = Instant::now();
         }
-        self.gathered.extend_from_slice(bytes);
-        if self.gathered.len() >= GATHERED {
+        self.buffered.extend_from_slice(bytes);
+        if self.buffered.len() >= MAX_BUFFERED {
             self.report();
         }
     }
 
     /// Returns the time of the next report, or `None` if the buffer is empty.
     pub(super) fn due(&self) -> Option<Instant> {
-        (!self.gathered.is_empty()).then(|| self.since + REPORT_EVERY)
+        (!self.buffered.is_empty()).then(|| self.since + REPORT_EVERY)
     }
 
     /// Reports the buffered output except an incomplete character at its end.
     pub(super) fn report(&mut self) {
-        let complete = self.gathered.len() - torn_character(&self.gathered);
-        let rest = self.gathered.split_off(complete);
-        let complete = std::mem::replace(&mut self.gathered, rest);
+        let complete = self.buffered.len() - torn_character(&self.buffered);
+        let rest = self.buffered.split_off(complete);
+        let complete = std::mem::replace(&mut self.buffered, rest);
         self.since = Instant::now();
         if !complete.is_empty() {
             self.progress.report(String::from_utf8_lossy(&complete));
@@ -51,7 +51,7 @@ impl LiveOutput {
 
     /// Reports the rest of the buffer, incomplete characters included.
     pub(super) fn finish(&mut self) {
-        let rest = std::mem::take(&mut self.gathered);
+        let rest = std::mem::take(&mut self.buffered);
         if !rest.is_empty() {
             self.progress.report(String::from_utf8_lossy(&rest));
         }

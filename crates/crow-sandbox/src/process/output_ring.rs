@@ -58,12 +58,13 @@ impl OutputRing {
     pub(super) fn since(&self, offset: u64) -> RingTail {
         let from = offset.min(self.total);
         let wanted = self.total - from;
-        let kept = wanted.min(self.bytes.len().min(self.room) as u64);
-        let start = self.bytes.len().saturating_sub(usize::try_from(kept).unwrap_or(usize::MAX));
+        let available = wanted.min(self.bytes.len().min(self.room) as u64);
+        let start =
+            self.bytes.len().saturating_sub(usize::try_from(available).unwrap_or(usize::MAX));
         RingTail {
             bytes: self.bytes.get(start..).unwrap_or_default().to_vec(),
             next: self.total,
-            lost: wanted - kept,
+            lost: wanted - available,
         }
     }
 }

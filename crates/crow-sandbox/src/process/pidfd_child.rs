@@ -14,7 +14,7 @@ use rustix::{
 use tokio::io::unix::AsyncFd;
 
 /// Pidfds of children dropped before they had exited; reaped later.
-static LEFT: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+static DROPPED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
 /// Child of this process that another process created. Killed when dropped.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl PidfdChild {
     /// Takes over a child that has not been waited for. Kills and reaps it if no pidfd can be opened.
     #[expect(deprecated, reason = "an owned descriptor is open; what came after it is unsafe code")]
     pub(super) fn new(pid: Pid) -> io::Result<Self> {
-        reap_left();
+        reap_dropped();
         let fd = rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK)
             .map_err(io::Error::from)
             .and_then(AsyncFd::new)
@@ -67,16 +67,16 @@ impl Drop for PidfdChild {
         }
         if let Some(fd) = self.fd.take().map(AsyncFd::into_inner) {
             let _ = rustix::process::pidfd_send_signal(&fd, Signal::KILL);
-            LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(fd);
-            reap_left();
+            DROPPED.lock().unwrap_or_else(PoisonError::into_inner).push(fd);
+            reap_dropped();
         }
     }
 }
 
 /// Reaps the dropped children that have exited.
-fn reap_left() {
-    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
-    left.retain(|fd| matches!(reap(fd), Ok(None)));
+fn reap_dropped() {
+    let mut pending = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    pending.retain(|fd| matches!(reap(fd), Ok(None)));
 }
 
 /// Returns the exit status of a child, or `None` if it is still running.

@@ -27,7 +27,7 @@ use crate::sandbox::CommandLaunch;
 
 /// Size of standard error in bytes above which it is read slowly, so that endless output does not keep the
 /// agent busy.
-const PLENTY: u64 = 4 * 1024 * 1024;
+const SLOW_READ_ABOVE: u64 = 4 * 1024 * 1024;
 /// Pause between two reads above that size.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -44,7 +44,7 @@ impl OutputSink for StderrTail {
     }
 
     fn pause(&self) -> Duration {
-        if self.total > PLENTY { PAUSE } else { Duration::ZERO }
+        if self.total > SLOW_READ_ABOVE { PAUSE } else { Duration::ZERO }
     }
 }
 

@@ -135,7 +135,7 @@ impl<S: OutputSink> RunningProcess<S> {
             refused_hosts: Vec::new(),
         };
         if let Some(confined) = self.confined.take() {
-            ended.tell(confined);
+            ended.add_sandbox_results(confined);
         }
         Ok(ended)
     }
@@ -151,7 +151,7 @@ impl<S: OutputSink> RunningProcess<S> {
                 () = cancellation.cancelled() => return self.stop(ProcessEnd::Cancelled).await,
                 () = &mut deadline => return self.stop(ProcessEnd::TimedOut).await,
                 _ = checks.tick(), if self.confined.is_some() => self.check(),
-                () = until(self.live.due()) => self.live.report(),
+                () = wait_until(self.live.due()) => self.live.report(),
                 read = read_later(self.sink.pause(), &self.pipe, &mut self.chunk), if !self.drained => self.take(&read),
                 status = self.child.wait() => {
                     let status = status.map_err(ProcessError::Watch)?;
@@ -258,7 +258,7 @@ impl<S: OutputSink> RunningProcess<S> {
 
 impl<S> EndedProcess<S> {
     /// Adds the results of the sandbox: true exit status, refused hosts, files put aside.
-    fn tell(&mut self, mut confined: SandboxedCommand) {
+    fn add_sandbox_results(&mut self, mut confined: SandboxedCommand) {
         let report = confined.end();
         if let ProcessEnd::Exited(_) | ProcessEnd::Signaled(_) = self.end
             && confined.ends_all()
@@ -274,7 +274,7 @@ impl<S> EndedProcess<S> {
 }
 
 /// Waits until a moment; forever if there is none.
-async fn until(moment: Option<Instant>) {
+async fn wait_until(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment.into()).await,
         None => std::future::pending().await,

@@ -94,11 +94,11 @@ fn remove_leftovers(base: &Path) {
 
 /// Removes a private folder, but leaves files that were moved aside for the user.
 fn remove(path: &Path) {
-    let held = path.join(HELD);
-    let has_held = fs::read_dir(&held).is_ok_and(|mut entries| entries.next().is_some());
+    let quarantine = path.join(HELD);
+    let has_held = fs::read_dir(&quarantine).is_ok_and(|mut entries| entries.next().is_some());
     let removed = if has_held {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        let mut others = entries.map(|entry| entry.path()).filter(|entry| *entry != held);
+        let mut others = entries.map(|entry| entry.path()).filter(|entry| *entry != quarantine);
         others.try_for_each(|entry| {
             if entry.is_dir() { fs::remove_dir_all(entry) } else { fs::remove_file(entry) }
         })

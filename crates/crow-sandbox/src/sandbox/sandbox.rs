@@ -29,14 +29,14 @@ pub struct Sandbox {
     name: String,
     roots: Vec<PathBuf>,
     shown: Mutex<Vec<PathBuf>>,
-    laid: OnceCell<Result<SandboxSetup, String>>,
+    setup: OnceCell<Result<SandboxSetup, String>>,
 }
 
 #[derive(Debug)]
 struct SandboxSetup {
     /// Proxy to the allowed hosts, if there are any and commands have a network from which to reach it.
     proxy: Option<Proxy>,
-    ground: PlatformSandbox,
+    platform: PlatformSandbox,
     _folder: PrivateFolder,
     guard: Arc<AutorunGuard>,
 }
@@ -95,8 +95,8 @@ impl Sandbox {
         if let Ok(folder) = config.folder.canonicalize() {
             config.folder = folder;
         }
-        let (shown, laid) = (Mutex::default(), OnceCell::new());
-        Self { config, name: name.into(), roots, shown, laid }
+        let (shown, setup) = (Mutex::default(), OnceCell::new());
+        Self { config, name: name.into(), roots, shown, setup }
     }
 
     /// Makes a path readable for commands even if it lies in a hidden folder.
@@ -106,16 +106,16 @@ impl Sandbox {
 
     /// Returns how far commands are confined. The first call takes some milliseconds.
     pub async fn containment(&self) -> Containment {
-        match self.laid().await {
-            Ok(laid) => laid.containment(),
+        match self.setup().await {
+            Ok(setup) => setup.containment(),
             Err(_) => Containment::None,
         }
     }
 
     /// Returns the reason why layers of the sandbox are missing, if any are.
     pub async fn reason(&self) -> Option<String> {
-        match self.laid().await {
-            Ok(laid) => laid.reason(),
+        match self.setup().await {
+            Ok(setup) => setup.reason(),
             Err(error) => Some(error.clone()),
         }
     }
@@ -133,16 +133,16 @@ impl Sandbox {
 
     /// Returns what was moved aside or put back since the last call.
     pub fn take_untold(&self) -> Vec<PutAside> {
-        match self.laid.get() {
-            Some(Ok(laid)) => laid.guard.take_untold(),
+        match self.setup.get() {
+            Some(Ok(setup)) => setup.guard.take_untold(),
             Some(Err(_)) | None => Vec::new(),
         }
     }
 
     /// Accepts the present state of these paths: a tool changed them with permission.
     pub fn adopt(&self, paths: &[PathBuf]) {
-        if let Some(Ok(laid)) = self.laid.get() {
-            laid.guard.adopt(paths);
+        if let Some(Ok(setup)) = self.setup.get() {
+            setup.guard.adopt(paths);
         }
     }
 
@@ -153,21 +153,21 @@ impl Sandbox {
         change: impl FnOnce() -> T,
         changed: impl FnOnce(&T) -> Vec<PathBuf>,
     ) -> T {
-        match self.laid.get() {
-            Some(Ok(laid)) => laid.guard.while_user_changes(change, changed),
+        match self.setup.get() {
+            Some(Ok(setup)) => setup.guard.while_user_changes(change, changed),
             Some(Err(_)) | None => change(),
         }
     }
 
     /// Returns true if a file that was moved aside can be moved back.
     pub fn can_bring_back(&self, aside: &PutAside) -> bool {
-        matches!(self.laid.get(), Some(Ok(laid)) if laid.guard.can_bring_back(aside))
+        matches!(self.setup.get(), Some(Ok(setup)) if setup.guard.can_bring_back(aside))
     }
 
     /// Moves a file back to its place, if that has not changed since. Blocks meanwhile.
     pub fn bring_back(&self, aside: &PutAside) -> io::Result<()> {
-        match self.laid.get() {
-            Some(Ok(laid)) => laid.guard.bring_back(aside),
+        match self.setup.get() {
+            Some(Ok(setup)) => setup.guard.bring_back(aside),
             Some(Err(_)) | None => Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -191,25 +191,26 @@ impl Sandbox {
         profile: SandboxProfile,
         kind: CommandKind,
     ) -> Result<SandboxedCommand, ProcessError> {
-        let laid =
-            self.laid().await.as_ref().map_err(|error| ProcessError::Sandbox(error.clone()))?;
+        let setup =
+            self.setup().await.as_ref().map_err(|error| ProcessError::Sandbox(error.clone()))?;
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        laid.confine(line, cwd, profile, kind, &shown)
+        setup
+            .confine(line, cwd, profile, kind, &shown)
             .map_err(|error| ProcessError::Sandbox(error.to_string()))
     }
 
-    async fn laid(&self) -> &Result<SandboxSetup, String> {
-        self.laid.get_or_init(|| async { self.lay().await }).await
+    async fn setup(&self) -> &Result<SandboxSetup, String> {
+        self.setup.get_or_init(|| async { self.lay().await }).await
     }
 
     async fn lay(&self) -> Result<SandboxSetup, String> {
         let (config, name, roots) = (self.config.clone(), self.name.clone(), self.roots.clone());
         let folder = config.folder.join(&name).display().to_string();
         let work = move || SandboxSetup::new(config, &name, roots);
-        let laid = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
-        let mut laid = laid.map_err(|error| format!("{folder} cannot be made: {error}"))?;
-        laid.open_way(&self.config).map_err(|error| error.to_string())?;
-        Ok(laid)
+        let setup = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+        let mut setup = setup.map_err(|error| format!("{folder} cannot be made: {error}"))?;
+        setup.start_proxy(&self.config).map_err(|error| error.to_string())?;
+        Ok(setup)
     }
 }
 
@@ -251,30 +252,30 @@ impl SandboxSetup {
         let folder = PrivateFolder::make(&config.folder, name)?;
         let scope = scope(&config, roots.clone());
         make_own_folders(&config.own, &roots)?;
-        let ground = PlatformSandbox::lay(config, roots, folder.path())?;
-        let seal = match ground.containment() {
+        let platform = PlatformSandbox::lay(config, roots, folder.path())?;
+        let seal = match platform.containment() {
             Containment::Full => KernelSeal::Mounts,
             Containment::Partial { .. } | Containment::None => KernelSeal::Missing,
         };
         let guard = AutorunGuard::new(scope, seal, folder.held());
         let guard = Arc::new(guard.with_journal(folder.path().to_owned()));
-        Ok(Self { proxy: None, ground, _folder: folder, guard })
+        Ok(Self { proxy: None, platform, _folder: folder, guard })
     }
 
-    fn open_way(&mut self, config: &SandboxConfig) -> io::Result<()> {
+    fn start_proxy(&mut self, config: &SandboxConfig) -> io::Result<()> {
         let Network::Hosts(allowed) = &config.network else { return Ok(()) };
-        let listener = self.ground.take_listener();
+        let listener = self.platform.take_listener();
         let started = listener.map(|listener| Proxy::start(listener, allowed.clone()));
         self.proxy = started.transpose()?;
         Ok(())
     }
 
     fn containment(&self) -> Containment {
-        self.ground.containment()
+        self.platform.containment()
     }
 
     fn reason(&self) -> Option<String> {
-        self.ground.reason().map(str::to_owned)
+        self.platform.reason().map(str::to_owned)
     }
 
     fn confine(
@@ -294,7 +295,7 @@ impl SandboxSetup {
                 (Some(GuardedCommand { guard: Arc::clone(&self.guard), run: Some(run) }), sealed)
             }
         };
-        let inner = self.ground.confine(cwd, profile, shown, &sealed)?;
+        let inner = self.platform.confine(cwd, profile, shown, &sealed)?;
         let mut variables = inner.as_ref().map(PlatformConfinement::variables).unwrap_or_default();
         variables.extend(self.proxy.iter().flat_map(Proxy::variables));
         let refused = self.proxy.as_ref().map(Proxy::refused_from_now);

@@ -10,9 +10,9 @@
 use std::collections::BTreeSet;
 
 /// Characters that end a word in a shell.
-const ENDS: &str = "!;&|()<>=`";
+const WORD_ENDS: &str = "!;&|()<>=`";
 /// Characters that join several words into one: in lists, placeholders, transports.
-const JOINTS: &str = ":,%{}[]@";
+const JOINERS: &str = ":,%{}[]@";
 /// Maximum number of words per line.
 const MOST_WORDS: usize = 400;
 
@@ -27,8 +27,8 @@ pub(super) fn command_words(line: &str) -> BTreeSet<String> {
     // In nested quotes, characters are escaped once more.
     let unescaped = line.replace('\\', "");
     for text in [line.as_str(), unescaped.as_str()] {
-        words.extend(pieces(text, "'\"", ENDS).map(str::to_owned));
-        words.extend(pieces(text, "'\"", &format!("{ENDS}{JOINTS}")).map(str::to_owned));
+        words.extend(pieces(text, "'\"", WORD_ENDS).map(str::to_owned));
+        words.extend(pieces(text, "'\"", &format!("{WORD_ENDS}{JOINERS}")).map(str::to_owned));
         words.extend(behind_expansions(text));
     }
     // Value of a one-letter option: `-r./hook.js`.
@@ -57,7 +57,7 @@ fn without_quotes(line: &str, words: &mut BTreeSet<String>) {
             (next, Some(open)) if next == open => quote = None,
             ('\'' | '"', None) => quote = Some(next),
             ('\\', None | Some('"')) => word.extend(rest.next()),
-            (next, None) if next.is_whitespace() || ENDS.contains(next) => {
+            (next, None) if next.is_whitespace() || WORD_ENDS.contains(next) => {
                 words.insert(std::mem::take(&mut word));
             }
             (next, _) => word.push(next),
@@ -76,7 +76,7 @@ fn behind_expansions(text: &str) -> Vec<String> {
         if !ends_with_expansion(before.trim_end_matches(['"', '\''])) {
             continue;
         }
-        let is_end = |c: char| c.is_whitespace() || "'\"".contains(c) || ENDS.contains(c);
+        let is_end = |c: char| c.is_whitespace() || "'\"".contains(c) || WORD_ENDS.contains(c);
         let path = after.split(is_end).next().unwrap_or_default().trim_start_matches("../");
         paths.push(path.to_owned());
         paths.push(format!(".git/{path}"));

@@ -170,9 +170,11 @@ impl InventoryBuilder<'_> {
             return;
         }
         let is_own_directory = git_dir == entrance && common_dir == git_dir;
-        let back = self.look(&git_dir.join("gitdir"));
-        let back = back.bytes().and_then(|bytes| self.view.resolve(&git_dir.join(path_in(bytes))));
-        let points_back = back.as_ref() == Some(entrance) && git_dir.starts_with(common_dir);
+        let reverse_link = self.look(&git_dir.join("gitdir"));
+        let reverse_link =
+            reverse_link.bytes().and_then(|bytes| self.view.resolve(&git_dir.join(path_in(bytes))));
+        let points_back =
+            reverse_link.as_ref() == Some(entrance) && git_dir.starts_with(common_dir);
         if is_own_directory || points_back {
             for path in [common_dir, git_dir] {
                 if !self.scope.is_writable(path) && !self.inventory.outside.contains(path) {

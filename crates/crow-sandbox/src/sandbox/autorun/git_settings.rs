@@ -54,7 +54,7 @@ impl InventoryBuilder<'_> {
             if let (true, Some(depth), Some(folder)) =
                 (setting.is_include(), depth.checked_sub(1), path.parent())
             {
-                let included = self.view.physical(&self.named(&setting.value, folder));
+                let included = self.view.physical(&self.expanded_path(&setting.value, folder));
                 self.top(&included, InventoryRole::GitSettings, entrance);
                 self.settings_to(depth, &included, entrance, settings);
             }
@@ -63,7 +63,7 @@ impl InventoryBuilder<'_> {
     }
 
     /// Returns the path that a setting names, with `~/` expanded as git does.
-    fn named(&self, value: &str, folder: &Path) -> PathBuf {
+    fn expanded_path(&self, value: &str, folder: &Path) -> PathBuf {
         match (value.strip_prefix("~/"), &self.scope.git.home) {
             (Some(rest), Some(home)) => home.join(rest),
             (Some(_) | None, _) => folder.join(value),
@@ -80,14 +80,14 @@ impl InventoryBuilder<'_> {
         let user = std::mem::take(&mut self.user_settings);
         for setting in user.iter().chain(settings).filter(|setting| !setting.is_harmless()) {
             if setting.is("core", "hookspath") {
-                let hooks = self.view.physical(&self.named(&setting.value, worktree));
+                let hooks = self.view.physical(&self.expanded_path(&setting.value, worktree));
                 self.top(&hooks, InventoryRole::GitHook, entrance);
             } else if setting.is_git_alias() {
                 // `-c core.pager=tools/x` and `--exec tools/x`: in a git command, no word without a slash
                 // is a program.
                 let words = command_words(&setting.value).into_iter();
                 for word in words.filter(|word| word.contains('/')) {
-                    self.program(&self.named(&word, worktree), entrance);
+                    self.program(&self.expanded_path(&word, worktree), entrance);
                 }
             } else if !setting.is_include() && !setting.names_data() {
                 self.programs_of_line(&setting.value, worktree, entrance);
@@ -106,7 +106,7 @@ impl InventoryBuilder<'_> {
         let mut at = 0;
         while let Some(folder) = folders.get(at).cloned() {
             for word in &words {
-                let path = self.named(word, &folder);
+                let path = self.expanded_path(word, &folder);
                 if let Some(inner) = self.folder_of_workspace(&path) {
                     if folders.len() < MOST_FOLDERS && !folders.contains(&inner) {
                         folders.push(inner);
@@ -206,7 +206,7 @@ impl InventoryBuilder<'_> {
         if address.is_empty() || address.contains("::") || address.contains("://") {
             return;
         }
-        let path = self.named(address, worktree);
+        let path = self.expanded_path(address, worktree);
         let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else {
             return;
         };

@@ -44,7 +44,7 @@ use crate::sandbox::CommandKind;
 /// Names in a git directory that must not be created.
 const GIT_FILES: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "gitdir"];
 /// Maximum number of unreported findings.
-const UNTOLD: usize = 64;
+const MAX_UNREPORTED: usize = 64;
 
 /// Whether the kernel prevents commands from changing paths of the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(in crate::sandbox) struct AutorunGuard {
     quarantine: Quarantine,
     state: Mutex<GuardState>,
     /// Folder of the marker file that shows that the program is alive.
-    signs: Option<PathBuf>,
+    marker_folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ struct GuardState {
     /// Findings while commands ran whose result was not awaited.
     pending: Vec<PutAside>,
     /// Findings not yet reported to the user.
-    untold: Vec<PutAside>,
+    unreported: Vec<PutAside>,
     journal: Option<GuardJournal>,
 }
 
@@ -111,9 +111,9 @@ pub(in crate::sandbox) struct SealedMounts {
 impl RunSeal {
     fn new(path: &Path, baseline: &Inventory) -> Option<Self> {
         let identity = baseline.entries.get(path)?.identity?;
-        let held = crow_fs::hold(path).ok()?;
-        let is_same = EntryMetadata::of_file(&held).ok()?.identity == identity;
-        is_same.then_some(Self { identity, _held: held })
+        let file = crow_fs::hold(path).ok()?;
+        let is_same = EntryMetadata::of_file(&file).ok()?.identity == identity;
+        is_same.then_some(Self { identity, _held: file })
     }
 }
 
@@ -178,14 +178,14 @@ impl AutorunGuard {
     /// Creates a guard that moves files aside into `folder`.
     pub(crate) fn new(scope: InventoryScope, seal: KernelSeal, folder: PathBuf) -> Self {
         let quarantine = Quarantine::new(folder);
-        Self { scope, seal, quarantine, state: Mutex::default(), signs: None }
+        Self { scope, seal, quarantine, state: Mutex::default(), marker_folder: None }
     }
 
     /// Also stores the state in files of a folder, for [`recover`](super::recover).
     #[must_use]
     pub(in crate::sandbox) fn with_journal(self, folder: PathBuf) -> Self {
         self.state().journal = Some(GuardJournal::new(folder.clone()));
-        Self { signs: Some(folder), ..self }
+        Self { marker_folder: Some(folder), ..self }
     }
 
     /// Returns the mount requirements for a command that cannot change the workspace. Blocks while it takes
@@ -237,7 +237,7 @@ impl AutorunGuard {
     /// while it takes the inventory.
     pub(in crate::sandbox) fn check(&self) -> Vec<PutAside> {
         // A check may take long; without this the next start of the program could take it for dead.
-        if let Some(folder) = &self.signs {
+        if let Some(folder) = &self.marker_folder {
             renew_sign_of_life(folder);
         }
         let mut state = match self.state.try_lock() {
@@ -340,7 +340,7 @@ impl AutorunGuard {
 
     /// Returns the findings since the last call.
     pub(crate) fn take_untold(&self) -> Vec<PutAside> {
-        std::mem::take(&mut self.state().untold)
+        std::mem::take(&mut self.state().unreported)
     }
 
     /// Stores findings for the next command that ends.
@@ -434,14 +434,14 @@ impl AutorunGuard {
             found.during.clone_from(&during);
         }
         for command in state.running.values_mut() {
-            let room = UNTOLD.saturating_sub(command.found.len());
+            let room = MAX_UNREPORTED.saturating_sub(command.found.len());
             command.found.extend(found.iter().take(room).cloned());
         }
         if let Some(journal) = &mut state.journal {
             journal.store(&self.scope, &state.baseline);
         }
-        let room = UNTOLD.saturating_sub(state.untold.len());
-        state.untold.extend(found.iter().take(room).cloned());
+        let room = MAX_UNREPORTED.saturating_sub(state.unreported.len());
+        state.unreported.extend(found.iter().take(room).cloned());
         found
     }
 

@@ -22,9 +22,9 @@ const HOOK_FOLDERS: &[&str] = &[".husky", ".githooks"];
 const SCRIPTS: &[&str] =
     &[".envrc", ".pre-commit-config.yaml", ".yarnrc.yml", ".yarnrc", ".huskyrc"];
 /// Package folders, which installations rewrite: `source .venv/bin/activate`.
-const PACKAGES: &[&str] = &["node_modules", "target", "venv", ".venv", ".direnv"];
+const PACKAGE_FOLDERS: &[&str] = &["node_modules", "target", "venv", ".venv", ".direnv"];
 /// Words that may precede a command, including keys of settings files.
-const BEFORE: &[&str] = &[
+const COMMAND_PREFIXES: &[&str] = &[
     "!",
     "-",
     "exec",
@@ -54,7 +54,7 @@ const BEFORE: &[&str] = &[
     "yarn-path",
 ];
 /// Interpreters of hooks that are not shell scripts: the programs they start are in quotes.
-const CODE: &[&str] = &["python", "node", "deno", "bun", "perl", "ruby", "php"];
+const CODE_INTERPRETERS: &[&str] = &["python", "node", "deno", "bun", "perl", "ruby", "php"];
 /// Maximum number of words per script.
 const MOST_WORDS: usize = 1000;
 /// Programs that run the file given as their first argument.
@@ -147,7 +147,7 @@ fn started_words(text: &str) -> BTreeSet<String> {
         // Skip keywords, wrappers and assignments before the command itself.
         let is_before = |word: &str| {
             let name = if word.starts_with('/') { name_of(word) } else { word };
-            BEFORE.contains(&name) || word.contains('=')
+            COMMAND_PREFIXES.contains(&name) || word.contains('=')
         };
         let mut rest = words.iter().copied().skip_while(|word| is_before(word) || *word == "-S");
         let Some(first) = rest.next() else { continue };
@@ -178,7 +178,8 @@ fn started_words(text: &str) -> BTreeSet<String> {
         }
     }
     // In other languages than shell, every quoted path counts.
-    if first_line.is_some_and(|line| CODE.iter().any(|program| line.contains(program))) {
+    if first_line.is_some_and(|line| CODE_INTERPRETERS.iter().any(|program| line.contains(program)))
+    {
         started.extend(literals(text).filter(|word| word.contains('/')).filter_map(path_of));
     }
     // After changing into a folder, a script starts files there.
@@ -222,7 +223,7 @@ fn path_of(word: &str) -> Option<String> {
         None => word,
     };
     let path = path.trim_start_matches('/');
-    let is_of_packages = path.split('/').any(|part| PACKAGES.contains(&part));
+    let is_of_packages = path.split('/').any(|part| PACKAGE_FOLDERS.contains(&part));
     (!path.is_empty() && !is_of_packages).then(|| path.to_owned())
 }
 

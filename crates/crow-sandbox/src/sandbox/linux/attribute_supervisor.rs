@@ -112,9 +112,9 @@ pub(super) fn try_out(filter: &Arc<SyscallFilter>) -> Result<(), String> {
         rustix::thread::set_no_new_privs(true)?;
         Ok(hand_over(&filter, theirs.as_fd())?)
     });
-    let tried = command.spawn().and_then(|mut process| process.wait());
+    let result = command.spawn().and_then(|mut process| process.wait());
     drop(command);
-    tried.map_err(|error| format!("a filter with a listener is refused: {error}"))?;
+    result.map_err(|error| format!("a filter with a listener is refused: {error}"))?;
     match receive::<1>(ours.as_fd()) {
         Ok([Some(_)]) => Ok(()),
         Ok([None]) | Err(_) => Err("no listener was received".to_owned()),
@@ -142,7 +142,7 @@ fn serve(socket: &OwnedFd, stopped: &PipeReader, places: &ChangeablePlaces) {
     while wait(listener.as_fd(), stopped) {
         match child::receive_call(listener.as_fd()) {
             Ok(call) => {
-                let result = attend(&call, listener.as_fd(), places);
+                let result = handle(&call, listener.as_fd(), places);
                 if let Err(error) = result {
                     tracing::debug!(call = call.number, %error, "a change of attributes is refused");
                 }
@@ -179,7 +179,7 @@ fn wait(from: BorrowedFd<'_>, stopped: &PipeReader) -> bool {
 }
 
 /// Checks a call, and performs it if it is permitted.
-fn attend(
+fn handle(
     call: &CallNotification,
     listener: BorrowedFd<'_>,
     places: &ChangeablePlaces,

@@ -128,7 +128,7 @@ pub(super) fn make_read_only(tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
 #[expect(unsafe_code, reason = "a library looks at each place once more, and allocates")]
 pub(super) fn add_rule(
     ruleset: BorrowedFd<'_>,
-    place: BorrowedFd<'_>,
+    target: BorrowedFd<'_>,
     allowed_access: u64,
 ) -> rustix::io::Result<()> {
     #[repr(C, packed)]
@@ -137,7 +137,7 @@ pub(super) fn add_rule(
         parent_fd: i32,
     }
     const PATH_BENEATH: libc::c_int = 1;
-    let rule = PathBeneath { allowed_access, parent_fd: place.as_raw_fd() };
+    let rule = PathBeneath { allowed_access, parent_fd: target.as_raw_fd() };
     // SAFETY: the kernel reads `rule`, which has the layout of `landlock_path_beneath_attr` and lives until
     // the call returns; it keeps no pointer to it.
     let result = unsafe {

@@ -43,8 +43,8 @@ const TEMP_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 /// Confinement of one command, from before its start until after its end.
 #[derive(Debug)]
 pub(in crate::sandbox) struct LinuxConfinement {
-    way: Option<LaunchMethod>,
-    told: Option<OwnedFd>,
+    method: Option<LaunchMethod>,
+    report_reader: Option<OwnedFd>,
     temp: PathBuf,
     /// Performs changes of attributes where only Landlock protects files. Stopped on drop.
     _supervisor: Option<AttributeSupervisor>,
@@ -135,11 +135,11 @@ impl LinuxConfinement {
         let files = LandlockAccess::open(&sandbox.system, unreadable, &writable);
         let no_landlock = || io::Error::from(io::ErrorKind::Unsupported);
         let ruleset = files.ruleset().ok_or_else(no_landlock)?;
-        let (told, report) = io::pipe()?;
+        let (report_reader, report) = io::pipe()?;
         let (report, limits) = (OwnedFd::from(report), sandbox.config.limits);
         let filter = Arc::clone(filter);
         let mut supervisor = None;
-        let way = match keeper {
+        let method = match keeper {
             None => {
                 let fixed = [sandbox.hidden.paths(), &sealed.read_only].concat();
                 let started = match supervision {
@@ -190,8 +190,8 @@ impl LinuxConfinement {
         };
         let has_init = keeper.is_some();
         Ok(Some(Self {
-            way: Some(way),
-            told: Some(told.into()),
+            method: Some(method),
+            report_reader: Some(report_reader.into()),
             temp: if has_init { TEMP.into() } else { private.temp() },
             _supervisor: supervisor,
             has_init,
@@ -216,10 +216,10 @@ impl LinuxConfinement {
             retry_on_intr(|| rustix::process::waitpid(Some(init), WaitOptions::empty()))?;
             Ok(())
         });
-        // `way` may hold the write end of the report pipe, if nothing was started; reading would then
+        // `method` may hold the write end of the report pipe, if nothing was started; reading would then
         // block.
-        confinement.way = None;
-        match (result, confinement.told.take().and_then(InitReport::receive)) {
+        confinement.method = None;
+        match (result, confinement.report_reader.take().and_then(InitReport::receive)) {
             (Ok(()), Some(InitReport::Ended { .. })) => Ok(()),
             (_, Some(InitReport::Failed(stage, error))) => {
                 Err(format!("{} failed: {error}", stage.as_str()))
@@ -231,14 +231,14 @@ impl LinuxConfinement {
 
     /// Starts a command by the keeper, and returns its init. Fails with `Unsupported` without namespaces.
     pub(in crate::sandbox) fn start(&mut self, launch: &CommandLaunch<'_>) -> io::Result<Pid> {
-        let Some(LaunchMethod::Kept(kept)) = &self.way else {
+        let Some(LaunchMethod::Kept(keeper_launch)) = &self.method else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        let started = kept.start(launch);
+        let started = keeper_launch.start(launch);
         // On `Ok(None)` the keeper is gone and the command was not started, so the launch is kept for a
         // retry.
         if !matches!(started, Ok(None)) {
-            self.way = None;
+            self.method = None;
         }
         started?.ok_or_else(|| {
             io::Error::new(io::ErrorKind::BrokenPipe, "what starts commands has ended")
@@ -247,13 +247,13 @@ impl LinuxConfinement {
 
     /// Returns true if a command was not started because the keeper has ended.
     pub(in crate::sandbox) fn lacks_starter(&self) -> bool {
-        matches!(self.way, Some(LaunchMethod::Kept(_)))
+        matches!(self.method, Some(LaunchMethod::Kept(_)))
     }
 
     /// Starts another keeper if the present one has ended.
     pub(in crate::sandbox) fn renew(&self) -> io::Result<()> {
-        match &self.way {
-            Some(LaunchMethod::Kept(kept)) => kept.keeper.renew(),
+        match &self.method {
+            Some(LaunchMethod::Kept(keeper_launch)) => keeper_launch.keeper.renew(),
             Some(LaunchMethod::Own(_)) | None => Ok(()),
         }
     }
@@ -261,7 +261,7 @@ impl LinuxConfinement {
     /// Adds the restrictions to a command that this program is about to start, without namespaces.
     pub(in crate::sandbox) fn apply(&mut self, command: &mut Command) {
         if let Some(LaunchMethod::Own(confines)) =
-            self.way.take_if(|way| matches!(way, LaunchMethod::Own(_)))
+            self.method.take_if(|method| matches!(method, LaunchMethod::Own(_)))
         {
             child::confine(command, confines);
         }
@@ -280,8 +280,8 @@ impl LinuxConfinement {
     /// Returns the reason why a command could not be started, if the sandbox was the cause.
     pub(in crate::sandbox) fn failure(&mut self) -> Option<String> {
         // Closes this end of the report pipe, so that reading it ends.
-        self.way = None;
-        match InitReport::receive(self.told.take()?)? {
+        self.method = None;
+        match InitReport::receive(self.report_reader.take()?)? {
             InitReport::Failed(stage, error) => Some(format!("{} failed: {error}", stage.as_str())),
             InitReport::Ended { .. } => None,
         }
@@ -293,7 +293,9 @@ impl LinuxConfinement {
         if !self.has_init {
             return None;
         }
-        let InitReport::Ended { status, was_left } = InitReport::receive(self.told.take()?)? else {
+        let InitReport::Ended { status, was_left } =
+            InitReport::receive(self.report_reader.take()?)?
+        else {
             return None;
         };
         let status = std::process::ExitStatus::from_raw(status);

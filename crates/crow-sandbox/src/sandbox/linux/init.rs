@@ -117,7 +117,7 @@ impl<'a> InitProgram<'a> {
 /// Stage and error of a failure; no stage if exec itself failed.
 type SetupFailure = (Option<SetupStage>, Errno);
 
-fn at<T>(stage: SetupStage) -> impl Fn(Errno) -> Result<T, SetupFailure> {
+fn failed_at<T>(stage: SetupStage) -> impl Fn(Errno) -> Result<T, SetupFailure> {
     move |error| Err((Some(stage), error))
 }
 
@@ -130,7 +130,7 @@ pub(super) fn run(order: &InitDescriptors<OwnedFd>, lifeline: BorrowedFd<'_>, nu
         child::exit(1);
     }
     match start(order) {
-        Ok(main) => attend(main, order.report.as_fd(), lifeline),
+        Ok(main) => supervise(main, order.report.as_fd(), lifeline),
         Err(failed) => fail(order, failed),
     }
 }
@@ -145,16 +145,16 @@ fn fail(order: &InitDescriptors<OwnedFd>, (stage, error): SetupFailure) -> ! {
 }
 
 fn start(order: &InitDescriptors<OwnedFd>) -> Result<Pid, SetupFailure> {
-    rustix::process::setsid().or_else(at(SetupStage::Session))?;
-    let bytes = child::map(order.plan.as_fd()).or_else(at(SetupStage::Mounts))?;
+    rustix::process::setsid().or_else(failed_at(SetupStage::Session))?;
+    let bytes = child::map(order.plan.as_fd()).or_else(failed_at(SetupStage::Mounts))?;
     let mut reader = PlanReader::new(bytes);
-    mount(&mut reader).or_else(at(SetupStage::Mounts))?;
-    add_rules(&mut reader, order.ruleset.as_fd()).or_else(at(SetupStage::Files))?;
+    mount(&mut reader).or_else(failed_at(SetupStage::Mounts))?;
+    add_rules(&mut reader, order.ruleset.as_fd()).or_else(failed_at(SetupStage::Files))?;
     let broken = || (Some(SetupStage::Folder), Errno::INVAL);
     let cwd = reader.text().ok_or_else(broken)?;
-    rustix::process::chdir(cwd).or_else(at(SetupStage::Folder))?;
+    rustix::process::chdir(cwd).or_else(failed_at(SetupStage::Folder))?;
     let program = InitProgram::read(&mut reader).ok_or_else(broken)?;
-    match child::fork().or_else(at(SetupStage::Namespaces))? {
+    match child::fork().or_else(failed_at(SetupStage::Namespaces))? {
         Some(main) => Ok(main),
         None => become_program(order, &program),
     }
@@ -164,9 +164,9 @@ fn mount(reader: &mut PlanReader<'_>) -> rustix::io::Result<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change(c"/", private)?;
     let pid_max = reader.text().ok_or(Errno::INVAL)?;
-    let mut held = [const { None }; HELD];
+    let mut trees = [const { None }; HELD];
     for _ in 0..reader.number().ok_or(Errno::INVAL)? {
-        MountStep::read(reader).ok_or(Errno::INVAL)?.apply(&mut held)?;
+        MountStep::read(reader).ok_or(Errno::INVAL)?.apply(&mut trees)?;
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount(c"proc", c"/proc", c"proc", flags, None)?;
@@ -191,8 +191,8 @@ fn add_rule_for_path(
     path: &CStr,
     allowed_access: u64,
 ) -> rustix::io::Result<()> {
-    let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    child::add_rule(ruleset, place.as_fd(), allowed_access)
+    let target = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    child::add_rule(ruleset, target.as_fd(), allowed_access)
 }
 
 fn add_rules(reader: &mut PlanReader<'_>, ruleset: BorrowedFd<'_>) -> rustix::io::Result<()> {
@@ -221,20 +221,20 @@ fn confine(
     program: &InitProgram<'_>,
 ) -> Result<(), SetupFailure> {
     // Detaches from the terminal's session: the command can neither read nor write there.
-    rustix::process::setsid().or_else(at(SetupStage::Session))?;
-    rustix::stdio::dup2_stdout(&order.output).or_else(at(SetupStage::Session))?;
-    rustix::stdio::dup2_stderr(&order.output).or_else(at(SetupStage::Session))?;
-    privileges::limit(program.limits).or_else(at(SetupStage::Rights))?;
-    privileges::drop_capabilities().or_else(at(SetupStage::Rights))?;
-    rustix::thread::set_no_new_privs(true).or_else(at(SetupStage::Rights))?;
-    child::restrict(order.ruleset.as_fd()).or_else(at(SetupStage::Files))?;
+    rustix::process::setsid().or_else(failed_at(SetupStage::Session))?;
+    rustix::stdio::dup2_stdout(&order.output).or_else(failed_at(SetupStage::Session))?;
+    rustix::stdio::dup2_stderr(&order.output).or_else(failed_at(SetupStage::Session))?;
+    privileges::limit(program.limits).or_else(failed_at(SetupStage::Rights))?;
+    privileges::drop_capabilities().or_else(failed_at(SetupStage::Rights))?;
+    rustix::thread::set_no_new_privs(true).or_else(failed_at(SetupStage::Rights))?;
+    child::restrict(order.ruleset.as_fd()).or_else(failed_at(SetupStage::Files))?;
     // Last, since the filter may forbid the calls above.
-    program.filter.apply().or_else(at(SetupStage::Calls))
+    program.filter.apply().or_else(failed_at(SetupStage::Calls))
 }
 
 /// Reaps all processes of the namespace, forwards signals, and reports how the command ended. When this
 /// process exits, the kernel kills the rest of the namespace; it also exits when the program is gone.
-fn attend(main: Pid, report: BorrowedFd<'_>, lifeline: BorrowedFd<'_>) -> ! {
+fn supervise(main: Pid, report: BorrowedFd<'_>, lifeline: BorrowedFd<'_>) -> ! {
     child::close_all_but(&mut [report.as_raw_fd(), lifeline.as_raw_fd()]);
     let Ok(signals) = child::held_signals() else { child::exit(1) };
     let mut status = None;
@@ -252,7 +252,7 @@ fn attend(main: Pid, report: BorrowedFd<'_>, lifeline: BorrowedFd<'_>) -> ! {
             Ok(None) | Err(_) => {}
         }
         // 2) Waits for a signal, for the program's end, or, once the command has ended, for the time limit.
-        match news(signals.as_fd(), lifeline, status.map(|_| leftovers.patience())) {
+        match next_event(signals.as_fd(), lifeline, status.map(|_| leftovers.patience())) {
             InitEvent::Signal(libc::SIGCHLD) => {}
             InitEvent::Signal(signal) => child::signal_all(signal),
             InitEvent::ProgramGone => child::exit(1),
@@ -296,7 +296,7 @@ enum InitEvent {
 }
 
 /// Waits for a signal or the program's end, for at most `patience` if given.
-fn news(
+fn next_event(
     signals: BorrowedFd<'_>,
     lifeline: BorrowedFd<'_>,
     patience: Option<Duration>,

@@ -127,7 +127,7 @@ impl SandboxKeeper {
         order: InitDescriptors<OwnedFd>,
         mut ready: io::PipeReader,
     ) -> io::Result<Option<Pid>> {
-        let answer = self.worker().give(&order)?;
+        let answer = self.worker().send_order(&order)?;
         // Closes this end of `ready`, so that reading it ends at exec or exit.
         drop(order);
         if let Some(answer) = answer.filter(|answer| *answer <= 0) {
@@ -176,8 +176,8 @@ impl KeeperProcess {
             None,
         )?;
         let lifeline = lifeline.try_clone_to_owned()?;
-        let memory = memory_of_others()?;
-        // Never executed: the child stays in `keep`.
+        let memory = unneeded_memory()?;
+        // Never executed: the child stays in `run_keeper`.
         let mut command = std::process::Command::new("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).env_clear();
         child::set_up(&mut command, move || -> io::Result<()> {
@@ -188,7 +188,7 @@ impl KeeperProcess {
             // Inherited signal handlers would use the program's memory, which is about to be unmapped.
             child::hold_signals();
             let fds = [theirs.as_raw_fd(), lifeline.as_raw_fd()];
-            child::go_on_alone(fds, &MemoryRanges::new(&memory), keep)
+            child::go_on_alone(fds, &MemoryRanges::new(&memory), run_keeper)
         });
         let process = OwnProcess::start(|| command.spawn(), Child::id)?;
         // Closes the keeper's end of the socket in this process.
@@ -200,7 +200,7 @@ impl KeeperProcess {
 
     /// Sends an order, and returns the answer: the number of init, or a negative error number. Returns
     /// `None` if the keeper has ended: then no order is answered any more.
-    fn give(&mut self, order: &InitDescriptors<OwnedFd>) -> io::Result<Option<i32>> {
+    fn send_order(&mut self, order: &InitDescriptors<OwnedFd>) -> io::Result<Option<i32>> {
         if self.is_gone {
             return Ok(None);
         }
@@ -231,7 +231,7 @@ impl Drop for KeeperProcess {
 }
 
 /// Main loop of the keeper. Allocates nothing.
-fn keep([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
+fn run_keeper([control, lifeline]: [BorrowedFd<'static>; 2]) -> ! {
     // Detaches from the program's terminal, whose signals are not for this process.
     let _ = rustix::process::setsid();
     // The directory in which the program was started may be removed or unmounted.
@@ -306,17 +306,17 @@ pub(super) fn receive<const N: usize>(
 
 /// Returns the memory ranges of this process that a fork of this thread does not need, as long as it
 /// allocates nothing.
-fn memory_of_others() -> io::Result<Vec<Range<usize>>> {
+fn unneeded_memory() -> io::Result<Vec<Range<usize>>> {
     let on_stack = 0_u8;
-    let kept =
+    let needed_addresses =
         [(&raw const on_stack).addr(), VARIABLE.with(|variable| (&raw const *variable).addr())];
-    Ok(droppable(&fs::read_to_string("/proc/self/maps")?, kept))
+    Ok(droppable(&fs::read_to_string("/proc/self/maps")?, needed_addresses))
 }
 
 /// Returns the private anonymous mappings and the heap, that is, what the program has allocated. Leaves out
-/// variables of libraries, which directly follow a file mapping, and mappings with one of the `kept`
+/// variables of libraries, which directly follow a file mapping, and mappings with one of the `needed_addresses`
 /// addresses (stack and thread-local memory).
-fn droppable(maps: &str, kept: [usize; 2]) -> Vec<Range<usize>> {
+fn droppable(maps: &str, needed_addresses: [usize; 2]) -> Vec<Range<usize>> {
     let mut droppable_ranges = Vec::new();
     let mut end_of_file = 0;
     for line in maps.lines() {
@@ -330,7 +330,9 @@ fn droppable(maps: &str, kept: [usize; 2]) -> Vec<Range<usize>> {
         if !(name.is_empty() || name == "[heap]") || (name.is_empty() && range.start == end_of_file)
         {
             end_of_file = range.end;
-        } else if mode.ends_with('p') && !kept.iter().any(|address| range.contains(address)) {
+        } else if mode.ends_with('p')
+            && !needed_addresses.iter().any(|address| range.contains(address))
+        {
             droppable_ranges.push(range);
         }
     }

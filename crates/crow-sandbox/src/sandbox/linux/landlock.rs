@@ -97,7 +97,7 @@ impl OpenedSystem {
 /// Opens everything that may be read, and the devices.
 fn open_system(unreadable: &[PathBuf]) -> LandlockRules {
     let left_out = [unreadable, &[PathBuf::from(DEVICES_FOLDER)]].concat();
-    let readable = beside(Path::new("/"), &left_out).into_iter();
+    let readable = all_but(Path::new("/"), &left_out).into_iter();
     let readable = readable.filter_map(|path| open(&path, AccessFs::ReadFile.into()));
     let use_device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     let devices = DEVICES.iter().filter_map(|device| open(Path::new(device), use_device));
@@ -115,7 +115,7 @@ impl LandlockAccess {
     /// Opens everything that may be accessed: everything but `unreadable` may be read, `writable` may be
     /// changed as well. Ignores paths that do not exist.
     pub(super) fn open(system: &SystemFiles, unreadable: &[PathBuf], writable: &[PathBuf]) -> Self {
-        let change = changes() | AccessFs::ReadFile;
+        let change = change_rights() | AccessFs::ReadFile;
         let writable = writable.iter().filter_map(|path| open(path, change)).collect();
         Self { system: system.open(unreadable), writable }
     }
@@ -157,13 +157,13 @@ impl LandlockAccess {
 }
 
 /// Returns the rights to change files in the workspace. Device files cannot be created.
-fn changes() -> BitFlags<AccessFs> {
+fn change_rights() -> BitFlags<AccessFs> {
     AccessFs::from_write(KNOWN) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev)
 }
 
 /// Returns paths that together cover everything below `folder` except `left_out`: a Landlock rule can only
 /// add rights.
-fn beside(folder: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
+fn all_but(folder: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
     let excluded: Vec<_> =
         left_out.iter().filter(|path| path.starts_with(folder)).cloned().collect();
     if excluded.is_empty() {
@@ -177,5 +177,5 @@ fn beside(folder: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
         // A link is followed to its target, which has a rule of its own or none.
         entry.file_type().is_ok_and(|kind| !kind.is_symlink() && !kind.is_socket())
     });
-    entries.flat_map(|entry| beside(&entry.path(), &excluded)).collect()
+    entries.flat_map(|entry| all_but(&entry.path(), &excluded)).collect()
 }

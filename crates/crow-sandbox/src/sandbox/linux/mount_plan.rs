@@ -183,20 +183,20 @@ impl MountPlan {
         }
         let around_hidden = folders_around(&layers, wanted.writable);
         // 3) Paths that stay visible where a layer above would hide them, or that stay writable.
-        let mut held = Vec::new();
+        let mut held_trees = Vec::new();
         let writable = wanted.writable.iter().cloned().map(|path| (path, false));
         let readable = wanted.readable.iter().cloned().chain(RUN_KEPT.map(PathBuf::from));
-        let kept = writable.chain(readable.map(|path| (path, true)));
+        let visible = writable.chain(readable.map(|path| (path, true)));
         let mut resolved: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
-        for (path, is_read_only) in kept {
+        for (path, is_read_only) in visible {
             // Most paths are listed twice.
             let real =
                 resolved.entry(path).or_insert_with_key(|path| crow_fs::canonicalize(path).ok());
             let Some(path) = real.clone() else { continue };
             let is_needed = !is_read_only || nearest(&layers, &path).is_some();
             if is_needed && !layers.contains_key(&path) {
-                layers.insert(path.clone(), MountLayer::Truth(held.len()));
-                held.push((path, is_read_only));
+                layers.insert(path.clone(), MountLayer::Truth(held_trees.len()));
+                held_trees.push((path, is_read_only));
             }
         }
         // 4) Sockets of other programs, unless a folder already covers them.
@@ -205,11 +205,11 @@ impl MountPlan {
                 layers.insert(path, MountLayer::Nothing);
             }
         }
-        let puts = puts(&layers, &mut held, wanted.private)?;
+        let put_steps = put_steps(&layers, &mut held_trees, wanted.private)?;
         // All trees are opened before anything is mounted over them.
-        let mut steps = holds(&held)?;
+        let mut steps = hold_steps(&held_trees)?;
         steps.push(MountStep::SealAll);
-        steps.extend(puts);
+        steps.extend(put_steps);
         // 5) Paths that must not be renamed, and paths that must not change.
         for path in wanted.sealed.pinned.iter().chain(&around_hidden) {
             steps.push(MountStep::Pin { path: text(path.as_os_str())? });
@@ -248,14 +248,14 @@ fn folders_around(
         .collect()
 }
 
-/// Builds the mount steps in path order; appends the mount trees that must stay open to `held`, as pairs of
+/// Builds the mount steps in path order; appends the mount trees that must stay open to `held_trees`, as pairs of
 /// path and read-only flag.
-fn puts(
+fn put_steps(
     layers: &BTreeMap<PathBuf, MountLayer>,
-    held: &mut Vec<(PathBuf, bool)>,
+    held_trees: &mut Vec<(PathBuf, bool)>,
     private: &PrivateFolders,
 ) -> io::Result<Vec<MountStep<CString>>> {
-    let mut puts = Vec::new();
+    let mut put_steps = Vec::new();
     // Sorted by path, so parents come before their children.
     for (path, layer) in layers {
         if let Some((above, MountLayer::Folder(folder))) = nearest(layers, path)
@@ -265,7 +265,7 @@ fn puts(
         }
         let slot = match layer {
             MountLayer::Nothing => {
-                puts.push(MountStep::Cover {
+                put_steps.push(MountStep::Cover {
                     from: text(NOTHING.as_ref())?,
                     path: text(path.as_os_str())?,
                 });
@@ -274,22 +274,22 @@ fn puts(
             MountLayer::Truth(slot) => *slot,
             MountLayer::Folder(folder) => {
                 private.make_mount_point(folder, true)?;
-                held.push((folder.clone(), false));
-                held.len() - 1
+                held_trees.push((folder.clone(), false));
+                held_trees.len() - 1
             }
         };
-        puts.push(MountStep::Put { slot, path: text(path.as_os_str())? });
+        put_steps.push(MountStep::Put { slot, path: text(path.as_os_str())? });
     }
-    Ok(puts)
+    Ok(put_steps)
 }
 
 /// Builds the steps that open the held mount trees.
-fn holds(held: &[(PathBuf, bool)]) -> io::Result<Vec<MountStep<CString>>> {
-    if held.len() > HELD {
+fn hold_steps(held_trees: &[(PathBuf, bool)]) -> io::Result<Vec<MountStep<CString>>> {
+    if held_trees.len() > HELD {
         return Err(io::Error::other(format!("more than {HELD} places to show or to hide")));
     }
     let mut steps = Vec::new();
-    for (slot, (path, is_read_only)) in held.iter().enumerate() {
+    for (slot, (path, is_read_only)) in held_trees.iter().enumerate() {
         steps.push(MountStep::Hold {
             path: text(path.as_os_str())?,
             slot,

@@ -39,11 +39,11 @@ pub(super) enum MountStep<P> {
 }
 
 impl<P: AsRef<CStr>> MountStep<P> {
-    pub(super) fn apply(&self, held: &mut [Option<OwnedFd>]) -> rustix::io::Result<()> {
+    pub(super) fn apply(&self, trees: &mut [Option<OwnedFd>]) -> rustix::io::Result<()> {
         match self {
             Self::Hold { path, slot, is_read_only } => {
                 let tree = hold(path.as_ref(), *is_read_only)?;
-                held.get_mut(*slot).ok_or(Errno::INVAL)?.replace(tree);
+                trees.get_mut(*slot).ok_or(Errno::INVAL)?.replace(tree);
                 Ok(())
             }
             Self::Cover { from, path } => {
@@ -59,7 +59,7 @@ impl<P: AsRef<CStr>> MountStep<P> {
                 make_read_only(root.as_fd())
             }
             Self::Put { slot, path } => {
-                let tree = held.get(*slot).and_then(Option::as_ref);
+                let tree = trees.get(*slot).and_then(Option::as_ref);
                 put(tree.ok_or(Errno::INVAL)?, path.as_ref())
             }
             Self::Pin { path } => rustix::mount::mount_bind_recursive(path.as_ref(), path.as_ref()),

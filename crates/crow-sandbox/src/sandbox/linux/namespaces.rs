@@ -88,13 +88,13 @@ impl NamespaceBuilder {
         if let Some(identity) = &self.identity {
             child::leave(UnshareFlags::NEWUSER)?;
             identity.assume()?;
-            user = Some(own(c"/proc/self/ns/user")?);
+            user = Some(open_namespace(c"/proc/self/ns/user")?);
         }
         if !self.wanted.network {
             return Ok([user, None, None]);
         }
         child::leave(UnshareFlags::NEWNET)?;
-        Ok([user, Some(own(c"/proc/self/ns/net")?), self.listen()?])
+        Ok([user, Some(open_namespace(c"/proc/self/ns/net")?), self.listen()?])
     }
 
     /// Switches loopback on, and returns a listener there if wanted.
@@ -119,7 +119,7 @@ impl NamespaceBuilder {
 }
 
 /// Opens a namespace of this process.
-fn own(path: &CStr) -> rustix::io::Result<OwnedFd> {
+fn open_namespace(path: &CStr) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 

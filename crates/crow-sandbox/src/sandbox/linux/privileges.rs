@@ -53,8 +53,11 @@ pub(super) fn drop_bounds() -> rustix::io::Result<()> {
 
 /// Drops all capabilities but those that root needs for files and processes.
 pub(super) fn drop_capabilities() -> rustix::io::Result<()> {
-    let kept = rustix::thread::capabilities(None)?.permitted & CAPABILITIES;
-    let sets =
-        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    let retained = rustix::thread::capabilities(None)?.permitted & CAPABILITIES;
+    let sets = CapabilitySets {
+        effective: retained,
+        permitted: retained,
+        inheritable: CapabilitySet::empty(),
+    };
     rustix::thread::set_capabilities(None, sets)
 }

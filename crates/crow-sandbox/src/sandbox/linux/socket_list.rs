@@ -76,7 +76,7 @@ impl SeenFile {
     pub(super) fn at(path: &Path) -> Option<Self> {
         let data = std::fs::symlink_metadata(path).ok()?;
         data.file_type().is_socket().then(|| Self {
-            file: SocketFile { device: device(data.dev()), inode: half(data.ino()) },
+            file: SocketFile { device: device(data.dev()), inode: low_half(data.ino()) },
             names: data.nlink(),
         })
     }
@@ -87,7 +87,7 @@ pub(super) fn device(number: u64) -> u32 {
     rustix::fs::major(number) << MINOR_BITS | rustix::fs::minor(number)
 }
 
-fn half(number: u64) -> u32 {
+fn low_half(number: u64) -> u32 {
     let [low @ .., _, _, _, _] = number.to_le_bytes();
     u32::from_le_bytes(low)
 }
@@ -130,14 +130,14 @@ fn read_answer(socket: BorrowedFd<'_>, sockets: &mut Vec<BoundSocket>) -> io::Re
     if rest.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    while let Some((kind, body, next)) = message(rest) {
+    while let Some((kind, body, next)) = parse_message(rest) {
         match kind {
             NLMSG_DONE => return Ok(false),
             NLMSG_ERROR => {
                 let number = body.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
                 return Err(io::Error::from_raw_os_error(number.saturating_neg()));
             }
-            _ => sockets.extend(entry(body)),
+            _ => sockets.extend(parse_entry(body)),
         }
         rest = next;
     }
@@ -145,7 +145,7 @@ fn read_answer(socket: BorrowedFd<'_>, sockets: &mut Vec<BoundSocket>) -> io::Re
 }
 
 /// Splits off the first message: its type, its body, and the rest.
-fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+fn parse_message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = usize::try_from(u32::from_ne_bytes(*bytes.first_chunk()?)).ok()?;
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
     let body = bytes.get(MESSAGE_HEAD..length)?;
@@ -153,7 +153,7 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 }
 
 /// Parses an entry. Returns `None` if the socket has no file.
-fn entry(body: &[u8]) -> Option<BoundSocket> {
+fn parse_entry(body: &[u8]) -> Option<BoundSocket> {
     let number = u32::from_ne_bytes(*body.get(4..)?.first_chunk()?);
     let (mut name, mut file) = (None, None);
     let mut rest = body.get(ENTRY_HEAD..)?;
@@ -235,14 +235,14 @@ mod tests {
 
     #[test]
     fn a_broken_answer_is_not_read_beyond_its_end() {
-        assert_eq!(message(&[40, 0, 0, 0, 20, 0, 0, 0]), None);
-        assert_eq!(entry(&[0; 12]), None);
+        assert_eq!(parse_message(&[40, 0, 0, 0, 20, 0, 0, 0]), None);
+        assert_eq!(parse_entry(&[0; 12]), None);
         let mut body = vec![0; ENTRY_HEAD];
         body.extend([200, 0, 1, 0, 1, 2]);
-        assert_eq!(entry(&body), None);
+        assert_eq!(parse_entry(&body), None);
         // An attribute of length 0.
         body.truncate(ENTRY_HEAD);
         body.extend([0; 8]);
-        assert_eq!(entry(&body), None);
+        assert_eq!(parse_entry(&body), None);
     }
 }

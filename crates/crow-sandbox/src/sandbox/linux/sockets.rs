@@ -243,10 +243,10 @@ fn inode(path: &Path) -> io::Result<u64> {
 fn are_valid(paths: &[(PathBuf, SeenFile)]) -> bool {
     !paths.is_empty()
         && paths.iter().all(|(path, seen)| SeenFile::at(path) == Some(*seen))
-        && is_all(paths)
+        && has_all_names(paths)
 }
 
-fn is_all(paths: &[(PathBuf, SeenFile)]) -> bool {
+fn has_all_names(paths: &[(PathBuf, SeenFile)]) -> bool {
     let Some((_, seen)) = paths.first() else { return false };
     usize::try_from(seen.names).is_ok_and(|names| names <= paths.len())
 }
@@ -266,16 +266,17 @@ fn locate(
     let real = real.collect::<BTreeSet<_>>().into_iter();
     let mut paths: Vec<_> = real
         .filter_map(|path| SeenFile::at(&path).map(|seen| (path, seen)))
-        .filter(|(_, seen)| file.is_none_or(|file| !is_another(seen.file, file)))
+        .filter(|(_, seen)| file.is_none_or(|file| !is_other_file(seen.file, file)))
         .collect();
     let Some(file) = file else { return (paths, None) };
     let is_found = |paths: &[(PathBuf, SeenFile)]| {
-        is_all(paths) && paths.iter().any(|(_, seen)| seen.file.inode == file.inode)
+        has_all_names(paths) && paths.iter().any(|(_, seen)| seen.file.inode == file.inode)
     };
     if !is_found(&paths) {
         for folder in named.iter().filter_map(|path| path.parent()) {
             let Ok(folder) = crow_fs::canonicalize(folder) else { continue };
-            let beside = sockets_in(&folder).filter(|(path, seen)| is_same(path, seen.file, file));
+            let beside =
+                sockets_in(&folder).filter(|(path, seen)| is_same_file(path, seen.file, file));
             add(&mut paths, beside);
         }
     }
@@ -305,10 +306,11 @@ fn search(
         }
     }
     for (key, file) in pending {
-        let same = sockets.iter().filter(|(path, seen)| is_same(path, seen.file, file)).cloned();
+        let same =
+            sockets.iter().filter(|(path, seen)| is_same_file(path, seen.file, file)).cloned();
         let paths = located.entry(key).or_default();
         add(paths, same);
-        if !is_all(paths) {
+        if !has_all_names(paths) {
             missing.insert(file, Instant::now());
         }
     }
@@ -353,12 +355,12 @@ fn sockets_in(folder: &Path) -> impl Iterator<Item = (PathBuf, SeenFile)> {
 
 /// Returns true if the file seen at `path` is the listed one. Compares inodes only, where devices are not
 /// comparable.
-fn is_same(path: &Path, seen: SocketFile, listed: SocketFile) -> bool {
+fn is_same_file(path: &Path, seen: SocketFile, listed: SocketFile) -> bool {
     seen.inode == listed.inode && (seen.device == listed.device || has_own_devices(path))
 }
 
 /// Returns true if the file seen is certainly another one than the listed one.
-fn is_another(seen: SocketFile, listed: SocketFile) -> bool {
+fn is_other_file(seen: SocketFile, listed: SocketFile) -> bool {
     seen.device == listed.device && seen.inode != listed.inode
 }
 

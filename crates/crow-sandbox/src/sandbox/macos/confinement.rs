@@ -62,7 +62,7 @@ impl MacosConfinement {
                 .read_only
                 .iter()
                 .chain(&sealed_paths.absent)
-                .map(|path| named(path))
+                .map(|path| with_resolved_parent(path))
                 .collect(),
             pinned: sealed_paths.pinned.clone(),
             temp: sandbox.temp(),
@@ -146,11 +146,11 @@ pub(super) fn under(profile: &str) -> Vec<OsString> {
 
 /// Resolves the links of a path that need not exist.
 pub(super) fn resolved(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| named(path))
+    path.canonicalize().unwrap_or_else(|_| with_resolved_parent(path))
 }
 
 /// Resolves the links of a path's parent, but not the last component.
-fn named(path: &Path) -> PathBuf {
+fn with_resolved_parent(path: &Path) -> PathBuf {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => resolved(parent).join(name),
         _ => path.to_owned(),

@@ -43,11 +43,11 @@ pub(super) async fn serve(mut client: TcpStream, shared: &ProxyContext) {
     }
     if let Some(answer) = refusal.answer() {
         // The answer is lost if the command does not read it in time.
-        drop(timeout(LINGER, tell(answer, &mut reader, &mut writer)).await);
+        drop(timeout(LINGER, send_answer(answer, &mut reader, &mut writer)).await);
     }
 }
 
-async fn tell(
+async fn send_answer(
     answer: String,
     reader: &mut ConnectionReader<'_>,
     writer: &mut WriteHalf<'_>,

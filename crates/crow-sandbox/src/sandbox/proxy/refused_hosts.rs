@@ -8,7 +8,7 @@ use std::{
 use crow_core::capability::RefusedHost;
 
 /// Maximum number of remembered hosts.
-const KEPT: usize = 64;
+const CAPACITY: usize = 64;
 
 /// The most recently refused hosts, each once.
 #[derive(Debug, Default)]
@@ -31,37 +31,37 @@ pub(in crate::sandbox) struct RefusalWindow {
 
 impl RefusedHosts {
     pub(super) fn push(&self, host: RefusedHost) {
-        let mut log = self.kept();
+        let mut log = self.log();
         log.count += 1;
         let count = log.count;
         log.hosts.retain(|(_, other)| *other != host);
         log.hosts.push_back((count, host));
-        if log.hosts.len() > KEPT {
+        if log.hosts.len() > CAPACITY {
             log.hosts.pop_front();
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, RefusalLog> {
+    fn log(&self) -> MutexGuard<'_, RefusalLog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RefusalWindow {
     pub(in crate::sandbox) fn now(refused: &Arc<RefusedHosts>) -> Self {
-        Self { refused: Arc::clone(refused), count: refused.kept().count }
+        Self { refused: Arc::clone(refused), count: refused.log().count }
     }
 
     /// Returns the refused hosts, and starts a new window.
     pub(in crate::sandbox) fn take(&mut self) -> Vec<RefusedHost> {
         let hosts = self.hosts();
-        self.count = self.refused.kept().count;
+        self.count = self.refused.log().count;
         hosts
     }
 
     /// Returns the refused hosts of this window. Commands that run at the same time share the proxy: a host
     /// refused to one of them is reported for all.
     pub(in crate::sandbox) fn hosts(&self) -> Vec<RefusedHost> {
-        let log = self.refused.kept();
+        let log = self.refused.log();
         let since = log.hosts.iter().filter(|(count, _)| *count > self.count);
         since.map(|(_, host)| host.clone()).collect()
     }
@@ -96,6 +96,6 @@ mod tests {
         let since = RefusalWindow::now(&refused);
         (1..=1000).for_each(|port| refused.push(host(port)));
         let hosts = since.hosts();
-        assert_eq!((hosts.len(), hosts.last()), (KEPT, Some(&host(1000))));
+        assert_eq!((hosts.len(), hosts.last()), (CAPACITY, Some(&host(1000))));
     }
 }

@@ -198,10 +198,10 @@ fn planted_programs_are_not_started_by_git_later() {
             drop(fs::remove_file(project.base.join("home/canary")));
         });
         assert_ne!(found, [], "{name}: nothing was found");
-        let said = project.shell(
+        let output = project.shell(
             "git status; git diff; git status2; git st; git fetch; git add -A; git commit -qm y --allow-empty; git submodule status; (cd sub && git status)",
         );
-        assert!(!project.base.join("home/canary").exists(), "{name}: {found:?}\n{said}");
+        assert!(!project.base.join("home/canary").exists(), "{name}: {found:?}\n{output}");
         // The repaired state is stable.
         assert_eq!(project.run(|_| {}), [], "{name}, once more");
     }
@@ -253,10 +253,10 @@ fn programs_that_settings_name_in_any_spelling_are_put_back() {
         ("diff.d.textconv \"sh -c \\\"'tools/x.sh' \\\\\\\"\\$1\\\\\\\"\\\"\"", "tools/x.sh"),
     ] {
         let project = Project::with_repository();
-        let said = project.shell(&format!(
+        let output = project.shell(&format!(
             "git config {setting}; git config remote.p.url x:y; git config -l > listed || echo bad"
         ));
-        assert_eq!(said, "", "{setting}");
+        assert_eq!(output, "", "{setting}");
         project.write(program, "good\n");
         let found = project.run(|project| project.write(program, "evil\n"));
         assert_eq!(found, [(program.to_owned(), Original::PutBack)], "{setting}");

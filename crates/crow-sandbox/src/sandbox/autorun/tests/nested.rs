@@ -83,8 +83,8 @@ fn repositories_that_no_index_names_are_not_sealed() {
     project.shell(&make(NESTED, "vend"));
     let (run, mounts) = project.guard.begin("cmd", CommandKind::Foreground);
     let vend = project.root.join("vend");
-    let held = [&mounts.read_only, &mounts.pinned];
-    assert!(!held.into_iter().flatten().any(|path| path.starts_with(&vend)), "{mounts:?}");
+    let sealed = [&mounts.read_only, &mounts.pinned];
+    assert!(!sealed.into_iter().flatten().any(|path| path.starts_with(&vend)), "{mounts:?}");
     project.guard.end(run);
 }
 

@@ -69,8 +69,11 @@ fn commands_added_to_a_rebase_list_are_removed_and_the_rebase_continues() {
         assert_eq!(found, [(TODO.to_owned(), Original::Disarmed)], "{add}");
         let list = project.read(TODO);
         assert!(!list.contains("canary") && list.contains("exec touch mine"), "{list}");
-        let said = project.shell("git rebase --continue; git status; git log --format=%s -4");
-        assert!(said.contains("3\n2\n1\nx") && !said.contains("rebase in progress"), "{said}");
+        let output = project.shell("git rebase --continue; git status; git log --format=%s -4");
+        assert!(
+            output.contains("3\n2\n1\nx") && !output.contains("rebase in progress"),
+            "{output}"
+        );
         assert!(project.root.join("mine").exists());
         assert!(!project.base.join("home/canary").exists());
     }
@@ -158,8 +161,8 @@ fn rebase_lists_of_worktrees_outside_are_guarded() {
         let found = project.run(|project| drop(project.shell(plant)));
         assert_eq!(found.len(), 1, "{plant}: {found:?}");
         assert!(Path::new(&found[0].0).starts_with(".git/worktrees/wt"), "{found:?}");
-        let left = project.shell("grep -r evil .git/worktrees/wt/rebase-merge .git/worktrees/wt/modules .git/worktrees/wt/sequencer");
-        assert!(!left.contains("evil\n") || left.contains("No such file"), "{left}");
+        let rest = project.shell("grep -r evil .git/worktrees/wt/rebase-merge .git/worktrees/wt/modules .git/worktrees/wt/sequencer");
+        assert!(!rest.contains("evil\n") || rest.contains("No such file"), "{rest}");
     }
 }
 
@@ -206,8 +209,8 @@ fn a_worktree_in_the_project_can_be_removed_and_a_submodule_updated() {
     }
     project.guard.end(run);
     let found = project.run(|project| {
-        let said = project.shell("git worktree remove wt && git worktree prune && git submodule update && git config -f .git/modules/sub/config core.bare false && echo all");
-        assert!(said.ends_with("all\n"), "{said}");
+        let output = project.shell("git worktree remove wt && git worktree prune && git submodule update && git config -f .git/modules/sub/config core.bare false && echo all");
+        assert!(output.ends_with("all\n"), "{output}");
     });
     assert_eq!(found, []);
 }
@@ -244,8 +247,8 @@ fn unsealed_files_of_worktrees_and_submodules_are_repaired() {
             !found.iter().any(|(_, original)| *original == Original::Lost),
             "{plant}: {found:?}"
         );
-        let said = project
+        let output = project
             .shell("for d in . sub wt ../home/out; do git -C $d config core.fsmonitor; done");
-        assert!(!said.contains("evil\n"), "{plant}: {said}");
+        assert!(!output.contains("evil\n"), "{plant}: {output}");
     }
 }

@@ -81,8 +81,8 @@ fn names_with_only_local_addresses_are_refused() {
 #[tokio::test]
 async fn a_name_is_resolved_only_once() {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&asked);
+    let lookups = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&lookups);
     let resolver = Resolver::new(move |_| {
         counter.fetch_add(1, Ordering::Relaxed);
         Box::pin(async { Ok(vec!["127.0.0.1:1".parse().unwrap()]) })
@@ -90,7 +90,7 @@ async fn a_name_is_resolved_only_once() {
     let good = target("good.example:443");
     let result = connect(&good, AllowedAddresses::Public, &resolver, Duration::from_secs(5)).await;
     assert!(matches!(result, Err(ProxyError::Host(host)) if host.reason == HostRefusal::NotPublic));
-    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    assert_eq!(lookups.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
