@@ -18,30 +18,32 @@ use crow_fs::FileLock;
 const ACTIVITIES: &str = "activities";
 const BEGUN: &str = "begun";
 const JOBS: &str = "jobs";
-/// Activities of projects inside of this one: recorded in its store, invisible to each other.
+/// Folder of the locks of activities of projects inside this one. They are recorded in this project's store and do
+/// not see each other.
 const INNER: &str = "inner";
 const INNER_BEGUN: &str = "inner-begun";
 const INNER_JOBS: &str = "inner-jobs";
 
-/// The activities of a store, and of those of the further roots that are worked in together with its project. Each holds the
-/// lock of a file; there are as many files as there ever were at once.
+/// The activities of a store and of the stores of the further roots of the same workspace. Each activity holds the
+/// lock of one file; there are as many files as there ever were activities at once.
 #[derive(Debug)]
 pub(super) struct Activities {
-    /// That of the project first. None of them is told of what the others begin: they begin together.
+    /// The project's own store first. They begin together, so none of them is recorded as an outer store of the
+    /// others.
     grounds: Vec<CountedStore>,
-    /// The paths of the stores of the folders above the roots, whether they exist or not.
+    /// Paths of the stores of the folders above the roots, whether they exist or not.
     outer: Vec<PathBuf>,
     known_outer: Mutex<Option<KnownOuter>>,
 }
 
-/// Which of the outer stores are there, and how the folders that they lie in were before that was looked at.
+/// The outer stores that exist, with the stamps of their parent folders from before they were listed.
 #[derive(Debug)]
 struct KnownOuter {
     folders: BTreeMap<PathBuf, DirectoryStamp>,
     stores: Vec<PathBuf>,
 }
 
-/// A store whose activities are counted.
+/// A store that counts its activities.
 #[derive(Debug)]
 struct CountedStore {
     store: PathBuf,
@@ -52,21 +54,21 @@ struct CountedStore {
 #[derive(Debug)]
 pub struct Activity {
     _locks: ActivityLocks,
-    /// The count of activities at the beginning of this one, for each root.
+    /// The activity count at the beginning of this one, for each root.
     begun: Vec<(Arc<Counter>, u64)>,
-    /// The same of the projects around this one and in it.
+    /// The same counts of the projects around this one and inside it, by counter file.
     nested: Vec<(PathBuf, u64)>,
-    /// Another activity was in progress when it began.
+    /// True if another activity was in progress when this one began.
     overlaps: bool,
 }
 
-/// A background job that may change files, until it is dropped. The calls of its own session do not mind it.
+/// A background job that may change files, active until it is dropped. Calls of its own session disregard it.
 #[derive(Debug)]
 pub struct JobActivity {
     _locks: ActivityLocks,
 }
 
-/// Locked as long as something lasts; the kernel unlocks them when the process is killed.
+/// File locks of an activity or job; the kernel releases them when the process is killed.
 #[derive(Debug)]
 struct ActivityLocks(Vec<FileLock>);
 
@@ -87,13 +89,13 @@ impl Activities {
         })
     }
 
-    /// Lets the stores of projects around this one know.
+    /// Adds stores of projects around this one, which are notified of each activity.
     pub(super) fn tell(&mut self, outer: Vec<PathBuf>) {
         self.outer.extend(outer);
         self.known_outer = Mutex::default();
     }
 
-    /// Counts another root in, whose store is there or is made, and lets those around it know.
+    /// Adds another root, whose store is created if missing, and notifies the stores around it.
     pub(super) fn join(
         &mut self,
         store: &Path,
@@ -103,18 +105,18 @@ impl Activities {
         self.grounds.push(CountedStore::open(&store.canonicalize().map_err(at(store))?)?);
         self.tell(outer);
         for outer in &mut self.outer {
-            // One that is not there is none of those that are joined.
+            // A store that does not exist is none of the joined ones.
             *outer = outer.canonicalize().unwrap_or_else(|_| outer.clone());
         }
         self.outer.sort_unstable();
         self.outer.dedup();
-        // What is worked in is not around it as well.
+        // A store that is one of the roots does not count as an outer store too.
         self.outer.retain(|outer| self.grounds.iter().all(|ground| ground.store != *outer));
         self.known_outer = Mutex::default();
         Ok(())
     }
 
-    /// Returns the folders of the stores.
+    /// Returns the folders of all stores.
     pub(super) fn stores(&self) -> impl Iterator<Item = &Path> {
         self.grounds.iter().map(|ground| ground.store.as_path())
     }
@@ -123,12 +125,13 @@ impl Activities {
         let (mut locks, mut overlaps) = (ActivityLocks(Vec::new()), false);
         let mut numbers = Vec::with_capacity(self.grounds.len());
         for CountedStore { store, begun } in &self.grounds {
-            // One after the other: who begins at the same time sees this one, or is seen.
+            // Begin under the counter's lock: of two activities that begin at once, the second sees the first.
             let (number, (lock, others)) = begun.next(|| take(&store.join(ACTIVITIES)))?;
             locks.0.push(lock);
             numbers.push((Arc::clone(begun), number));
             overlaps |= others;
         }
+        // Register in the stores of the projects around this one.
         for outer in self.outer() {
             let folder = outer.join(INNER);
             private_folder(&folder).map_err(at(&folder))?;
@@ -136,7 +139,7 @@ impl Activities {
             let (_, (lock, _)) = begun.next(|| take(&folder))?;
             locks.0.push(lock);
         }
-        // First told, then looked: one of two that begin at the same time sees the other.
+        // Registered first, looked second: of two that begin at the same time, at least one sees the other.
         let mut nested = Vec::new();
         for (counter, folder) in self.nested() {
             let begun = count(&counter)?;
@@ -146,8 +149,8 @@ impl Activities {
         Ok(Activity { _locks: locks, begun: numbers, nested, overlaps })
     }
 
-    /// Returns how many have begun, of this project, of those around it and of those in it. One of this store counts once
-    /// for each root.
+    /// Returns how many activities have begun in this project, in those around it and in those inside it. An activity
+    /// of this store counts once for each root.
     pub(super) fn begun(&self) -> Result<u64, SnapshotStoreError> {
         let own = self.grounds.iter().map(|ground| ground.begun.read());
         let nested = self.nested().map(|(counter, _)| count(&counter));
@@ -169,7 +172,7 @@ impl Activities {
         Ok(JobActivity { _locks: locks })
     }
 
-    /// Returns whether a job of another session is at work.
+    /// Returns whether a job of another session is running.
     pub(super) fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
         let own = self.stores().flat_map(|store| [JOBS, INNER_JOBS].map(|name| store.join(name)));
         let outer = self.outer().into_iter().map(|store| store.join(JOBS));
@@ -182,7 +185,7 @@ impl Activities {
         Ok(false)
     }
 
-    /// Returns the stores of projects around this one that are there.
+    /// Returns the outer stores that exist, from the cache while the stamps of their parent folders are unchanged.
     fn outer(&self) -> Vec<PathBuf> {
         let mut known = self.known_outer.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |(folder, stamp): (&PathBuf, &DirectoryStamp)| {
@@ -198,12 +201,13 @@ impl Activities {
             .map(|folder| Some((folder.to_owned(), DirectoryStamp::of(folder)?)))
             .collect();
         let stores: Vec<_> = self.outer.iter().filter(|store| store.is_dir()).cloned().collect();
+        // Cache only stamps old enough to prove that nothing changed since.
         let settled = folders.filter(|folders| folders.values().all(DirectoryStamp::is_settled));
         *known = settled.map(|folders| KnownOuter { folders, stores: stores.clone() });
         stores
     }
 
-    /// Returns where the activities of the projects in this one and around it are counted, and their locks.
+    /// Returns the counter file and the lock folder of the projects inside this one and around it.
     fn nested(&self) -> impl Iterator<Item = (PathBuf, PathBuf)> {
         let inner = self.stores().map(|store| (store.join(INNER_BEGUN), store.join(INNER)));
         let outer = self.outer().into_iter();
@@ -213,11 +217,11 @@ impl Activities {
 }
 
 impl Activity {
-    /// Returns whether another activity of this project, of one around it or of one in it was under way at any moment
-    /// since this one began, in whatever thread or process. Once it is so it stays so.
+    /// Returns whether another activity of this project, of one around it or of one inside it was in progress at any
+    /// moment since this one began, in any thread or process. Once true, it stays true.
     #[must_use]
     pub fn overlapped(&self) -> bool {
-        // Not knowing is as good as yes.
+        // An unreadable counter counts as an overlap.
         let is_same = |path: &Path, number: u64| count(path).is_ok_and(|begun| begun == number);
         self.overlaps
             || !self
@@ -228,7 +232,7 @@ impl Activity {
     }
 }
 
-/// Reads a counter of a store that need not have it.
+/// Reads a counter of a store that may not have one; a missing counter is 0.
 fn count(path: &Path) -> Result<u64, SnapshotStoreError> {
     match path.symlink_metadata() {
         Ok(_) => Counter::open(path.to_path_buf())?.read(),
@@ -237,7 +241,7 @@ fn count(path: &Path) -> Result<u64, SnapshotStoreError> {
     }
 }
 
-/// Tells whether one of the files in a folder is locked that fits.
+/// Returns whether any lock file in a folder that satisfies `fits` is held by another.
 fn is_any_held(folder: &Path, fits: impl Fn(&Path) -> bool) -> io::Result<bool> {
     for number in 0_u64.. {
         let path = folder.join(number.to_string());
@@ -253,7 +257,7 @@ fn is_any_held(folder: &Path, fits: impl Fn(&Path) -> bool) -> io::Result<bool> 
     Ok(false)
 }
 
-/// Locks the first file in a folder that is free, and tells whether another is not.
+/// Locks the first free file in a folder. The flag is true if another file is locked.
 fn take(folder: &Path) -> io::Result<(FileLock, bool)> {
     let (mut own, mut others) = (None, false);
     for number in 0_u64.. {

@@ -1,4 +1,8 @@
-//! The moment in which a path becomes what it should be. Whoever saves a file right then does not lose it.
+//! Replaces the entry at a path atomically, without losing a file that another program saves at that moment.
+//!
+//! A new entry is written under a temporary name first. [`StagedReplacement::put`] exchanges it with the old one in
+//! one rename and then checks that the entry taken out is the one that was seen before. If it is not, it is exchanged
+//! back and the outcome is [`ReplaceOutcome::Changed`].
 
 use std::{io, path::Path};
 
@@ -6,8 +10,8 @@ use crow_fs::{Directory, EntryName, FileIdentity, RenameMode};
 
 use super::{SnapshotEntry, SnapshotStoreError, backup_copy::put_aside, error::at};
 
-/// A path of the project with its directory, which is held from the first step to the last: they all happen in the same
-/// one, whatever is put at the path meanwhile.
+/// A path of the project with its open directory. The directory stays open from the first step to the last, so all
+/// steps happen in the same one, whatever is put at the path meanwhile.
 #[derive(Debug)]
 pub(super) struct RestoreTarget<'p> {
     pub(super) path: &'p Path,
@@ -16,25 +20,25 @@ pub(super) struct RestoreTarget<'p> {
 }
 
 impl<'p> RestoreTarget<'p> {
-    /// Takes the directory of a path, which was opened.
+    /// Wraps a path with its directory, which is already open.
     pub(crate) fn new(path: &'p Path, directory: Directory) -> Result<Self, SnapshotStoreError> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput);
         let name = name.map_err(io::Error::from).and_then(EntryName::new).map_err(at(path))?;
         Ok(Self { path, directory, name })
     }
 
-    /// Returns by what the file that is there is known again, if one is there.
+    /// Returns the identity of the file at the target, if one is there.
     pub(super) fn known(&self) -> Option<KnownFile> {
         known(&self.directory, &self.name)
     }
 }
 
-/// A prepared replacement of an entry.
+/// The staged form of a replacement.
 #[derive(Debug)]
 pub(super) enum StagedReplacement {
-    /// Written under this temporary name in the same folder.
+    /// The new entry is written under this temporary name in the same folder.
     Beside(EntryName),
-    /// The entry is removed: it is moved to this free name first.
+    /// The entry is to be removed; it is moved to this free name first.
     Away(EntryName),
     /// Nothing is prepared: the entry is changed in place.
     InPlace,
@@ -51,7 +55,7 @@ pub(super) enum ReplaceOutcome {
     Changed,
 }
 
-/// By what a file is known again under another name.
+/// Identity, size and time of a file: recognises it under another name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KnownFile {
     identity: FileIdentity,
@@ -72,7 +76,8 @@ impl StagedReplacement {
         }
     }
 
-    /// Puts it into its place, where `expected` was looked at just now and `seen` right before that.
+    /// Installs the replacement. `expected` is the entry checked just now, `seen` the file identity from right before
+    /// that check.
     pub(super) fn put(
         self,
         target: &RestoreTarget<'_>,
@@ -80,6 +85,7 @@ impl StagedReplacement {
         wanted: &SnapshotEntry,
         seen: Option<KnownFile>,
     ) -> Result<ReplaceOutcome, SnapshotStoreError> {
+        // A folder must be removed first; the file system refuses if it is not empty.
         let leaves = matches!(expected, SnapshotEntry::Folder { .. })
             && !matches!(wanted, SnapshotEntry::Folder { .. });
         if leaves {
@@ -107,7 +113,7 @@ impl StagedReplacement {
     }
 }
 
-/// Takes a place where nothing is.
+/// Moves the staged entry to a free name; fails with `Changed` if one appeared.
 fn enter(
     own: &EntryName,
     target: &RestoreTarget<'_>,
@@ -126,7 +132,7 @@ fn enter(
     }
 }
 
-/// Takes the place of something, and gives it back if it is not what was seen there.
+/// Swaps the staged entry with the target, and swaps back if the one taken out is not the one seen before.
 fn exchange(
     own: &EntryName,
     target: &RestoreTarget<'_>,
@@ -134,7 +140,7 @@ fn exchange(
 ) -> Result<ReplaceOutcome, SnapshotStoreError> {
     match rename(own, target, &target.name, RenameMode::Exchange) {
         Ok(()) => {}
-        // Not every file system can.
+        // Some file systems cannot exchange two names.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => return replace(own, target),
         Err(error) => {
             remove(target, own)?;
@@ -151,7 +157,7 @@ fn exchange(
     Ok(ReplaceOutcome::Changed)
 }
 
-/// Removes something, and leaves it if it is not what was seen.
+/// Moves the target away and removes it; puts it back if it is not the file seen before.
 fn leave(
     target: &RestoreTarget<'_>,
     own: &EntryName,
@@ -173,7 +179,7 @@ fn leave(
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
             replace(own, target).map(|_| ReplaceOutcome::Changed)
         }
-        // Somebody was quicker once more: both are kept.
+        // Another file was saved at the path meanwhile: keep both.
         Err(_) => put_aside(target, own).map(|()| ReplaceOutcome::Changed).map_err(at(target.path)),
     }
 }
@@ -214,7 +220,7 @@ mod tests {
 
     const FILE: SnapshotEntry = SnapshotEntry::Link { target: std::ffi::OsString::new() };
 
-    /// A folder with the paths of what waits and of what is there.
+    /// Creates a folder, with the path of the staged entry and the path to replace.
     fn scene() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
@@ -230,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_after_the_last_look_stays() {
+    fn a_file_saved_after_the_last_look_is_kept() {
         let (_folder, own, path) = scene();
         fs::write(&path, "old").unwrap();
         let seen = target(&path).known();
@@ -248,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_where_nothing_was_stays() {
+    fn a_file_that_appeared_at_a_free_path_is_kept() {
         let (_folder, own, path) = scene();
         fs::write(&own, "ours").unwrap();
         fs::write(&path, "saved").unwrap();
@@ -260,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_looked_at_is_replaced_and_removed() {
+    fn an_unchanged_file_is_replaced_and_removed() {
         let (_folder, own, path) = scene();
         fs::write(&path, "old").unwrap();
         fs::write(&own, "ours").unwrap();

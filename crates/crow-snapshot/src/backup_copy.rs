@@ -1,4 +1,4 @@
-//! Copies of what is about to be overwritten, beside it.
+//! Copies of entries that are about to be overwritten, beside them.
 
 use std::{
     ffi::OsString,
@@ -12,7 +12,7 @@ use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName, RenameMode};
 
 use super::{atomic_replace::RestoreTarget, path_stat::is_absence};
 
-/// Copies a file or a link beside itself, under a name that was free. Nothing comes back if there is neither.
+/// Copies a file or link beside itself under a free name, and returns the path of the copy; `None` if it is neither.
 pub(super) fn keep_copy(path: &Path) -> io::Result<Option<PathBuf>> {
     let found = Directory::open_parent(path)
         .and_then(|(directory, name)| Ok((directory.metadata(&name)?, directory, name)));
@@ -46,7 +46,7 @@ pub(super) fn keep_copy(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(Some(path.with_file_name(copy.as_os_str())))
 }
 
-/// Renames a folder to a free name beside it. Nothing comes back if there is none.
+/// Renames a folder to a free name beside it, and returns the new path; `None` if it is no folder.
 pub(super) fn move_aside(path: &Path) -> io::Result<Option<PathBuf>> {
     let (directory, name) = Directory::open_parent(path)?;
     match directory.metadata(&name) {
@@ -60,7 +60,7 @@ pub(super) fn move_aside(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(Some(path.with_file_name(copy.as_os_str())))
 }
 
-/// Gives a file or a link that has no place any more a free name beside the place that it had.
+/// Moves a temporary file or link, whose path was taken meanwhile, to a free name beside that path.
 pub(super) fn put_aside(target: &RestoreTarget<'_>, own: &EntryName) -> io::Result<()> {
     let directory = &target.directory;
     under_free_name(&target.name, |copy| directory.hard_link(own, directory, copy))?;

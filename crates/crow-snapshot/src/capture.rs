@@ -1,4 +1,4 @@
-//! Single paths as they are now, ignored or outside the project, too.
+//! Captures the current state of single paths, also ignored ones and ones outside the project.
 
 use std::{
     collections::BTreeSet,
@@ -19,18 +19,18 @@ use super::{
     storage_budget::StorageBudget,
 };
 
-/// The state of single paths.
+/// The stored state of single paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capture {
     /// The snapshot.
     pub snapshot: SnapshotId,
-    /// The paths, absolute, with the missing folders above them: capture these again after the change.
+    /// The captured absolute paths, with the missing folders above them: capture these again after the change.
     pub paths: Vec<PathBuf>,
-    /// Entries that it does not hold, with the reason.
+    /// Entries that the snapshot does not hold, with the reason.
     pub not_covered: Vec<NotCovered>,
 }
 
-/// Makes paths absolute and resolved, and adds the folders above them that are missing.
+/// Makes paths absolute, resolves them, and adds the missing folders above them.
 pub(super) fn with_missing_folders(
     root: &Path,
     paths: &[PathBuf],
@@ -64,7 +64,7 @@ fn is_missing(path: &Path) -> bool {
     crow_fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Tells whether the folders on the way to a path are folders, or missing: behind a link lies another path.
+/// Returns whether the parent folder of a path is a real folder or missing: behind a link lies another path.
 pub(super) fn is_reached_directly(path: &Path) -> Result<bool, SnapshotStoreError> {
     let Some(folder) = path.parent() else { return Ok(true) };
     match crow_fs::metadata(folder) {
@@ -75,7 +75,7 @@ pub(super) fn is_reached_directly(path: &Path) -> Result<bool, SnapshotStoreErro
     }
 }
 
-/// Stores what is at a path.
+/// Stores the current entry at a path.
 pub(super) fn capture(
     path: &Path,
     objects: &Objects,
@@ -85,7 +85,8 @@ pub(super) fn capture(
     look(path, limits, |bytes| objects.put_content(bytes, budget))
 }
 
-/// Tells what is at a path; `keep` says what becomes of a file's content.
+/// Reads the entry at a path; `keep` stores or hashes a file's content and returns its hash or the reason why it is
+/// not stored.
 pub(super) fn look(
     path: &Path,
     limits: &SnapshotLimits,

@@ -1,6 +1,6 @@
-//! Numbers and strings of bytes in the files of the store.
+//! Binary encoding of numbers and byte strings for the files of the store.
 
-/// Writes.
+/// Encodes values into a buffer.
 #[derive(Debug, Default)]
 pub(super) struct ByteWriter(Vec<u8>);
 
@@ -9,7 +9,7 @@ impl ByteWriter {
         self.0.push(value);
     }
 
-    /// Seven bits to a byte, the lowest first.
+    /// Writes a variable-length number: seven bits per byte, lowest first.
     pub(super) fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value.to_le_bytes()[0] | 0x80);
@@ -36,7 +36,7 @@ impl ByteWriter {
     }
 }
 
-/// Reads what was written; nothing comes back from what is cut or damaged.
+/// Decodes what [`ByteWriter`] wrote; each method returns `None` if the input is cut or damaged.
 #[derive(Debug)]
 pub(super) struct ByteReader<'a>(&'a [u8]);
 
@@ -105,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(number: u64, time: i64, bytes: Vec<u8>) {
+        fn written_values_are_read_back(number: u64, time: i64, bytes: Vec<u8>) {
             let mut writer = ByteWriter::default();
             writer.number(number);
             writer.time(time);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_not_read() {
+    fn truncated_input_is_not_read() {
         assert_eq!(ByteReader::new(&[5, 1, 2]).bytes(), None);
         assert_eq!(ByteReader::new(&[0x80]).number(), None);
         assert_eq!(ByteReader::new(&[0; 7]).time(), None);

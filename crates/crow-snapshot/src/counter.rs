@@ -1,4 +1,4 @@
-//! A number in a file that all processes share. It is changed in place, so that this works on a full disk, too.
+//! A number in a file shared by all processes. It is changed in place, so that this works on a full disk, too.
 
 use std::{
     fs::{File, OpenOptions},
@@ -10,10 +10,10 @@ use std::{
 
 use super::{SnapshotStoreError, error::at};
 
-/// Always as many digits, written at once: a reader sees no half of a number.
+/// The fixed number of digits, written in one call: a reader never sees half of a number.
 const DIGITS: usize = 20;
 
-/// Opens a file that all processes share, and makes it if need be. Where nothing can be written it is enough to look.
+/// Opens a shared file, and creates it if missing. Falls back to read-only where writing is not permitted.
 pub(super) fn open_common(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -26,17 +26,17 @@ pub(super) fn open_common(path: &Path) -> io::Result<File> {
     })
 }
 
-/// A number in a file.
+/// A number in a shared file, locked while it changes.
 #[derive(Debug)]
 pub(super) struct Counter {
     path: PathBuf,
     file: File,
-    /// The lock of the file keeps other processes away, not other threads that use the same file.
+    /// Excludes other threads that use the same file: its lock excludes only other processes.
     changing: Mutex<()>,
 }
 
 impl Counter {
-    /// Opens the file, which is made if need be.
+    /// Opens the file, and creates it if missing.
     pub(super) fn open(path: PathBuf) -> Result<Self, SnapshotStoreError> {
         let file = open_common(&path).map_err(at(&path))?;
         Ok(Self { path, file, changing: Mutex::default() })
@@ -52,7 +52,7 @@ impl Counter {
         if more == 0 { Ok(()) } else { self.change(|number| Ok((number.saturating_add(more), ()))) }
     }
 
-    /// Makes it another number.
+    /// Sets the number.
     pub(super) fn set(&self, number: u64) -> Result<(), SnapshotStoreError> {
         self.change(|_| Ok((number, ())))
     }
@@ -82,7 +82,7 @@ impl Counter {
         changed.map_err(at(&self.path))
     }
 
-    /// A number that was never written whole is zero; a collection makes it right.
+    /// Reads the number. One that was never written completely is zero; a garbage collection corrects it.
     fn value(&self) -> io::Result<u64> {
         let mut digits = [0; DIGITS];
         match self.file.read_exact_at(&mut digits, 0) {

@@ -24,14 +24,14 @@ pub struct PathChange {
 }
 
 impl PathChange {
-    /// Turns the change round: what undoes it.
+    /// Returns the reverse change, which undoes this one.
     #[must_use]
     pub fn reversed(self) -> Self {
         Self { path: self.path, before: self.after, after: self.before }
     }
 }
 
-/// Compares two folders.
+/// Appends the differences between two tree objects to `changes`. Both are sorted by name and merged in one pass.
 pub(super) fn folders(
     objects: &Objects,
     path: &Path,
@@ -51,28 +51,32 @@ pub(super) fn folders(
             (None, Some(_)) => Ordering::Greater,
             (None, None) => return Ok(()),
         };
-        let was = if order.is_le() { old.next() } else { None };
-        let is = if order.is_ge() { new.next() } else { None };
-        let Some(name) = was.as_ref().or(is.as_ref()).map(|(name, _)| name) else { return Ok(()) };
+        let before_entry = if order.is_le() { old.next() } else { None };
+        let after_entry = if order.is_ge() { new.next() } else { None };
+        let Some(name) = before_entry.as_ref().or(after_entry.as_ref()).map(|(name, _)| name)
+        else {
+            return Ok(());
+        };
         let path = path.join(name);
-        let (was, is) = (was.map(|(_, child)| child), is.map(|(_, child)| child));
-        child(objects, &path, was.as_ref(), is.as_ref(), changes)?;
+        let (before_entry, after_entry) =
+            (before_entry.map(|(_, child)| child), after_entry.map(|(_, child)| child));
+        child(objects, &path, before_entry.as_ref(), after_entry.as_ref(), changes)?;
     }
 }
 
 fn child(
     objects: &Objects,
     path: &Path,
-    was: Option<&TreeEntry>,
-    is: Option<&TreeEntry>,
+    before_entry: Option<&TreeEntry>,
+    after_entry: Option<&TreeEntry>,
     changes: &mut Vec<PathChange>,
 ) -> Result<(), SnapshotStoreError> {
-    if was == is {
+    if before_entry == after_entry {
         return Ok(());
     }
     let entry = |child: Option<&TreeEntry>| child.map_or(SnapshotEntry::Absent, TreeEntry::entry);
-    let (before, after) = (entry(was), entry(is));
-    // Entries of a folder that was not scanned are neither removed nor added.
+    let (before, after) = (entry(before_entry), entry(after_entry));
+    // Entries of a folder that before_entry not scanned are neither removed nor added.
     let known = !matches!(&before, SnapshotEntry::LeftOut { .. })
         && !matches!(&after, SnapshotEntry::LeftOut { .. });
     if before != after {
@@ -80,8 +84,8 @@ fn child(
     }
     if known {
         let empty = ObjectHash::of(&[]);
-        let (was, is) = (node(was), node(is));
-        if was.is_some() || is.is_some() {
+        let (before_entry, after_entry) = (node(before_entry), node(after_entry));
+        if before_entry.is_some() || after_entry.is_some() {
             folders(objects, path, &was.unwrap_or(empty), &is.unwrap_or(empty), changes)?;
         }
     }
@@ -122,7 +126,7 @@ pub(super) fn listed_roots(
     read_roots(&objects.read(list)?).ok_or(SnapshotStoreError::Damaged { hash: *list })
 }
 
-/// Compares two lists of paths. Only what both hold can be compared.
+/// Compares two lists of paths. Only paths in both can be compared.
 pub(super) fn paths(
     objects: &Objects,
     before: &ObjectHash,

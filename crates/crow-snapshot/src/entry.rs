@@ -44,13 +44,13 @@ pub struct NotScanned {
 /// The state of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SnapshotEntry {
-    /// There is nothing.
+    /// Nothing exists at the path.
     Absent,
     /// A file.
     File {
         /// The permission bits.
         mode: u32,
-        /// Its length.
+        /// Its length in bytes.
         size: u64,
         /// Its content.
         content: ContentRef,
@@ -60,14 +60,14 @@ pub enum SnapshotEntry {
         /// Its target, as written.
         target: OsString,
     },
-    /// A folder itself; what is in it are entries of their own.
+    /// A folder itself; its children are entries of their own.
     Folder {
         /// The permission bits.
         mode: u32,
     },
-    /// A folder of which nothing but its existence is known.
+    /// A folder whose contents were not scanned.
     LeftOut {
-        /// Why.
+        /// The reason.
         why: WhyNotCovered,
     },
 }
@@ -77,16 +77,16 @@ pub enum SnapshotEntry {
 pub enum ContentRef {
     /// In the store.
     Stored(ObjectHash),
-    /// Not in the store: a change is seen, but cannot be put back.
+    /// Not in the store: a change is detected, but cannot be put back.
     NotStored {
-        /// Why.
+        /// The reason.
         why: WhyNotCovered,
-        /// By what a change is seen.
+        /// The stamp by which a change is detected.
         stamp: FileStamp,
     },
 }
 
-/// Metadata of a file by which a change is detected without reading it.
+/// Metadata of a file by which a change is detected without reading it. Times are in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
     pub(super) mode: u32,
@@ -122,7 +122,7 @@ fn nanos(seconds: i64, rest: i64) -> i64 {
     seconds.saturating_mul(NANOS).saturating_add(rest)
 }
 
-/// The bits that `chmod` sets.
+/// Mask of the bits that `chmod` sets.
 const PERMISSION_BITS: u32 = 0o7777;
 
 /// Returns the bits that `chmod` sets.
@@ -130,25 +130,25 @@ pub(super) fn permission_bits(metadata: &Metadata) -> u32 {
     metadata.mode() & PERMISSION_BITS
 }
 
-/// Something that a snapshot does not hold.
+/// An entry that a snapshot does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotCovered {
     /// The file or folder.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub why: WhyNotCovered,
 }
 
-/// Why a snapshot does not hold something.
+/// The reason why a snapshot does not hold an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum WhyNotCovered {
     /// The file is larger than the limit.
     #[error("the file is too large")]
     TooLarge,
-    /// One scan stores only so much.
+    /// One scan reached its limit of newly stored bytes.
     #[error("too much is new at once")]
     TooMuchNew,
-    /// The store has reached its size.
+    /// The store has reached its size limit.
     #[error("the snapshot store is full")]
     StoreFull,
     /// The disk is nearly full.
@@ -172,10 +172,10 @@ pub enum WhyNotCovered {
     /// It is a pipe, a socket or a device.
     #[error("it is neither a file, a folder nor a link")]
     Special,
-    /// It is where a repository keeps its own.
+    /// It is the folder in which a repository keeps its own data.
     #[error("a repository's own data is never captured")]
     Repository,
-    /// The standard output or error of this process goes to it: what is in it is no work of a call.
+    /// The standard output or error of this process goes to it: its content was not written by a call.
     #[error("this program writes its own output to it")]
     OwnOutput,
 }
@@ -196,7 +196,7 @@ impl WhyNotCovered {
         Self::OwnOutput,
     ];
 
-    /// Returns its number in files of the store.
+    /// Returns its number in the store's files.
     pub(super) fn code(self) -> u8 {
         let at = Self::ALL.iter().position(|why| *why == self);
         at.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX)
@@ -206,7 +206,7 @@ impl WhyNotCovered {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    /// Returns whether the next process may be luckier.
+    /// Returns whether a later process may find enough space to store it.
     pub(super) fn is_for_lack_of_space(self) -> bool {
         match self {
             Self::TooMuchNew | Self::StoreFull | Self::DiskFull => true,

@@ -1,4 +1,4 @@
-//! Why the snapshot store cannot do what it was asked for.
+//! Errors of the snapshot store.
 
 use std::{io, path::PathBuf};
 
@@ -6,7 +6,7 @@ use crow_core::ids::{SessionId, SnapshotId};
 
 use super::ObjectHash;
 
-/// Why the snapshot store cannot do what it was asked for.
+/// An error of the snapshot store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotStoreError {
@@ -15,7 +15,7 @@ pub enum SnapshotStoreError {
     Refused {
         /// The folder.
         path: PathBuf,
-        /// What it is.
+        /// The reason, as a noun phrase.
         what: &'static str,
     },
     /// The root folder alone holds more than a scan covers.
@@ -26,7 +26,7 @@ pub enum SnapshotStoreError {
         /// The most that a scan covers.
         limit: usize,
     },
-    /// The store has reached its size.
+    /// The store has reached its size limit.
     #[error(
         "the snapshot store is full at {limit} bytes; remove sessions that are no longer needed"
     )]
@@ -42,7 +42,7 @@ pub enum SnapshotStoreError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The path leads through a link: what lies behind it is not at the path.
+    /// The path leads through a symbolic link, so it names another place.
     #[error(
         "{} leads through a link that appeared while it was used, or that leads in a circle; nothing was done there",
         .path.display()
@@ -62,18 +62,18 @@ pub enum SnapshotStoreError {
         "{before} and {after} cannot be compared: one is of the whole project, one of single paths"
     )]
     Mismatched {
-        /// The one.
+        /// The first snapshot.
         before: SnapshotId,
-        /// The other.
+        /// The second snapshot.
         after: SnapshotId,
     },
-    /// An object is gone.
+    /// An object is missing.
     #[error("the snapshot store lost {hash}")]
     Missing {
         /// The object.
         hash: ObjectHash,
     },
-    /// An object is not what its name says.
+    /// The content of an object does not match its hash.
     #[error("{hash} in the snapshot store is damaged")]
     Damaged {
         /// The object.
@@ -88,7 +88,7 @@ pub enum SnapshotStoreError {
         /// The id.
         id: SessionId,
     },
-    /// The store is in use; what needs it alone can be done later.
+    /// The store is in use by another process; work that needs exclusive access can be done later.
     #[error("the snapshot store is in use")]
     Busy,
     /// The store was written by a newer program.
@@ -99,9 +99,9 @@ pub enum SnapshotStoreError {
     Newer {
         /// The folder of the store.
         path: PathBuf,
-        /// Its version.
+        /// Its format version.
         version: String,
-        /// The newest version that can be used.
+        /// The newest format version that this program can use.
         known: u32,
     },
     /// A file of the store or of the project cannot be used.
@@ -114,7 +114,7 @@ pub enum SnapshotStoreError {
     },
 }
 
-/// Sorts what the system said by what can be done about it.
+/// Converts an I/O error at a path into the error for its kind: full disk, link or other.
 pub(super) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> SnapshotStoreError {
     let path = path.into();
     move |source| {

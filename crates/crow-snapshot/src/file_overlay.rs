@@ -1,4 +1,4 @@
-//! The files as they are, or as they would be after changes that were only foreseen.
+//! The files as they are, or as they would be after planned changes.
 
 use std::{
     collections::BTreeMap,
@@ -13,19 +13,19 @@ use super::{
     error::at,
 };
 
-/// The files, with what was foreseen laid over them.
+/// The files on disk, overlaid with the planned entries.
 #[derive(Debug)]
 pub(super) struct FileOverlay<'a> {
     limits: &'a SnapshotLimits,
     foreseen: BTreeMap<PathBuf, SnapshotEntry>,
 }
 
-/// Tells whether a path can be reached without following a link.
+/// Whether a path can be reached without following a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathReachability {
-    /// Folders that are there or can be made lead to it.
+    /// Existing folders, or ones that can be created, lead to it.
     Clear,
-    /// Something else is in the way.
+    /// A link or another non-folder is in the way.
     Blocked,
 }
 
@@ -34,12 +34,13 @@ impl<'a> FileOverlay<'a> {
         Self { limits, foreseen: BTreeMap::new() }
     }
 
-    /// Takes a path for what it will be.
+    /// Plans an entry at a path.
     pub(super) fn foresee(&mut self, path: &Path, entry: SnapshotEntry) {
         self.foreseen.insert(path.to_path_buf(), entry);
     }
 
-    /// Tells what is at a path, without storing it. A file that was not stored is known by its stamp alone.
+    /// Returns the entry at a path without storing it. `like` is the entry it will be compared with: a file whose
+    /// content was not stored is compared by its stamp alone.
     pub(super) fn found(
         &self,
         path: &Path,
@@ -59,13 +60,13 @@ impl<'a> FileOverlay<'a> {
             })
         });
         match found {
-            // Behind a link lies another path. A folder that will take its place is empty.
+            // Behind a link lies another path. A folder that will replace the link is empty.
             Err(SnapshotStoreError::Link { .. }) => Ok(SnapshotEntry::Absent),
             found => found,
         }
     }
 
-    /// Tells whether folders alone lead to a folder and it is one: a link on the way leads somewhere else.
+    /// Returns whether a folder is reached through real folders alone: a link on the way leads somewhere else.
     pub(super) fn way(&self, folder: &Path) -> Result<PathReachability, SnapshotStoreError> {
         let mut way = PathBuf::new();
         for component in folder.components() {
@@ -96,7 +97,7 @@ impl<'a> FileOverlay<'a> {
         Ok(PathReachability::Clear)
     }
 
-    /// Returns whether nothing will be in a folder.
+    /// Returns whether a folder will be empty.
     pub(super) fn is_empty(&self, folder: &Path) -> Result<bool, SnapshotStoreError> {
         for name in crow_fs::read_directory(folder).map_err(at(folder))? {
             if self.known(&folder.join(name.as_os_str())) != Some(SnapshotEntry::Absent) {
@@ -106,7 +107,7 @@ impl<'a> FileOverlay<'a> {
         Ok(true)
     }
 
-    /// Fails as making or removing a path will fail, as far as permissions tell.
+    /// Returns the error with which creating or removing a path would fail, as far as permissions tell.
     pub(super) fn may_change(&self, path: &Path) -> Result<(), SnapshotStoreError> {
         for folder in path.ancestors().skip(1) {
             if self.known(folder).is_some() {
@@ -114,7 +115,7 @@ impl<'a> FileOverlay<'a> {
             }
             match access(folder, Access::WRITE_OK | Access::EXEC_OK) {
                 Ok(()) => return Ok(()),
-                // It will be made in the one above.
+                // The folder will be created in the one above.
                 Err(rustix::io::Errno::NOENT) => {}
                 Err(error) => return Err(at(path)(error.into())),
             }
@@ -122,6 +123,7 @@ impl<'a> FileOverlay<'a> {
         Ok(())
     }
 
+    /// Returns the planned entry at a path, if a plan covers it.
     fn known(&self, path: &Path) -> Option<SnapshotEntry> {
         if self.foreseen.is_empty() {
             return None;
@@ -129,7 +131,7 @@ impl<'a> FileOverlay<'a> {
         if let Some(entry) = self.foreseen.get(path) {
             return Some(entry.clone());
         }
-        // In what is no folder is nothing.
+        // Nothing can be inside an entry that is no folder.
         let above = path.ancestors().skip(1).find_map(|above| self.foreseen.get(above))?;
         (!matches!(above, SnapshotEntry::Folder { .. })).then_some(SnapshotEntry::Absent)
     }

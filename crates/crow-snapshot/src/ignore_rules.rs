@@ -1,4 +1,4 @@
-//! Which files are ignored: the rules of `.gitignore` in each folder and above, whether or not there is a git repository.
+//! The ignored files: the rules of `.gitignore` in each folder and above, whether or not there is a git repository.
 
 use std::{
     cell::OnceCell,
@@ -14,15 +14,15 @@ use super::{
     read_file::{FileReadOutcome, read_file},
 };
 
-/// Longer rules are nobody's.
+/// Largest size of a rule file in bytes; no real one is longer.
 const LONGEST: u64 = 1024 * 1024;
 pub(super) const FILE: &str = ".gitignore";
 pub(super) const GIT: &str = ".git";
 
-/// The rules that stand above the root: those of the repository that the root is a part of, and its own unshared ones.
+/// The rules from above the root: those of the repository that the root is a part of, and its `info/exclude`.
 #[derive(Debug)]
 pub(super) struct OuterRules {
-    /// The nearest to the root first.
+    /// Nearest to the root first.
     matchers: Vec<Gitignore>,
     pub(super) hash: ObjectHash,
 }
@@ -43,7 +43,7 @@ impl OuterRules {
     }
 }
 
-/// The rules that hold in a folder. They are read only when something new must be judged by them.
+/// The rules that apply in a folder. They are read only when a new entry must be judged.
 #[derive(Debug)]
 pub(super) struct IgnoreRules<'a> {
     above: ParentIgnoreRules<'a>,
@@ -74,7 +74,7 @@ impl<'a> IgnoreRules<'a> {
         }
     }
 
-    /// Judges a path in the folder; the nearest rule decides.
+    /// Returns whether a path in the folder is ignored; the nearest rule decides.
     pub(super) fn ignore(&self, path: &Path, kind: IgnoredPathKind) -> bool {
         let is_folder = kind == IgnoredPathKind::Folder;
         let mut rules = self;
@@ -96,7 +96,7 @@ impl<'a> IgnoreRules<'a> {
     }
 }
 
-/// Rules may be for folders alone.
+/// The kind of a path; some rules apply to folders only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IgnoredPathKind {
     File,
@@ -108,7 +108,7 @@ fn verdict(matcher: &Gitignore, path: &Path, is_folder: bool) -> Option<bool> {
     if found.is_none() { None } else { Some(found.is_ignore()) }
 }
 
-/// Reads rules. Like git, it follows no link.
+/// Reads a rule file; `None` if it is missing, unreadable or too large. Like git, it follows no link.
 fn text(path: &Path) -> Option<String> {
     match read_file(path, LONGEST) {
         Ok(FileReadOutcome::Whole { bytes, .. }) => {
@@ -131,8 +131,8 @@ fn matcher(folder: &Path, rules: &str) -> Gitignore {
     })
 }
 
-/// Returns which of these paths in a root are ignored by the rules as they are now. A path counts as a folder if another one
-/// is in it.
+/// Returns which of these paths in a root are ignored by the current rules. A path counts as a folder if another one
+/// is inside it.
 pub(super) fn ignored_of(root: &Path, paths: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let outer = OuterRules::read(root);
     let paths: Vec<&Path> = paths
@@ -145,7 +145,7 @@ pub(super) fn ignored_of(root: &Path, paths: &BTreeSet<PathBuf>) -> BTreeSet<Pat
     found
 }
 
-/// Judges sorted paths in the folder of some rules.
+/// Judges sorted paths inside the folder of `rules`, one child of it at a time.
 fn find_ignored(rules: &IgnoreRules<'_>, paths: &[&Path], found: &mut BTreeSet<PathBuf>) {
     let depth = rules.folder.components().count() + 1;
     let child = |path: &Path| path.components().take(depth).collect::<PathBuf>();
@@ -164,20 +164,20 @@ fn find_ignored(rules: &IgnoreRules<'_>, paths: &[&Path], found: &mut BTreeSet<P
     }
 }
 
-/// Counts files until there are too many. So many folders without files are too many, too.
+/// Returns whether a folder holds more than `limit` files, or as many folders.
 pub(super) fn holds_more_than(folder: &Path, limit: usize) -> bool {
     let (mut files, mut folders) = (0, 0);
-    let mut waiting = vec![folder.to_path_buf()];
-    while let Some(folder) = waiting.pop() {
+    let mut pending = vec![folder.to_path_buf()];
+    while let Some(folder) = pending.pop() {
         folders += 1;
         let Ok(entries) = fs::read_dir(&folder) else { continue };
         for entry in entries.flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                waiting.push(entry.path());
+                pending.push(entry.path());
             } else {
                 files += 1;
             }
-            if files > limit || folders > limit || waiting.len() > limit {
+            if files > limit || folders > limit || pending.len() > limit {
                 return true;
             }
         }

@@ -1,5 +1,5 @@
-//! The index of the last scan: stamps and hashes, so that the next scan reads only changed files. A cache: losing it costs
-//! time, nothing else.
+//! The index of the last scan: stamps and hashes, so that the next scan reads only changed files. It is a cache:
+//! losing it costs only time.
 
 use std::{
     collections::BTreeSet,
@@ -18,10 +18,10 @@ use super::{
 };
 
 const FILE: &str = "index";
-/// The folder of the indexes of further roots.
+/// Folder of the indexes of further roots.
 const FURTHER: &str = "indexes";
 const MAGIC: &[u8] = b"crow snapshot index 1\n";
-/// The hash at the end of the file.
+/// Length in bytes of the hash at the end of the file.
 const HASH: usize = 32;
 
 /// The state of a root at its last scan.
@@ -29,7 +29,7 @@ const HASH: usize = 32;
 pub(super) struct ScanIndex {
     /// The number of garbage collections of the store before the scan.
     pub(super) generation: u64,
-    /// The rules for ignored files that stand above the root.
+    /// Hash of the ignore rules from above the root.
     pub(super) outer_rules: Option<ObjectHash>,
     pub(super) root: IndexFolder,
 }
@@ -45,7 +45,7 @@ pub(super) struct IndexFolder {
     pub(super) node: Option<ObjectHash>,
     /// The hash of its entries that are not ignored.
     pub(super) unignored: Option<ObjectHash>,
-    /// The rules for ignored files by which its items were judged.
+    /// The ignore rules by which its items were judged.
     pub(super) rules: Option<ContentRef>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct IndexItem {
     pub(super) proof: UnchangedMark,
 }
 
-/// The kind of an entry, with what the scan knows of it.
+/// The kind of an entry, with the result of its last scan.
 #[derive(Debug)]
 pub(super) enum IndexItemKind {
     /// Not scanned yet.
@@ -69,11 +69,12 @@ pub(super) enum IndexItemKind {
     Link { target: OsString },
     /// A folder.
     Folder { mode: u32, folder: Box<IndexFolder> },
-    /// A folder that is not looked into.
+    /// A folder that is not scanned.
     LeftOut { seen: IndexStamp, why: WhyNotCovered },
 }
 
-/// A stamp, and whether it proves anything: something may change twice within one tick of the file system's clock.
+/// A stamp, and whether it is old enough to prove anything: a file may change twice within one tick of the file
+/// system's clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IndexStamp {
     pub(super) stamp: FileStamp,
@@ -81,14 +82,14 @@ pub(super) struct IndexStamp {
 }
 
 impl IndexStamp {
-    /// Returns whether nothing changed since.
+    /// Returns whether the file is provably unchanged.
     pub(super) fn still(&self, now: &FileStamp) -> bool {
         self.settled && self.stamp == *now
     }
 }
 
 impl IndexItem {
-    /// Returns what the snapshot says of it, once it was looked at.
+    /// Returns its snapshot entry; `None` if it was not scanned yet.
     pub(super) fn child(&self) -> Option<TreeEntry> {
         Some(match &self.what {
             IndexItemKind::New => return None,
@@ -111,7 +112,7 @@ impl IndexItem {
 }
 
 impl IndexItem {
-    /// Takes it for a link. Returns whether it was something else before, or led elsewhere.
+    /// Sets the entry to a link. Returns whether it was another kind or had another target before.
     pub(super) fn set_link(&mut self, target: OsString) -> bool {
         let is_new =
             !matches!(&self.what, IndexItemKind::Link { target: before } if *before == target);
@@ -119,17 +120,18 @@ impl IndexItem {
         is_new
     }
 
-    /// Returns the object of a folder.
+    /// Returns the hash of a folder's tree object.
     pub(super) fn node(&self) -> Option<ObjectHash> {
         self.folder().and_then(|folder| folder.node)
     }
 
-    /// Returns the hash of what is in a folder and not ignored.
+    /// Returns the hash of the entries of a folder that are not ignored.
     pub(super) fn unignored(&self) -> Option<ObjectHash> {
         self.folder().and_then(|folder| folder.unignored)
     }
 
-    /// Returns whether there is nothing to be said of it but that it is as it was. That is said once.
+    /// Returns whether it is a file or link that is proven unchanged, so that it needs no scan. The proof is
+    /// consumed.
     pub(super) fn is_proven_leaf(&mut self) -> bool {
         let is_leaf = match &self.what {
             IndexItemKind::File { content: ContentRef::Stored(_), .. }
@@ -154,7 +156,8 @@ impl IndexItem {
 }
 
 impl IndexFolder {
-    /// Makes the items those of a sorted list of names; what is known of a name stays known.
+    /// Updates the items to a sorted list of names, and keeps the data of those that stay. Returns whether the names
+    /// changed.
     pub(super) fn merge(&mut self, names: Vec<OsString>) -> bool {
         let mut known = std::mem::take(&mut self.items).into_iter().peekable();
         let mut changed = false;
@@ -175,7 +178,8 @@ impl IndexFolder {
         changed || known.next().is_some()
     }
 
-    /// After a collection: what is no longer in the store must be stored anew.
+    /// After a garbage collection: marks entries that are no longer in the store, so that the next scan stores them
+    /// again.
     fn forget_missing(&mut self, objects: &Objects) {
         for item in &mut self.items {
             match &mut item.what {
@@ -188,7 +192,7 @@ impl IndexFolder {
                         self.node = None;
                     }
                 }
-                // There may be room again.
+                // There may be space again.
                 IndexItemKind::File { seen, content: ContentRef::NotStored { why, .. } } => {
                     seen.settled &= !why.is_for_lack_of_space();
                 }
@@ -201,7 +205,7 @@ impl IndexFolder {
 }
 
 impl ScanIndex {
-    /// Takes note of the collections since.
+    /// Applies the garbage collections since the last scan.
     pub(super) fn catch_up(&mut self, generation: u64, objects: &Objects) {
         if self.generation != generation {
             self.generation = generation;
@@ -209,17 +213,17 @@ impl ScanIndex {
         }
     }
 
-    /// Returns the file of the project's index.
+    /// Returns the path of the project's index.
     pub(super) fn file(store: &Path) -> PathBuf {
         store.join(FILE)
     }
 
-    /// Returns the file of the index of a further root.
+    /// Returns the path of the index of a further root.
     pub(super) fn file_of(store: &Path, root: &Path) -> PathBuf {
         store.join(FURTHER).join(ObjectHash::of(root.as_os_str().as_bytes()).to_string())
     }
 
-    /// Removes the indexes of further roots but these.
+    /// Removes the indexes of all further roots except these.
     pub(super) fn forget_further(store: &Path, but: &BTreeSet<PathBuf>) -> io::Result<()> {
         let kept: Vec<PathBuf> = but.iter().map(|root| Self::file_of(store, root)).collect();
         let files = match fs::read_dir(store.join(FURTHER)) {
@@ -236,7 +240,7 @@ impl ScanIndex {
         Ok(())
     }
 
-    /// Reads an index. What is cut, damaged or of another version is no index.
+    /// Reads an index; `None` if it is missing, cut, damaged or of another version.
     pub(super) fn load(file: &Path) -> Option<Self> {
         let bytes = fs::read(file).ok()?;
         let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH)?)?;
@@ -299,7 +303,7 @@ fn write_folder(writer: &mut ByteWriter, folder: &IndexFolder) {
                 write_seen(writer, seen);
                 writer.byte(why.code());
             }
-            // The next process may find room.
+            // The next process may find space.
             IndexItemKind::New | IndexItemKind::File { .. } => writer.byte(NEW),
             IndexItemKind::Link { target } => {
                 writer.byte(LINK);
@@ -361,7 +365,7 @@ fn read_folder(reader: &mut ByteReader<'_>) -> Option<IndexFolder> {
     Some(IndexFolder { seen, items, node, unignored, rules })
 }
 
-/// Rules that are not in the store are read again.
+/// Returns the hash of stored rules; rules that are not in the store are read again.
 fn stored(content: ContentRef) -> Option<ObjectHash> {
     match content {
         ContentRef::Stored(hash) => Some(hash),
@@ -379,7 +383,7 @@ fn read_seen(reader: &mut ByteReader<'_>) -> Option<IndexStamp> {
     Some(IndexStamp { settled, stamp: read_stamp(reader)? })
 }
 
-/// No content has this hash.
+/// Encodes `None`: no content has this hash.
 const NOTHING: ObjectHash = ObjectHash([0; HASH]);
 
 fn write_hash(writer: &mut ByteWriter, hash: Option<ObjectHash>) {

@@ -1,5 +1,6 @@
-//! Which background jobs ended with a process that was killed: of each job that may change files there is a locked file as
-//! long as its changes are watched. The kernel unlocks it when the process is killed, and nobody has removed it.
+//! Marks of background jobs, to find those that ended because their process was killed. Each job that may change
+//! files has a locked file as long as its changes are watched; the kernel unlocks it when the process is killed, and
+//! the file stays.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,14 +20,14 @@ use crow_fs::FileLock;
 
 const OPEN_JOBS: &str = "open-jobs";
 
-/// The mark of a job whose changes are watched. It goes when this is dropped.
+/// The mark of a job whose changes are watched. Dropping it removes the file.
 #[derive(Debug)]
 pub struct JobMark {
     path: PathBuf,
     _lock: FileLock,
 }
 
-/// A job that was at work when its process was killed.
+/// A job that was running when its process was killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KilledJob {
     /// The call that started it.
@@ -34,7 +35,7 @@ pub struct KilledJob {
     mark: PathBuf,
 }
 
-/// Marks that a job of a root session, started by a call, may change files from now on.
+/// Creates the mark of a job that may change files, for a root session and the call that started it.
 pub(super) fn mark(
     store: &Path,
     session: &SessionId,
@@ -59,7 +60,7 @@ pub(super) fn mark(
     Err(at(folder)(io::ErrorKind::StorageFull.into()))
 }
 
-/// Returns the jobs of a root session that were killed with their process, and are not forgotten.
+/// Returns the jobs of a root session that were killed with their process and not forgotten yet.
 pub(crate) fn killed_jobs(
     store: &Path,
     session: &SessionId,
@@ -96,7 +97,7 @@ pub(crate) fn killed_jobs(
 }
 
 impl KilledJob {
-    /// Forgets the job: what it changed is in the log.
+    /// Removes the mark, once the job's changes are in the log.
     pub fn forget(&self) -> Result<(), SnapshotStoreError> {
         match fs::remove_file(&self.mark) {
             Ok(()) => Ok(()),
@@ -108,7 +109,7 @@ impl KilledJob {
 
 impl Drop for JobMark {
     fn drop(&mut self) {
-        // While it is locked: nobody takes the job for a killed one.
+        // Removed while it is locked, so that no process takes the job for a killed one.
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "the mark of a job stays");
         }
@@ -130,7 +131,7 @@ mod tests {
         let held = mark(store.path(), &a, &CallId::new("c1")).unwrap();
         let other = mark(store.path(), &b, &CallId::new("c2")).unwrap();
         assert_eq!(ids(&a), [""; 0]);
-        // As a process leaves it that is killed.
+        // The state that a killed process leaves.
         fs::write(store.path().join(OPEN_JOBS).join("a.1"), "c3").unwrap();
         assert_eq!(ids(&a), ["c3"]);
         drop((held, other));

@@ -1,7 +1,8 @@
-//! The snapshot store: states of files, kept by content, so that what a call changed can be told and put back.
+//! The snapshot store: content-addressed states of files, so that the changes of a call can be shown and undone.
 //!
-//! It needs no git and never touches `.git`. Contents and folders are objects named by their hash; a snapshot is the hash of
-//! the root folder, or of a list of paths. The module knows neither tools nor events: what is captured when is for others to say.
+//! It needs no git and never touches `.git`. Contents and folders are objects named by their hash; a snapshot is the
+//! hash of the root folder, or of a list of paths. The crate knows neither tools nor events: callers decide when to
+//! capture what.
 
 mod activity;
 mod atomic_replace;

@@ -1,4 +1,4 @@
-//! Garbage collection: which objects sessions refer to, and removing all others. Checks of the store.
+//! Garbage collection: finds the objects that sessions refer to and removes all others. Checks of the store.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::{
     write_in_progress::{self, WriteInProgress},
 };
 
-/// With less than this part of its room left a store is nearly full.
+/// A store is nearly full when less than one part in this many is free.
 const NEARLY_FULL: u64 = 10;
 
 /// The result of a garbage collection.
@@ -33,14 +33,14 @@ pub struct StoreCheckReport {
     pub objects: usize,
     /// Their size in bytes.
     pub bytes: u64,
-    /// Objects that were not what their name says. They were removed: the next scan stores them anew if it can.
+    /// Objects whose content does not match their hash. They were removed: the next scan stores them again if it can.
     pub damaged: Vec<ObjectHash>,
-    /// Objects that a session refers to and that are not there.
+    /// Objects that a session refers to and that are missing.
     pub missing: Vec<ObjectHash>,
 }
 
 impl SnapshotStore {
-    /// Removes from the project what processes that were killed left beside files that they were writing. The store in
+    /// Removes temporary files that killed processes left in the project while they wrote files. The store in
     /// `folder` need not exist.
     pub fn remove_left(folder: &Path, limits: &SnapshotLimits) {
         write_in_progress::remove_left(folder);
@@ -50,12 +50,12 @@ impl SnapshotStore {
         }
     }
 
-    /// Writes down that files at these paths are about to be written, until what is returned is dropped.
+    /// Records that files at these paths are about to be written, until the returned guard is dropped.
     pub fn writing(&self, paths: &[PathBuf]) -> Result<WriteInProgress, SnapshotStoreError> {
         WriteInProgress::begin(&self.folder, paths)
     }
 
-    /// Refers to snapshots from a session, as one does that goes on from another.
+    /// Adds references to snapshots from a session, for one that continues another.
     pub fn keep(
         &self,
         session: &SessionId,
@@ -73,7 +73,7 @@ impl SnapshotStore {
         self.references.add(session, &roots)
     }
 
-    /// Forgets what a session refers to; the next collection removes what nobody else refers to.
+    /// Removes the references of a session; the next collection removes the objects that no other session refers to.
     pub fn release(&self, session: &SessionId) -> Result<(), SnapshotStoreError> {
         let _shared = self.shared()?;
         unpoisoned(&self.last).remove(session);
@@ -84,18 +84,18 @@ impl SnapshotStore {
         self.released.add(1)
     }
 
-    /// Returns the sessions that refer to snapshots, so that those that are gone can be released.
+    /// Returns the sessions that refer to snapshots, so that callers can release deleted ones.
     pub fn sessions(&self) -> Result<Vec<SessionId>, SnapshotStoreError> {
         self.references.sessions()
     }
 
-    /// Removes what no session refers to. Needs the store alone.
+    /// Removes all objects that no session refers to. Needs exclusive access to the store.
     pub fn collect_garbage(&self) -> Result<CollectionReport, SnapshotStoreError> {
         let _alone = self.alone()?;
         self.collect()
     }
 
-    /// Collects when the store is opened by nobody else, little room is left and there may be something to collect.
+    /// Collects garbage if no other process has the store open, it is nearly full, and a session was released.
     pub(super) fn make_room(&self) -> Result<(), SnapshotStoreError> {
         let limit = self.limits.store_bytes;
         if self.bytes.read()? > limit - limit / NEARLY_FULL && self.released.read()? > 0 {
@@ -108,7 +108,7 @@ impl SnapshotStore {
     fn collect(&self) -> Result<CollectionReport, SnapshotStoreError> {
         let ReachableObjects { found, roots, .. } =
             ReachableObjects::from_sessions(&self.references, &self.objects)?;
-        // First of all: a process that goes on after this looks again at what it believed to be stored.
+        // Must come first: a process that continues after this checks again what it believes to be stored.
         self.next_generation()?;
         self.objects.remove_unfinished()?;
         let mut collected = CollectionReport { removed: 0, freed: 0, remaining: 0 };
@@ -128,7 +128,7 @@ impl SnapshotStore {
         Ok(collected)
     }
 
-    /// Reads everything and compares it with its name. Needs the store alone.
+    /// Reads every object and compares it with its hash. Needs exclusive access to the store.
     pub fn check(&self) -> Result<StoreCheckReport, SnapshotStoreError> {
         let _alone = self.alone()?;
         let mut checked =

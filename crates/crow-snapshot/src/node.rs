@@ -1,4 +1,4 @@
-//! Folders and lists of paths as objects of the store.
+//! Binary form of folders, lists of paths and lists of roots as objects of the store.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -14,14 +14,14 @@ use super::{
 /// An entry of a folder's tree object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TreeEntry {
-    /// Anything but a folder that was looked into.
+    /// Any entry except a scanned folder.
     Leaf(SnapshotEntry),
     /// A folder, by its mode and the hash of its tree object.
     Folder { mode: u32, node: ObjectHash },
 }
 
 impl TreeEntry {
-    /// Returns what it is by itself.
+    /// Returns its entry without the tree object.
     pub(super) fn entry(&self) -> SnapshotEntry {
         match self {
             Self::Leaf(entry) => entry.clone(),
@@ -38,7 +38,7 @@ const FOLDER: u8 = 4;
 const LEFT_OUT: u8 = 5;
 const NODE: u8 = 6;
 
-/// Writes what a folder holds; equal folders give equal bytes.
+/// Encodes the entries of a folder; equal folders give equal bytes.
 pub(super) fn write_folder<'a>(children: impl Iterator<Item = (&'a OsStr, TreeEntry)>) -> Vec<u8> {
     let mut writer = ByteWriter::default();
     for (name, child) in children {
@@ -69,7 +69,7 @@ pub(super) fn read_folder(bytes: &[u8]) -> Option<Vec<(OsString, TreeEntry)>> {
     Some(children)
 }
 
-/// Writes a list of paths.
+/// Encodes a list of paths.
 pub(super) fn write_paths(paths: &[(PathBuf, SnapshotEntry)]) -> Vec<u8> {
     let mut writer = ByteWriter::default();
     for (path, entry) in paths {
@@ -90,7 +90,7 @@ pub(super) fn read_paths(bytes: &[u8]) -> Option<Vec<(PathBuf, SnapshotEntry)>> 
     Some(paths)
 }
 
-/// Writes the roots of a workspace, each with the object that tells what is in it.
+/// Encodes the roots of a workspace, each with the hash of its tree object.
 pub(super) fn write_roots(roots: &[(PathBuf, ObjectHash)]) -> Vec<u8> {
     let mut writer = ByteWriter::default();
     for (root, node) in roots {

@@ -1,4 +1,4 @@
-//! Objects: contents and folders, each in a file named by its hash, never changed once it is there.
+//! Objects: contents and folders, each in a file named by its hash and never changed after it was written.
 
 use std::{
     fmt,
@@ -29,12 +29,12 @@ const UNFINISHED: &str = "unfinished";
 const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;
 const LEVEL: i32 = 1;
-/// Shorter contents hardly get smaller.
+/// Length in bytes from which compression is tried; shorter contents hardly shrink.
 const WORTH_COMPRESSING: usize = 128;
 
-/// Tells files of this process from those of others. Made once: chance is asked of the system.
+/// Part of the names of this process's temporary files. Made once: each id costs random bytes of the system.
 static PROCESS: LazyLock<Uuid> = LazyLock::new(Uuid::now_v7);
-/// The number of files that this process began to write; part of the names of temporary files.
+/// The number of files that this process began to write; also part of the names of temporary files.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 /// The objects of a store.
@@ -47,7 +47,7 @@ pub(super) struct Objects {
     compressor: Mutex<Compressor<'static>>,
 }
 
-/// An object's file.
+/// A file that holds one object.
 #[derive(Debug)]
 struct StoredObject {
     hash: ObjectHash,
@@ -72,7 +72,7 @@ impl Objects {
         Ok(Self { store, folder, packs, unfinished, compressor })
     }
 
-    /// Stores a content, if there is room.
+    /// Stores a content if the budget allows.
     pub(super) fn put_content(
         &self,
         bytes: &[u8],
@@ -95,7 +95,8 @@ impl Objects {
         }
     }
 
-    /// Stores a content, if there is room: a small one in a pack, where it is only after [`end_pack`](Self::end_pack).
+    /// Stores a content if the budget allows. A small one goes into the pack, and is readable only after
+    /// [`end_pack`](Self::end_pack).
     pub(super) fn put_into(
         &self,
         pack: &mut NewPack,
@@ -120,7 +121,7 @@ impl Objects {
         Ok(Ok(hash))
     }
 
-    /// Writes what was gathered: as a pack, or as files of their own where there is little.
+    /// Writes the gathered contents: as a pack, or as single files if there are few.
     pub(super) fn end_pack(&self, pack: NewPack) -> Result<(), SnapshotStoreError> {
         if let Some(few) = pack.too_few() {
             for (hash, packed) in few {
@@ -147,7 +148,7 @@ impl Objects {
         Ok(hash)
     }
 
-    /// Reads an object and compares it with its name.
+    /// Reads an object and checks its hash.
     pub(super) fn read(&self, hash: &ObjectHash) -> Result<Vec<u8>, SnapshotStoreError> {
         let path = self.path(hash);
         let packed = match fs::read(&path) {
@@ -162,12 +163,13 @@ impl Objects {
         bytes.ok_or(SnapshotStoreError::Damaged { hash: *hash })
     }
 
-    /// Returns whether an object is there, without reading it.
+    /// Returns whether an object exists, without reading it.
     pub(super) fn has(&self, hash: &ObjectHash) -> bool {
         fs::symlink_metadata(self.path(hash)).is_ok() || self.packs.has(hash)
     }
 
-    /// Keeps of all objects those that are wanted; asks with the bytes that each takes. Only for who has the store alone.
+    /// Removes the objects for which `is_wanted` returns false; its second argument is the size in bytes. Needs
+    /// exclusive access to the store.
     pub(super) fn retain(
         &self,
         mut is_wanted: impl FnMut(&ObjectHash, u64) -> Result<bool, SnapshotStoreError>,
@@ -184,12 +186,12 @@ impl Objects {
     fn all(&self) -> Result<Vec<StoredObject>, SnapshotStoreError> {
         let mut all = Vec::new();
         for folder in entries(&self.folder)? {
-            let beginning = folder.file_name();
+            let prefix = folder.file_name();
             for file in entries(&folder.path())? {
-                let (Some(beginning), name) = (beginning.to_str(), file.file_name()) else {
+                let (Some(prefix), name) = (prefix.to_str(), file.file_name()) else {
                     continue;
                 };
-                let hash = name.to_str().map(|rest| format!("{beginning}{rest}"));
+                let hash = name.to_str().map(|rest| format!("{prefix}{rest}"));
                 let Some(hash) = hash.and_then(|hex| ObjectHash::parse(&hex)) else { continue };
                 let path = file.path();
                 let bytes = file.metadata().map_err(at(&path))?.len();
@@ -199,7 +201,7 @@ impl Objects {
         Ok(all)
     }
 
-    /// Removes what killed processes left half written. Only for who has the store alone.
+    /// Removes unfinished files of killed processes. Needs exclusive access to the store.
     pub(super) fn remove_unfinished(&self) -> Result<usize, SnapshotStoreError> {
         let files = entries(&self.unfinished)?;
         for file in &files {
@@ -209,7 +211,8 @@ impl Objects {
         Ok(files.len())
     }
 
-    /// A file under the name is believed only after reading: a lost disk write may have left it cut.
+    /// Returns whether an object is stored intact. It is read and compared: a lost disk write may have left the file
+    /// cut.
     fn holds(&self, hash: &ObjectHash, bytes: &[u8]) -> bool {
         self.has(hash) && self.read(hash).is_ok_and(|stored| stored == bytes)
     }
@@ -233,12 +236,12 @@ impl Objects {
 
     fn path(&self, hash: &ObjectHash) -> PathBuf {
         let hex = hash.to_string();
-        let (beginning, rest) = hex.split_at_checked(2).unwrap_or((&hex, ""));
-        self.folder.join(beginning).join(rest)
+        let (prefix, rest) = hex.split_at_checked(2).unwrap_or((&hex, ""));
+        self.folder.join(prefix).join(rest)
     }
 }
 
-/// Writes a file whole or not at all: under a name of its own first.
+/// Writes a file completely or not at all: under a temporary name, then renamed.
 pub(super) fn replace(unfinished: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let number = BEGUN.fetch_add(1, Ordering::Relaxed);
     let own = unfinished.join(format!("{}-{number}", *PROCESS));
@@ -269,7 +272,7 @@ pub(super) fn private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Returns what is in a folder.
+/// Returns the entries of a folder.
 pub(super) fn entries(folder: &Path) -> Result<Vec<fs::DirEntry>, SnapshotStoreError> {
     fs::read_dir(folder).and_then(Iterator::collect).map_err(at(folder))
 }

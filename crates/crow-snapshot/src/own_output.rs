@@ -9,7 +9,7 @@ use super::{
     index::{IndexItem, IndexItemKind, IndexStamp},
 };
 
-/// Returns whether a file is one that this process prints to: `crow-agent run -o json > result.json`.
+/// Returns whether a file is one that this process prints to, as in `crow-agent run -o json > result.json`.
 pub(super) fn is_own_output(device: u64, inode: u64) -> bool {
     static FILES: OnceLock<Vec<(u64, u64)>> = OnceLock::new();
     let files = FILES.get_or_init(|| {
@@ -23,8 +23,8 @@ pub(super) fn is_own_output(device: u64, inode: u64) -> bool {
     files.contains(&(device, inode))
 }
 
-/// Takes a file that this process prints to for the same, whatever was printed. Returns whether it was taken for something
-/// else before.
+/// Records a file that this process prints to with a constant stamp, so that its output is no change. Returns whether
+/// its entry was different before.
 pub(super) fn see_own_output(item: &mut IndexItem, stamp: FileStamp) -> bool {
     let before = item.child();
     let stamp = FileStamp { size: 0, modified: 0, changed: 0, ..stamp };

@@ -1,8 +1,8 @@
-//! Packs: many small contents in one file. A file of its own takes a block of the disk for each, and most files of a large
-//! project are small.
+//! Packs: many small contents in one file. A separate file takes at least one block of the disk, and most files of a
+//! large project are small.
 //!
-//! A pack is written once, whole: the contents one after the other, then for each its hash, offset and length, then how
-//! many there are. Only a collection replaces it.
+//! Layout: the contents one after the other, then one line per content (hash, offset, length), then the number of
+//! lines. A pack is written once, completely; only a garbage collection replaces it.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -24,14 +24,14 @@ use super::{
 };
 
 const PACKS: &str = "packs";
-/// Longer contents have files of their own.
+/// Largest length in bytes of a content in a pack; longer ones have files of their own.
 pub(super) const SMALL: usize = 2048;
-/// Fewer are not worth a pack.
+/// Fewest contents that make a pack.
 const LEAST: usize = 64;
-/// A pack that has so many bytes is written.
+/// Size in bytes at which a pack is written.
 const MOST: usize = 8 * 1024 * 1024;
 const HASH: usize = 32;
-/// Of one line of the list: hash, offset and length.
+/// Length in bytes of one line of the list: hash, offset and length.
 const LINE: usize = HASH + 8 + 4;
 const COUNT: usize = 8;
 
@@ -45,10 +45,10 @@ pub(super) struct Packs {
 /// The index of the packs on disk.
 #[derive(Debug, Default)]
 struct PackIndex {
-    /// When the folder changed last, as far as it was read.
+    /// Modification time of the folder when it was last read.
     changed: Option<SystemTime>,
     packs: BTreeMap<OsString, Arc<Path>>,
-    places: HashMap<ObjectHash, PackLocation>,
+    locations: HashMap<ObjectHash, PackLocation>,
 }
 
 /// The location of a content in a pack.
@@ -68,7 +68,7 @@ pub(super) struct NewPack {
 }
 
 impl NewPack {
-    /// Returns whether it is time to write it.
+    /// Returns whether it is large enough to be written.
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() >= MOST
     }
@@ -84,7 +84,7 @@ impl NewPack {
         self.bytes.extend_from_slice(packed);
     }
 
-    /// Returns the contents, where there are too few for a pack.
+    /// Returns the contents if there are too few for a pack.
     pub(super) fn too_few(&self) -> Option<impl Iterator<Item = (&ObjectHash, &[u8])>> {
         let all = self.lines.iter().filter_map(|(hash, offset, length)| {
             let begin = usize::try_from(*offset).ok()?;
@@ -115,25 +115,25 @@ impl Packs {
 
     /// Returns whether a content is in a pack, without reading it.
     pub(super) fn has(&self, hash: &ObjectHash) -> bool {
-        self.known().places.contains_key(hash)
+        self.known().locations.contains_key(hash)
     }
 
-    /// Reads a content as it was packed.
+    /// Reads a content in its packed form; `None` if no pack holds it.
     pub(super) fn read(&self, hash: &ObjectHash) -> Option<io::Result<Vec<u8>>> {
-        let place = self.known().places.get(hash).cloned();
-        // Another process may have written a pack in the moment in which the folder was looked at.
-        let place = place.or_else(|| {
+        let location = self.known().locations.get(hash).cloned();
+        // Another process may have written a pack within the same tick of the folder's modification time.
+        let location = location.or_else(|| {
             let mut known = self.lock();
             known.learn(&self.folder);
-            known.places.get(hash).cloned()
+            known.locations.get(hash).cloned()
         });
-        let PackLocation { pack, offset, length } = place?;
+        let PackLocation { pack, offset, length } = location?;
         let mut bytes = vec![0; length as usize];
         let read = File::open(pack).and_then(|file| file.read_exact_at(&mut bytes, offset));
         Some(read.map(|()| bytes))
     }
 
-    /// Writes a pack. Its contents are there when this returns.
+    /// Writes a pack. Its contents can be read once this returns.
     pub(super) fn write(&self, unfinished: &Path, new: NewPack) -> Result<(), SnapshotStoreError> {
         if new.is_empty() {
             return Ok(());
@@ -145,7 +145,7 @@ impl Packs {
         Ok(())
     }
 
-    /// Keeps of all contents those that are wanted. Only for who has the store alone.
+    /// Removes the contents for which `is_wanted` returns false. Needs exclusive access to the store.
     pub(super) fn retain(
         &self,
         unfinished: &Path,
@@ -155,7 +155,7 @@ impl Packs {
         for file in entries(&self.folder).unwrap_or_default() {
             let path = file.path();
             if !known.contains_key(&file.file_name()) {
-                // Its contents cannot be read.
+                // An unreadable pack: its contents are lost.
                 fs::remove_file(&path).map_err(at(path))?;
             }
         }
@@ -181,7 +181,7 @@ impl Packs {
         Ok(())
     }
 
-    /// Looks whether the packs are still those that are known.
+    /// Returns the index of the packs, reread if the folder changed.
     fn known(&self) -> MutexGuard<'_, PackIndex> {
         let mut known = self.lock();
         let changed = fs::symlink_metadata(&self.folder).and_then(|folder| folder.modified()).ok();
@@ -206,11 +206,13 @@ impl PackIndex {
             .into_iter()
             .map(|entry| (entry.file_name(), entry.path()))
             .collect();
-        let gone = self.packs.len();
+        let count_before = self.packs.len();
         self.packs.retain(|name, _| found.contains_key(name));
-        if self.packs.len() < gone {
-            let left: Vec<Arc<Path>> = self.packs.values().cloned().collect();
-            self.places.retain(|_, place| left.iter().any(|pack| Arc::ptr_eq(pack, &place.pack)));
+        if self.packs.len() < count_before {
+            let remaining: Vec<Arc<Path>> = self.packs.values().cloned().collect();
+            self.locations.retain(|_, location| {
+                remaining.iter().any(|pack| Arc::ptr_eq(pack, &location.pack))
+            });
         }
         for (name, path) in found {
             if self.packs.contains_key(&name) {
@@ -219,7 +221,7 @@ impl PackIndex {
             match list(&path) {
                 Ok(lines) => {
                     let pack: Arc<Path> = path.into();
-                    self.places.extend(lines.into_iter().map(|(hash, offset, length)| {
+                    self.locations.extend(lines.into_iter().map(|(hash, offset, length)| {
                         (hash, PackLocation { pack: Arc::clone(&pack), offset, length })
                     }));
                     self.packs.insert(name, pack);
@@ -233,7 +235,7 @@ impl PackIndex {
     }
 }
 
-/// Reads what a pack holds, without the contents.
+/// Reads the list of a pack, without the contents.
 fn list(path: &Path) -> io::Result<Vec<(ObjectHash, u64, u32)>> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
@@ -248,7 +250,7 @@ fn list(path: &Path) -> io::Result<Vec<(ObjectHash, u64, u32)>> {
     lines.chunks_exact(LINE).map(|line| parse(line).ok_or_else(damaged)).collect()
 }
 
-/// The same of a pack that was read whole.
+/// Parses the list of a pack that is in memory.
 fn lines_of(file: &[u8]) -> Vec<(ObjectHash, u64, u32)> {
     let lines = || {
         let (rest, count) = file.split_last_chunk::<COUNT>()?;

@@ -1,5 +1,5 @@
-//! The first look at all that the last scan saw, by several threads: what is still as it was is marked, and the walk
-//! need not ask the file system for it again.
+//! A parallel first pass over all entries of the last scan. Unchanged entries are marked, and the walk does not stat
+//! them again.
 
 use std::{
     io,
@@ -15,10 +15,10 @@ use super::{
     index::{IndexFolder, IndexItem, IndexItemKind},
 };
 
-/// Starting a thread takes as long as looking at some hundred files.
+/// Number of files worth a thread: starting one takes as long as a few hundred stats.
 const WORTH_A_THREAD: usize = 500;
 const MOST_THREADS: usize = 4;
-/// So many folders are taken at a time.
+/// Number of folders that a thread takes at a time.
 const PORTION: usize = 8;
 /// Records that an entry is unchanged. Valid for one walk, which consumes it.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl UnchangedMark {
     }
 }
 
-/// Marks what is still as it was on the file system `device` below a folder.
+/// Marks the unchanged entries on the file system `device` in a folder and below.
 pub(super) fn prove(path: &Path, folder: &IndexFolder, device: u64) {
     let mut folders = Vec::new();
     let items = collect(path, folder, &mut folders);
@@ -46,7 +46,7 @@ pub(super) fn prove(path: &Path, folder: &IndexFolder, device: u64) {
     };
     thread::scope(|scope| {
         for _ in 1..(items / WORTH_A_THREAD).min(MOST_THREADS) {
-            // Without another thread it takes longer, nothing else.
+            // Without another thread it only takes longer.
             if thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -55,7 +55,7 @@ pub(super) fn prove(path: &Path, folder: &IndexFolder, device: u64) {
     });
 }
 
-/// Lists a folder and those below it, and counts what is in them.
+/// Lists a folder and those below it, and returns the number of their entries.
 fn collect<'a>(
     path: &Path,
     folder: &'a IndexFolder,

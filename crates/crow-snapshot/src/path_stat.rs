@@ -31,12 +31,12 @@ pub(super) enum PathKind {
 }
 
 impl PathStat {
-    /// Asks the file system.
+    /// Stats a path, without following a link.
     pub(super) fn at(path: &Path) -> io::Result<Self> {
         fs::symlink_metadata(path).map(|metadata| Self::of(&metadata))
     }
 
-    /// Returns what is known of an item that is as it was.
+    /// Returns the recorded metadata of an unchanged item; `None` for kinds that have none.
     pub(super) fn as_before(item: &IndexItem, device: u64) -> Option<Self> {
         let (is, seen) = match &item.what {
             IndexItemKind::File { seen, .. } => (PathKind::File, *seen),
@@ -62,7 +62,7 @@ impl PathStat {
     }
 }
 
-/// Returns whether there is nothing: under a file there is nothing, either.
+/// Returns whether an error means that nothing exists at the path, for example because a parent is a file.
 pub(super) fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -1,4 +1,4 @@
-//! Limits of what is captured, and folders that are not projects.
+//! Limits of snapshots, and folders that are not scanned.
 
 use std::{
     fs, io,
@@ -10,20 +10,20 @@ use super::{SnapshotStoreError, error::at};
 
 const MIB: u64 = 1024 * 1024;
 
-/// Limits of what is captured. Entries beyond are reported, not stored.
+/// Limits of snapshots. Entries beyond them are reported, not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotLimits {
-    /// The largest file that is stored.
+    /// Size in bytes of the largest file that is stored.
     pub file_bytes: u64,
-    /// The largest ignored file that a scan stores.
+    /// Size in bytes of the largest ignored file that a scan stores.
     pub ignored_file_bytes: u64,
-    /// The most files in an ignored folder that a scan looks into.
+    /// The most files in an ignored folder that a scan covers.
     pub ignored_folder_files: usize,
-    /// The most that one scan stores.
+    /// The most bytes that one scan stores.
     pub new_bytes: u64,
     /// The most files and folders of a scan.
     pub entries: usize,
-    /// The most that the store may hold.
+    /// The most bytes that the store may hold.
     pub store_bytes: u64,
     /// The number of bytes that stay free on the disk.
     pub free_bytes: u64,
@@ -43,7 +43,7 @@ impl Default for SnapshotLimits {
     }
 }
 
-/// Refuses folders that hold more than a project.
+/// Refuses folders that hold more than one project: a home directory, folders above it, and roots of file systems.
 pub(super) fn refuse(root: &Path, home: Option<&PathBuf>) -> Result<(), SnapshotStoreError> {
     let refused = |what| Err(SnapshotStoreError::Refused { path: root.to_path_buf(), what });
     if let Some(home) = home {
@@ -59,7 +59,7 @@ pub(super) fn refuse(root: &Path, home: Option<&PathBuf>) -> Result<(), Snapshot
     };
     match (device(root)?, device(parent)?) {
         (Some(own), Some(above)) if own != above => refused("the root of a mounted file system"),
-        // What is gone is no file system of its own.
+        // A missing folder is no mounted file system.
         _ => Ok(()),
     }
 }
@@ -72,7 +72,7 @@ fn device(path: &Path) -> Result<Option<u64>, SnapshotStoreError> {
     }
 }
 
-/// Returns how much may still be written to the disk of `folder`.
+/// Returns how many bytes may still be written to the disk of `folder`.
 pub(super) fn free_space(folder: &Path) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(folder)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))

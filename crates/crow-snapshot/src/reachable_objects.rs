@@ -1,4 +1,4 @@
-//! Which objects sessions refer to.
+//! The objects that sessions refer to.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -13,31 +13,31 @@ use super::{
     refs::{References, SnapshotRoot},
 };
 
-/// The objects that sessions refer to.
+/// The objects that sessions refer to, directly and indirectly.
 #[derive(Debug, Default)]
 pub(super) struct ReachableObjects {
-    /// All that must stay.
+    /// All objects that must stay.
     pub(super) found: HashSet<ObjectHash>,
-    /// Folders and lists that are lost, and with them what they led to.
+    /// Folders and lists that are missing or damaged; objects that only they refer to are lost.
     pub(super) missing: Vec<ObjectHash>,
-    /// The roots of workspaces that have several.
+    /// The roots of workspaces with several roots.
     pub(super) roots: BTreeSet<PathBuf>,
-    /// Those that were looked into. A file may have the bytes of a folder's object.
+    /// The snapshots visited so far. Kept apart from `found`: a file may have the same bytes as a folder's object.
     entered: HashSet<SnapshotRoot>,
 }
 
 impl ReachableObjects {
-    /// Goes from the references of all sessions to all that they lead to.
+    /// Follows the references of all sessions.
     pub(super) fn from_sessions(
         references: &References,
         objects: &Objects,
     ) -> Result<Self, SnapshotStoreError> {
         let mut reached = Self::default();
         for session in references.sessions()? {
-            let mut waiting = references.of(&session)?;
-            while let Some(root) = waiting.pop() {
+            let mut pending = references.of(&session)?;
+            while let Some(root) = pending.pop() {
                 if reached.entered.insert(root) {
-                    reached.enter(root, objects, &mut waiting)?;
+                    reached.enter(root, objects, &mut pending)?;
                 }
             }
         }
@@ -48,14 +48,14 @@ impl ReachableObjects {
         &mut self,
         root: SnapshotRoot,
         objects: &Objects,
-        waiting: &mut Vec<SnapshotRoot>,
+        pending: &mut Vec<SnapshotRoot>,
     ) -> Result<(), SnapshotStoreError> {
         match root {
             SnapshotRoot::Tree(node) => {
                 self.found.insert(node);
                 for (_, child) in self.unless_lost(children(objects, &node))?.unwrap_or_default() {
                     match child {
-                        TreeEntry::Folder { node, .. } => waiting.push(SnapshotRoot::Tree(node)),
+                        TreeEntry::Folder { node, .. } => pending.push(SnapshotRoot::Tree(node)),
                         TreeEntry::Leaf(entry) => self.content(&entry),
                     }
                 }
@@ -63,7 +63,7 @@ impl ReachableObjects {
             SnapshotRoot::Roots(list) => {
                 self.found.insert(list);
                 let roots = self.unless_lost(listed_roots(objects, &list))?.unwrap_or_default();
-                waiting.extend(roots.iter().map(|(_, node)| SnapshotRoot::Tree(*node)));
+                pending.extend(roots.iter().map(|(_, node)| SnapshotRoot::Tree(*node)));
                 self.roots.extend(roots.into_iter().map(|(root, _)| root));
             }
             SnapshotRoot::Paths(list) => {
@@ -82,7 +82,7 @@ impl ReachableObjects {
         }
     }
 
-    /// References of a missing object are unknown; all other objects of the session are kept.
+    /// Records a missing or damaged object. What it refers to is unknown; all other objects of the session are kept.
     fn unless_lost<T>(
         &mut self,
         read: Result<T, SnapshotStoreError>,

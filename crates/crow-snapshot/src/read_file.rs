@@ -1,4 +1,4 @@
-//! Reading a file of the project, whatever it has become since it was seen.
+//! Reading a file of the project, which may have changed its kind since it was listed.
 
 use std::{
     io::{self, Read as _},
@@ -23,7 +23,7 @@ pub(super) enum FileReadOutcome {
 /// Reads a file of at most `limit` bytes. Neither follows a link nor waits for the other end of a pipe.
 pub(super) fn read_file(path: &Path, limit: u64) -> io::Result<FileReadOutcome> {
     let file = match crow_fs::open_file(path) {
-        // It became a link, or a folder on the way did: what is behind it is not at this path.
+        // The file or a folder above it became a link: what is behind it is not at this path.
         Err(error) if crow_fs::is_link_error(&error) => return Ok(FileReadOutcome::Special),
         opened => opened?,
     };
@@ -34,14 +34,14 @@ pub(super) fn read_file(path: &Path, limit: u64) -> io::Result<FileReadOutcome> 
     if metadata.size > limit {
         return Ok(FileReadOutcome::TooLarge);
     }
-    // One byte more than expected, so that the end is seen with the first read.
+    // One byte more than expected, so that the first read also finds the end.
     let mut bytes =
         Vec::with_capacity(usize::try_from(metadata.size).unwrap_or(0).saturating_add(1));
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Ok(FileReadOutcome::TooLarge);
     }
-    // It may have grown since it was asked; the stamp then differs from the next one, so that it is read again.
+    // The file may have grown since the stat; its stamp then differs at the next scan, so that it is read again.
     let stamp = FileStamp { size: bytes.len() as u64, ..FileStamp::of_entry(&metadata) };
     Ok(FileReadOutcome::Whole { bytes, stamp })
 }

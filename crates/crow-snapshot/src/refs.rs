@@ -1,4 +1,4 @@
-//! Which snapshots which session refers to: a file per session, a line per snapshot, only ever added to.
+//! The snapshots that each session refers to: an append-only file per session, one snapshot per line.
 
 use std::{
     fs::{self, OpenOptions},
@@ -41,7 +41,7 @@ impl SnapshotRoot {
         }
     }
 
-    /// Returns the object that says what is in it.
+    /// Returns the hash of its root object.
     pub(super) fn object(&self) -> ObjectHash {
         match self {
             Self::Tree(hash) | Self::Roots(hash) | Self::Paths(hash) => *hash,
@@ -56,7 +56,7 @@ impl SnapshotRoot {
     }
 }
 
-/// Tells a snapshot of the whole project from one of single paths.
+/// Returns whether a snapshot is of the whole project and not of single paths.
 pub fn is_of_project(snapshot: &SnapshotId) -> bool {
     [TREE, ROOTS].iter().any(|kind| snapshot.as_str().starts_with(kind))
 }
@@ -74,21 +74,21 @@ impl References {
         Ok(Self { folder })
     }
 
-    /// Refers to snapshots from a session.
+    /// Adds references to snapshots from a session.
     pub(super) fn add(
         &self,
         session: &SessionId,
         roots: &[SnapshotRoot],
     ) -> Result<(), SnapshotStoreError> {
         let path = self.path(session)?;
-        // The line feed comes first, so that a line that was cut by a crash spoils no other.
+        // The line feed comes first, so that a line that was cut by a crash does not spoil the next one.
         let lines: Vec<String> = roots.iter().map(|root| format!("\n{}", root.id())).collect();
         let mut options = OpenOptions::new();
         let file = options.append(true).create(true).mode(0o600).open(&path);
         file.and_then(|mut file| file.write_all(lines.concat().as_bytes())).map_err(at(path))
     }
 
-    /// Returns what a session refers to.
+    /// Returns the snapshots that a session refers to.
     pub(super) fn of(&self, session: &SessionId) -> Result<Vec<SnapshotRoot>, SnapshotStoreError> {
         let path = self.path(session)?;
         match fs::read_to_string(&path) {

@@ -1,4 +1,13 @@
-//! Putting a path back into a state that it had, if it is still in the state that it should be in.
+//! Restores paths to an earlier state, if they are still in the state that the undone change left.
+//!
+//! Each path goes through the same steps: check that its current entry is the expected one, stage the wanted entry
+//! beside it, check again as late as possible, and replace it atomically. A path that fails a check is left alone and
+//! reported as [`PutBack::Conflict`].
+//!
+//! Changes are undone in an order in which folders exist when needed: added paths are removed innermost first, then
+//! the others are restored outermost first. Folders without full permissions for their owner are opened during the
+//! undo and get their modes at its end. `foresee` runs the same checks against a [`FileOverlay`] without changing
+//! files.
 
 use std::{
     borrow::Cow,
@@ -20,23 +29,23 @@ use super::{
     undo_in_progress::UndoInProgress,
 };
 
-/// The result of putting one path back.
+/// The result of restoring one path.
 #[derive(Debug)]
 pub enum PutBack {
     /// It was changed to the wanted state.
     Done,
     /// It was in the wanted state already.
     Unchanged,
-    /// It is not in the expected state: something changed it since. It was left alone.
+    /// It is not in the expected state: it was changed since. It was left alone.
     Conflict {
-        /// Its state.
+        /// Its current state.
         found: SnapshotEntry,
     },
     /// The folder to remove is not empty. It was left alone.
     NotEmpty,
     /// The wanted content was never stored.
     NotCovered {
-        /// Why.
+        /// The reason.
         why: WhyNotCovered,
     },
 }
@@ -46,11 +55,11 @@ pub enum PutBack {
 pub struct RestoreOutcome {
     /// The path.
     pub path: PathBuf,
-    /// The result, or why it could not be put back.
+    /// The result, or the error.
     pub result: Result<PutBack, SnapshotStoreError>,
 }
 
-/// Puts paths back.
+/// Restores paths.
 #[derive(Debug)]
 pub(super) struct Restorer<'a> {
     pub(super) objects: &'a Objects,
@@ -59,30 +68,33 @@ pub(super) struct Restorer<'a> {
 }
 
 const USER_MAY_ALL: u32 = 0o700;
-/// The mode of folders that are made on the way, of which the umask takes its part.
+/// Mode of created parent folders, before the umask.
 const NEW_FOLDER_MODE: u32 = 0o777;
 
-/// Sorts changes as they can be undone: what came goes, the innermost first; then what was returns, the outermost first.
-fn in_turn(changes: &[PathChange]) -> Vec<&PathChange> {
+/// Sorts changes into the order of their undo: additions are removed innermost first, then the others restored
+/// outermost first.
+fn in_undo_order(changes: &[PathChange]) -> Vec<&PathChange> {
     let mut ordered: Vec<&PathChange> = changes.iter().collect();
     ordered.sort_by(|a, b| a.path.cmp(&b.path));
-    let (go, return_): (Vec<&PathChange>, Vec<&PathChange>) =
+    let (additions, others): (Vec<&PathChange>, Vec<&PathChange>) =
         ordered.into_iter().partition(|change| change.before == SnapshotEntry::Absent);
-    go.into_iter().rev().chain(return_).collect()
+    additions.into_iter().rev().chain(others).collect()
 }
 
 impl Restorer<'_> {
-    /// Undoes changes.
+    /// Undoes changes, and returns the outcome for each path.
     pub(super) fn undo(&self, changes: &[PathChange]) -> Vec<RestoreOutcome> {
+        // 1) Open folders that their owner may not change.
         let mut opened = BTreeMap::new();
         for (path, mode) in closed_folders(changes) {
-            if self.is_still(path, mode) && set_mode(path, mode | USER_MAY_ALL).is_ok() {
+            if self.is_unchanged_folder(path, mode) && set_mode(path, mode | USER_MAY_ALL).is_ok() {
                 opened.insert(path, mode);
             }
         }
+        // 2) Restore the paths.
         let mut undone = Vec::with_capacity(changes.len());
         let mut closed = Vec::new();
-        for change in in_turn(changes) {
+        for change in in_undo_order(changes) {
             let path = change.path.as_path();
             let result = match expected(change, opened.contains_key(path)) {
                 Some(expected) => self.put_open(path, &expected, &change.before),
@@ -96,8 +108,9 @@ impl Restorer<'_> {
             }
             undone.push(RestoreOutcome { path: change.path.clone(), result });
         }
+        // 3) Set the final modes of folders.
         closed.extend(opened);
-        // Only when all is in them may folders become closed to writing again.
+        // Folders lose write permission only when all their entries are restored.
         for (path, mode) in closed.into_iter().rev() {
             if let Err(error) = set_mode(path, mode) {
                 undone.retain(|done| done.path != path);
@@ -107,7 +120,7 @@ impl Restorer<'_> {
         undone
     }
 
-    /// Puts one path back.
+    /// Restores one path.
     pub(super) fn put_back(
         &self,
         path: &Path,
@@ -121,14 +134,14 @@ impl Restorer<'_> {
         Ok(put)
     }
 
-    /// Leaves a folder open for what comes into it.
+    /// Restores one path, but leaves a folder open for entries that are restored into it later.
     fn put_open(
         &self,
         path: &Path,
         expected: &SnapshotEntry,
         wanted: &SnapshotEntry,
     ) -> Result<PutBack, SnapshotStoreError> {
-        let folder = match self.before_all(path, expected, wanted)? {
+        let folder = match self.precheck(path, expected, wanted)? {
             Ok(folder) => folder,
             Err(early) => return Ok(early),
         };
@@ -145,15 +158,15 @@ impl Restorer<'_> {
             | SnapshotEntry::LeftOut { .. } => None,
         };
         let target = RestoreTarget::new(path, open_folder(folder, wanted)?)?;
-        let ready = self.prepare(&target, folder, expected, wanted, content)?;
+        let staged = self.prepare(&target, folder, expected, wanted, content)?;
         let seen = target.known();
-        // As late as can be: what is written in between is not lost.
-        if let Some(late) = self.hindrance(path, expected, wanted)? {
-            ready.discard(&target)?;
+        // As late as possible, so that what is written in between is not lost.
+        if let Some(late) = self.early_outcome(path, expected, wanted)? {
+            staged.discard(&target)?;
             return Ok(late);
         }
-        let is_in_place = matches!(ready, StagedReplacement::InPlace);
-        match ready.put(&target, expected, wanted, seen)? {
+        let is_in_place = matches!(staged, StagedReplacement::InPlace);
+        match staged.put(&target, expected, wanted, seen)? {
             ReplaceOutcome::Done => {}
             ReplaceOutcome::NotEmpty => return Ok(PutBack::NotEmpty),
             ReplaceOutcome::Changed => {
@@ -179,17 +192,17 @@ impl Restorer<'_> {
         Ok(PutBack::Done)
     }
 
-    /// Tells what undoing changes would come to.
+    /// Returns the outcome that undoing changes would have, without changing files.
     pub(super) fn foresee(&mut self, changes: &[PathChange]) -> Vec<RestoreOutcome> {
         let mut opened = BTreeSet::new();
         for (path, mode) in closed_folders(changes) {
-            if self.is_still(path, mode) {
+            if self.is_unchanged_folder(path, mode) {
                 self.view.foresee(path, SnapshotEntry::Folder { mode: mode | USER_MAY_ALL });
                 opened.insert(path);
             }
         }
         let mut undone = Vec::with_capacity(changes.len());
-        for change in in_turn(changes) {
+        for change in in_undo_order(changes) {
             let result = match expected(change, opened.contains(change.path.as_path())) {
                 Some(expected) => self.foresee_one(&change.path, &expected, &change.before),
                 None => Ok(PutBack::Done),
@@ -199,8 +212,8 @@ impl Restorer<'_> {
         undone
     }
 
-    /// Returns whether a folder is there as it was left.
-    fn is_still(&self, path: &Path, mode: u32) -> bool {
+    /// Returns whether a folder exists with this mode, reached without a link.
+    fn is_unchanged_folder(&self, path: &Path, mode: u32) -> bool {
         let folder = SnapshotEntry::Folder { mode };
         let is_clear = |above| matches!(self.view.way(above), Ok(PathReachability::Clear));
         path.parent().is_some_and(is_clear)
@@ -213,7 +226,7 @@ impl Restorer<'_> {
         expected: &SnapshotEntry,
         wanted: &SnapshotEntry,
     ) -> Result<PutBack, SnapshotStoreError> {
-        if let Err(early) = self.before_all(path, expected, wanted)? {
+        if let Err(early) = self.precheck(path, expected, wanted)? {
             return Ok(early);
         }
         if !is_only_mode(path, expected, wanted) {
@@ -234,8 +247,8 @@ impl Restorer<'_> {
         Ok(PutBack::Done)
     }
 
-    /// Returns the folder that a path is in, or why there is nothing to do or nothing may be done.
-    fn before_all<'p>(
+    /// Returns the parent folder of a path, or the outcome if there is nothing to do or nothing may be done.
+    fn precheck<'p>(
         &self,
         path: &'p Path,
         expected: &SnapshotEntry,
@@ -255,25 +268,25 @@ impl Restorer<'_> {
         if self.view.way(folder)? == PathReachability::Blocked {
             return Ok(Err(PutBack::Conflict { found: self.view.found(folder, expected)? }));
         }
-        Ok(self.hindrance(path, expected, wanted)?.map_or(Ok(folder), Err))
+        Ok(self.early_outcome(path, expected, wanted)?.map_or(Ok(folder), Err))
     }
 
-    /// Returns why there is nothing to do or nothing may be done with what is there.
-    fn hindrance(
+    /// Returns the outcome if the current entry already is the wanted one, or is not the expected one.
+    fn early_outcome(
         &self,
         path: &Path,
         expected: &SnapshotEntry,
         wanted: &SnapshotEntry,
     ) -> Result<Option<PutBack>, SnapshotStoreError> {
         let found = self.view.found(path, expected)?;
-        Ok(if is(&found, wanted) {
+        Ok(if is_same_entry(&found, wanted) {
             Some(PutBack::Unchanged)
         } else {
-            (!is(&found, expected)).then_some(PutBack::Conflict { found })
+            (!is_same_entry(&found, expected)).then_some(PutBack::Conflict { found })
         })
     }
 
-    /// Makes what should be there beside its place, so that it takes the place in one go.
+    /// Stages the wanted entry beside its path, so that it can be put there atomically.
     fn prepare(
         &self,
         target: &RestoreTarget<'_>,
@@ -310,8 +323,8 @@ impl Restorer<'_> {
     }
 }
 
-/// Returns the folders that were left closed to their owner, the outermost first: they are opened as long as the undo
-/// goes on, so that what came into them can go.
+/// Returns the folders without full permissions for their owner, outermost first. They are opened during the undo, so
+/// that entries in them can be removed.
 fn closed_folders(changes: &[PathChange]) -> BTreeMap<&Path, u32> {
     let closed = changes.iter().filter_map(|change| match change.after {
         SnapshotEntry::Folder { mode } if mode & USER_MAY_ALL != USER_MAY_ALL => {
@@ -326,7 +339,8 @@ fn closed_folders(changes: &[PathChange]) -> BTreeMap<&Path, u32> {
     closed.collect()
 }
 
-/// Returns what should be there before a change is undone; nothing if only the bits of a folder are left to be set.
+/// Returns the entry expected before a change is undone; `None` if only the mode of an opened folder remains to be
+/// set.
 fn expected(change: &PathChange, is_opened: bool) -> Option<Cow<'_, SnapshotEntry>> {
     match (&change.after, &change.before) {
         (SnapshotEntry::Folder { .. }, SnapshotEntry::Folder { .. }) if is_opened => None,
@@ -337,8 +351,8 @@ fn expected(change: &PathChange, is_opened: bool) -> Option<Cow<'_, SnapshotEntr
     }
 }
 
-/// Compares what is there with what should be. A file that was not stored is known by its stamp.
-fn is(found: &SnapshotEntry, expected: &SnapshotEntry) -> bool {
+/// Compares an entry with the expected one. A file that was not stored is compared by its stamp.
+fn is_same_entry(found: &SnapshotEntry, expected: &SnapshotEntry) -> bool {
     match (found, expected) {
         (
             SnapshotEntry::File { content: ContentRef::NotStored { stamp, .. }, .. },
@@ -352,7 +366,7 @@ fn stays_folder(expected: &SnapshotEntry, wanted: &SnapshotEntry) -> bool {
     matches!((expected, wanted), (SnapshotEntry::Folder { .. }, SnapshotEntry::Folder { .. }))
 }
 
-/// Tells whether only the mode of a file is to change, and of no other name of it.
+/// Returns whether only the mode of a file changes, and the file has no other name (hard link).
 fn is_only_mode(path: &Path, expected: &SnapshotEntry, wanted: &SnapshotEntry) -> bool {
     match (expected, wanted) {
         (
@@ -363,7 +377,7 @@ fn is_only_mode(path: &Path, expected: &SnapshotEntry, wanted: &SnapshotEntry) -
     }
 }
 
-/// Opens the folder that something is put into, or removed from. What should be there needs its folders, too.
+/// Opens the parent folder of a path. It is created with its own parents if an entry is to be put there.
 fn open_folder(folder: &Path, wanted: &SnapshotEntry) -> Result<Directory, SnapshotStoreError> {
     let opened = match wanted {
         SnapshotEntry::File { .. } | SnapshotEntry::Link { .. } | SnapshotEntry::Folder { .. } => {
@@ -374,14 +388,15 @@ fn open_folder(folder: &Path, wanted: &SnapshotEntry) -> Result<Directory, Snaps
     opened.map_err(at(folder))
 }
 
-/// Writes what takes the place of a file, with the owner of that one.
+/// Writes the new content of a file under a temporary name, with the owner of the current file.
 fn write(target: &RestoreTarget<'_>, own: &EntryName, mode: u32, bytes: &[u8]) -> io::Result<()> {
     let before = target.directory.metadata(&target.name).ok().filter(EntryMetadata::is_file);
     let mut file = target.directory.create_file(own, 0o600)?;
     file.write_all(bytes)?;
     let new = EntryMetadata::of_file(&file)?;
     if let Some(before) = before.filter(|file| (file.user, file.group) != (new.user, new.group)) {
-        // Only root may give files away; for all others it is theirs, as with any editor that replaces files.
+        // Only root may give files away; for other users the new file is their own, as with any editor that replaces
+        // files.
         let given = fchown(&file, Some(before.user), Some(before.group));
         if let Err(error) = given {
             let path = target.path.display();

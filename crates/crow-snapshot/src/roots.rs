@@ -1,5 +1,5 @@
-//! The roots of a store: its project, and the folders that are worked in together with it. Each is scanned by itself, and
-//! one snapshot stands for all.
+//! The roots of a store: its project and the further folders of the workspace. Each is scanned separately, and one
+//! snapshot covers all.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use super::{
     store::{parse, unpoisoned},
 };
 
-/// So many files and folders are rather read again by the next process than the index saved after each scan.
+/// Number of read files and folders from which the index is saved; rereading fewer costs the next process less.
 const WORTH_SAVING: usize = 1000;
 
 /// The indexes in memory, by their roots.
@@ -36,15 +36,15 @@ pub(super) struct CachedRoot {
     unsaved: usize,
 }
 
-/// One root as a scan found it.
+/// The result of scanning one root.
 #[derive(Debug)]
 struct RootScan {
     node: ObjectHash,
     scan: Scan,
 }
 
-/// Resolves further roots and leaves out those that lie in another one. What is around the project is a root of its own:
-/// all in it but the project.
+/// Resolves further roots and leaves out those inside the project or another root. A folder around the project stays
+/// a root of its own: it covers everything except the project.
 pub(super) fn resolved(project: &Path, further: &[PathBuf]) -> Vec<PathBuf> {
     // A folder that cannot be resolved is kept: its scan reports the error.
     let found = further.iter().map(|root| resolve(root).unwrap_or_else(|_| root.clone()));
@@ -55,20 +55,21 @@ pub(super) fn resolved(project: &Path, further: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 impl SnapshotStore {
-    /// Captures all roots, ignored files as far as the limits say, `.git` never. The session refers to the snapshot.
+    /// Captures all roots, with ignored files up to the limits, without `.git`. The session refers to the snapshot.
     ///
-    /// Fails if none of them can be captured; a root that cannot while others can is named in the result.
+    /// Fails if no root can be captured; if only some fail, the result names them.
     pub fn scan(&self, session: &SessionId) -> Result<Scan, SnapshotStoreError> {
         self.scan_roots(session, &self.roots)
     }
 
-    /// Captures some roots, for a snapshot that can be compared with others as far as they hold the same ones.
+    /// Captures some roots. Two such snapshots can be compared in the roots that both hold.
     pub fn scan_roots(
         &self,
         session: &SessionId,
         roots: &[PathBuf],
     ) -> Result<Scan, SnapshotStoreError> {
         let _shared = self.shared()?;
+        // The project alone needs no list of roots.
         if let [root] = roots
             && *root == self.root
         {
@@ -115,13 +116,14 @@ impl SnapshotStore {
         let mut indexes = unpoisoned(&self.indexes);
         let cached = indexes.entry(root.to_path_buf()).or_default();
         let file = self.index_file(root);
+        // The index comes from memory or disk, or starts empty.
         let mut index = cached
             .index
             .take()
             .or_else(|| ScanIndex::load(&file))
             .unwrap_or_else(|| ScanIndex { generation, ..ScanIndex::default() });
         index.catch_up(generation, &self.objects);
-        // The project has a root of its own, whichever else are scanned.
+        // The project is scanned as a root of its own, whichever other roots are scanned.
         let others = roots.iter().chain(std::iter::once(&self.root));
         let inner = others.filter(|other| *other != root && other.starts_with(root));
         let without = std::iter::once(&self.folder).chain(inner).map(PathBuf::as_path).collect();
@@ -144,30 +146,31 @@ impl SnapshotStore {
         Ok(RootScan { node, scan })
     }
 
-    /// Returns what changed between two scans in the roots that are meant, as far as both hold them, sorted by path within a
-    /// folder.
+    /// Returns the changes between two scans in the roots for which `is_meant` returns true and that both hold,
+    /// sorted by path within a folder.
     pub fn changes_in(
         &self,
         before: &SnapshotId,
         after: &SnapshotId,
         is_meant: impl Fn(&Path) -> bool,
     ) -> Result<Vec<PathChange>, SnapshotStoreError> {
-        let (Some(was), Some(is)) = (self.trees(parse(before)?)?, self.trees(parse(after)?)?)
+        let (Some(before_trees), Some(after_trees)) =
+            (self.trees(parse(before)?)?, self.trees(parse(after)?)?)
         else {
             let (before, after) = (before.clone(), after.clone());
             return Err(SnapshotStoreError::Mismatched { before, after });
         };
         let mut changes = Vec::new();
-        for (root, was) in was.iter().filter(|(root, _)| is_meant(root)) {
-            // Of a root that only one of them holds nobody knows what changed in it.
-            if let Some((_, is)) = is.iter().find(|(other, _)| other == root) {
-                diff::folders(&self.objects, root, was, is, &mut changes)?;
+        for (root, before_trees) in before_trees.iter().filter(|(root, _)| is_meant(root)) {
+            // What changed in a root that only one snapshot holds is unknown.
+            if let Some((_, after_trees)) = after_trees.iter().find(|(other, _)| other == root) {
+                diff::folders(&self.objects, root, before_trees, after_trees, &mut changes)?;
             }
         }
         Ok(changes)
     }
 
-    /// Returns the roots that a snapshot of whole folders holds; nothing for one of single paths.
+    /// Returns the roots of a snapshot of whole folders; `None` for one of single paths.
     pub fn roots_of(
         &self,
         snapshot: &SnapshotId,
@@ -181,14 +184,14 @@ impl SnapshotStore {
         Ok(trees.map(|trees| trees.into_iter().map(|(root, _)| root).collect()))
     }
 
-    /// Returns whether a snapshot tells that there is nothing in a root.
+    /// Returns whether a snapshot says that a root is empty.
     pub fn is_empty(&self, snapshot: &SnapshotId, root: &Path) -> bool {
         let trees = SnapshotRoot::parse(snapshot.as_str()).map(|parsed| self.trees(parsed));
         let Some(Ok(Some(trees))) = trees else { return false };
         trees.iter().any(|(own, node)| own == root && *node == ObjectHash::of(&[]))
     }
 
-    /// Returns the roots of a snapshot with the objects of their folders; nothing for one of single paths.
+    /// Returns the roots of a snapshot with the hashes of their tree objects; `None` for one of single paths.
     pub(super) fn trees(
         &self,
         snapshot: SnapshotRoot,
@@ -200,7 +203,7 @@ impl SnapshotStore {
         })
     }
 
-    /// Returns the innermost root of a snapshot that a path lies in.
+    /// Returns the innermost root of a snapshot that contains a path.
     pub(super) fn tree_around(
         &self,
         trees: Vec<(PathBuf, ObjectHash)>,
@@ -208,11 +211,11 @@ impl SnapshotStore {
     ) -> Option<(PathBuf, ObjectHash)> {
         let around = trees.into_iter().filter(|(root, _)| path.starts_with(root));
         let found = around.max_by_key(|(root, _)| root.as_os_str().len())?;
-        // A folder around the project says nothing of what is in the project.
+        // A snapshot of a folder around the project does not cover the project.
         (found.0 == self.root || !path.starts_with(&self.root)).then_some(found)
     }
 
-    /// Saves what the next process can use. Losing it costs that one time, nothing else.
+    /// Saves the indexes for the next process. Losing them only costs time.
     pub fn flush(&self) {
         for (root, cached) in unpoisoned(&self.indexes).iter_mut() {
             if let Some(index) = cached.index.as_ref().filter(|_| cached.unsaved > 0) {
@@ -222,7 +225,7 @@ impl SnapshotStore {
         }
     }
 
-    /// Removes the indexes of roots that no snapshot holds any more.
+    /// Removes the indexes of further roots except these.
     pub(super) fn forget_indexes(&self, but: &BTreeSet<PathBuf>) {
         if let Err(error) = ScanIndex::forget_further(&self.folder, but) {
             tracing::warn!(folder = %self.folder.display(), %error, "indexes that nobody needs stay");

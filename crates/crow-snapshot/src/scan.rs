@@ -1,4 +1,12 @@
-//! The walk over the project. Every known file is looked at; only what looks changed is read.
+//! The walk over a root, which brings its index up to date and stores changed files and folders.
+//!
+//! Every known entry is compared with the stamp of the last scan ([`prove`] did most of that in parallel); only
+//! entries that look changed are read. The items of an [`IndexFolder`] are updated in place, innermost first, and a
+//! folder's tree object is stored again only if one of its items changed. Invariant: `node` and `unignored` of a
+//! folder are set only if they describe its current items, so that an aborted scan is repeated.
+//!
+//! An ignored folder is covered as a whole or left out as a whole; a change of ignore rules makes all entries below
+//! it be judged again.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -27,31 +35,31 @@ use super::{
 };
 use crow_fs::change_time::{is_settled, since_1970};
 
-/// Deeper folders are not looked into.
+/// Greatest depth of folders; deeper ones are not scanned.
 const DEEPEST: usize = 128;
 
-/// The state of the whole project, and of the further roots of its store.
+/// A snapshot of the project and of the further roots of its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scan {
     /// The snapshot.
     pub snapshot: SnapshotId,
-    /// The same for two states that differ in ignored files alone.
+    /// A hash that is equal for two states that differ only in ignored files.
     pub unignored: ObjectHash,
-    /// Entries that it does not hold, with the reason.
+    /// Entries that the snapshot does not hold, with the reason.
     pub not_covered: Vec<NotCovered>,
     /// The number of files, links and folders that were visited.
     pub entries: usize,
-    /// The roots that could not be captured, of several. What changes in them is not known.
+    /// Roots that could not be captured, if others could. Changes in them are unknown.
     pub not_scanned: Vec<NotScanned>,
 }
 
-/// One walk.
+/// The state of one walk.
 #[derive(Debug)]
 pub(super) struct ScanWalk<'a> {
     pub(super) objects: &'a Objects,
     pub(super) limits: &'a SnapshotLimits,
     pub(super) budget: StorageBudget,
-    /// Folders that are skipped although they may lie in the root: the store itself, and other roots.
+    /// Folders that are skipped even inside the root: the store itself, and other roots.
     pub(super) without: Vec<&'a Path>,
     device: u64,
     started: i64,
@@ -59,7 +67,7 @@ pub(super) struct ScanWalk<'a> {
     pub(super) entries: usize,
     /// The number of further files that are captured in the current ignored folder.
     ignored_left: usize,
-    /// The number of files and folders that were read; from a bound on the index is saved.
+    /// The number of files and folders that were read; the index is saved from a minimum on.
     pub(super) read: usize,
     /// Collects small contents during the first scan of a project; `None` if each gets a file of its own.
     pub(super) pack: Option<NewPack>,
@@ -70,7 +78,7 @@ struct WalkPosition<'a> {
     path: &'a Path,
     rules: IgnoreRules<'a>,
     ignored: bool,
-    /// The rules for ignored files changed: all entries below are judged again.
+    /// True if the ignore rules changed: all entries below are judged again.
     judge_anew: bool,
     depth: usize,
 }
@@ -78,7 +86,7 @@ struct WalkPosition<'a> {
 /// The result of visiting a folder.
 enum FolderVisit {
     Into,
-    /// It is no longer there.
+    /// It no longer exists.
     Gone,
     LeftOut(WhyNotCovered),
 }
@@ -88,7 +96,7 @@ enum ItemChange {
     Same,
     Changed,
     Gone,
-    /// The folder that it is in cannot be covered.
+    /// Its folder cannot be covered.
     NoFolder(WhyNotCovered),
 }
 
@@ -105,7 +113,7 @@ impl<'a> ScanWalk<'a> {
         without: Vec<&'a Path>,
         budget: StorageBudget,
     ) -> Self {
-        // The clock of the system, not of the session: it is compared with the times of files.
+        // The system's clock, not the session's: it is compared with file times.
         let now = since_1970(SystemTime::now());
         Self {
             objects,
@@ -122,7 +130,8 @@ impl<'a> ScanWalk<'a> {
         }
     }
 
-    /// Walks over the project, brings the index up to date and returns the object of the root folder.
+    /// Walks over the project, updates the index, and returns the hashes of the root folder, with and without ignored
+    /// entries.
     pub(super) fn project(
         &mut self,
         root: &Path,
@@ -130,7 +139,7 @@ impl<'a> ScanWalk<'a> {
     ) -> Result<(ObjectHash, ObjectHash), SnapshotStoreError> {
         let now = match PathStat::at(root) {
             Ok(now) => now,
-            // A project that was removed whole is an empty one: that is what brings it back.
+            // A removed project is scanned as an empty one, so that an undo can bring it back.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 index.root = IndexFolder::default();
                 let empty = self.objects.put_folder(&[], &mut self.budget)?;
@@ -145,7 +154,7 @@ impl<'a> ScanWalk<'a> {
         self.pack = index.root.node.is_none().then(NewPack::default);
         prove(root, &index.root, now.device);
         let outer = OuterRules::read(root);
-        let place = WalkPosition {
+        let position = WalkPosition {
             path: root,
             rules: IgnoreRules::of_root(&outer, root),
             ignored: false,
@@ -154,7 +163,8 @@ impl<'a> ScanWalk<'a> {
         };
         index.outer_rules = Some(outer.hash);
         let folder = &mut index.root;
-        match (self.folder(&place, folder, now.stamp)?, folder.node, folder.unignored) {
+        // The root itself must be covered; a folder below may be left out.
+        match (self.folder(&position, folder, now.stamp)?, folder.node, folder.unignored) {
             (FolderVisit::Into, Some(node), Some(unignored)) => Ok((node, unignored)),
             (FolderVisit::LeftOut(WhyNotCovered::TooManyFiles), ..) => {
                 let (path, limit) = (root.to_path_buf(), self.limits.entries);
@@ -167,16 +177,17 @@ impl<'a> ScanWalk<'a> {
 
     fn folder(
         &mut self,
-        place: &WalkPosition<'_>,
+        position: &WalkPosition<'_>,
         folder: &mut IndexFolder,
         stamp: FileStamp,
     ) -> Result<FolderVisit, SnapshotStoreError> {
         let mut changed = folder.node.is_none() || folder.unignored.is_none();
-        if place.judge_anew || !folder.seen.is_some_and(|seen| seen.still(&stamp)) {
+        // Names are reread only if the folder's stamp changed or the rules did.
+        if position.judge_anew || !folder.seen.is_some_and(|seen| seen.still(&stamp)) {
             self.read += 1;
-            match self.names(place.path) {
+            match self.names(position.path) {
                 Ok(names) => changed |= folder.merge(names),
-                Err(looked) => return Ok(looked),
+                Err(outcome) => return Ok(outcome),
             }
             folder.seen = Some(self.seen(stamp));
         }
@@ -184,15 +195,16 @@ impl<'a> ScanWalk<'a> {
         if self.entries > self.limits.entries {
             return Ok(FolderVisit::LeftOut(WhyNotCovered::TooManyFiles));
         }
-        let judge_anew = self.rules_changed(place, folder, &mut changed)? || place.judge_anew;
-        let mut path = place.path.to_path_buf();
+        let judge_anew = self.rules_changed(position, folder, &mut changed)? || position.judge_anew;
+        let mut path = position.path.to_path_buf();
         let mut gone = false;
+        // Visit the items; proven ones need neither stat nor read.
         for item in &mut folder.items {
-            if !judge_anew && !place.ignored && item.is_proven_leaf() {
+            if !judge_anew && !position.ignored && item.is_proven_leaf() {
                 continue;
             }
             path.push(&item.name);
-            match self.item(place, judge_anew, &path, item)? {
+            match self.item(position, judge_anew, &path, item)? {
                 ItemChange::Same => {}
                 ItemChange::Changed => changed = true,
                 ItemChange::Gone => {
@@ -212,10 +224,10 @@ impl<'a> ScanWalk<'a> {
         Ok(FolderVisit::Into)
     }
 
-    /// Looks at the rules for ignored files before anything is judged by them.
+    /// Scans the rule file before any item is judged by it, and returns whether the rules changed.
     fn rules_changed(
         &mut self,
-        place: &WalkPosition<'_>,
+        position: &WalkPosition<'_>,
         folder: &mut IndexFolder,
         changed: &mut bool,
     ) -> Result<bool, SnapshotStoreError> {
@@ -223,9 +235,10 @@ impl<'a> ScanWalk<'a> {
         let at = folder.items.binary_search_by(|item| item.name.as_os_str().cmp(name));
         let mut now = None;
         if let Some(item) = at.ok().and_then(|at| folder.items.get_mut(at)) {
-            // It is looked at once more with the others; it counts once.
+            // The item is visited again with the others, so its effects on the counts are undone here.
             let (left, covered) = (self.ignored_left, self.not_covered.len());
-            let found = self.item(place, place.judge_anew, &place.path.join(name), item)?;
+            let found =
+                self.item(position, position.judge_anew, &position.path.join(name), item)?;
             self.not_covered.truncate(covered);
             self.ignored_left = left;
             now = match (&found, &item.what) {
@@ -241,11 +254,12 @@ impl<'a> ScanWalk<'a> {
 
     fn item(
         &mut self,
-        place: &WalkPosition<'_>,
+        position: &WalkPosition<'_>,
         judge_anew: bool,
         path: &Path,
         item: &mut IndexItem,
     ) -> Result<ItemChange, SnapshotStoreError> {
+        // An item that the parallel pass proved unchanged is not asked for again.
         let as_before = item.proof.take() && !judge_anew;
         let known = if as_before { PathStat::as_before(item, self.device) } else { None };
         let now = match known.map_or_else(|| PathStat::at(path), Ok) {
@@ -267,11 +281,13 @@ impl<'a> ScanWalk<'a> {
                 kind == IgnoredPathKind::Folder
             }
         };
+        // Judge new items, and all of them after a change of the rules.
         let was_ignored = item.ignored;
         if judge_anew || !known {
-            item.ignored = place.ignored || place.rules.ignore(path, kind);
+            item.ignored = position.ignored || position.rules.ignore(path, kind);
         }
-        if place.ignored && kind == IgnoredPathKind::File {
+        // Files in an ignored folder count against its limit.
+        if position.ignored && kind == IgnoredPathKind::File {
             let Some(left) = self.ignored_left.checked_sub(1) else {
                 return Ok(ItemChange::NoFolder(WhyNotCovered::IgnoredFolder));
             };
@@ -279,7 +295,7 @@ impl<'a> ScanWalk<'a> {
         }
         let judged_otherwise = item.ignored != was_ignored;
         let found = match now.is {
-            PathKind::Folder => self.subfolder(place, judge_anew, path, item, now)?,
+            PathKind::Folder => self.subfolder(position, judge_anew, path, item, now)?,
             PathKind::Link => link(path, item),
             PathKind::File if is_own_output(now.device, now.stamp.inode) => {
                 ItemChange::changed_if(see_own_output(item, now.stamp))
@@ -317,7 +333,7 @@ impl<'a> ScanWalk<'a> {
         Ok(ItemChange::changed_if(!still && before != item.child()))
     }
 
-    /// Stores what is in a file. Nothing comes back if there is no file any more.
+    /// Stores the content of a file. Returns `None` if it is no regular file any more.
     fn content(
         &mut self,
         path: &Path,
@@ -349,7 +365,7 @@ impl<'a> ScanWalk<'a> {
 
     fn subfolder(
         &mut self,
-        place: &WalkPosition<'_>,
+        position: &WalkPosition<'_>,
         judge_anew: bool,
         path: &Path,
         item: &mut IndexItem,
@@ -365,10 +381,11 @@ impl<'a> ScanWalk<'a> {
         }
         let (stamp, before) = (now.stamp, (item.child(), item.unignored()));
         let (covered, entries) = (self.not_covered.len(), self.entries);
-        let first_ignored = item.ignored && !place.ignored;
+        let first_ignored = item.ignored && !position.ignored;
+        // Reasons to leave the folder out before it is entered.
         let why = if now.device != self.device {
             Some(WhyNotCovered::OtherFileSystem)
-        } else if place.depth >= DEEPEST {
+        } else if position.depth >= DEEPEST {
             Some(WhyNotCovered::TooDeep)
         } else if first_ignored {
             self.too_many_ignored(path, item, &stamp)
@@ -378,11 +395,11 @@ impl<'a> ScanWalk<'a> {
         if first_ignored {
             self.ignored_left = self.limits.ignored_folder_files;
         }
-        let looked = match why {
+        let visit = match why {
             Some(why) => FolderVisit::LeftOut(why),
-            None => self.enter(place, judge_anew, path, item, stamp)?,
+            None => self.enter(position, judge_anew, path, item, stamp)?,
         };
-        match looked {
+        match visit {
             FolderVisit::Into => {
                 Ok(ItemChange::changed_if(before != (item.child(), item.unignored())))
             }
@@ -391,7 +408,7 @@ impl<'a> ScanWalk<'a> {
                 self.entries = entries;
                 Ok(ItemChange::Gone)
             }
-            // The whole ignored folder is left out, not the part that was one file too many.
+            // The whole ignored folder is left out, not only the part beyond the limit.
             FolderVisit::LeftOut(why @ WhyNotCovered::IgnoredFolder) if !first_ignored => {
                 Ok(ItemChange::NoFolder(why))
             }
@@ -405,10 +422,10 @@ impl<'a> ScanWalk<'a> {
         }
     }
 
-    /// Looks into a folder in a folder.
+    /// Visits a subfolder.
     fn enter(
         &mut self,
-        place: &WalkPosition<'_>,
+        position: &WalkPosition<'_>,
         judge_anew: bool,
         path: &Path,
         item: &mut IndexItem,
@@ -423,17 +440,17 @@ impl<'a> ScanWalk<'a> {
         };
         let inner = WalkPosition {
             path,
-            rules: IgnoreRules::of_folder(&place.rules, path),
+            rules: IgnoreRules::of_folder(&position.rules, path),
             ignored: item.ignored,
             judge_anew,
-            depth: place.depth + 1,
+            depth: position.depth + 1,
         };
-        let looked = self.folder(&inner, &mut folder, stamp)?;
+        let visit = self.folder(&inner, &mut folder, stamp)?;
         item.what = IndexItemKind::Folder { mode: stamp.mode, folder };
-        Ok(looked)
+        Ok(visit)
     }
 
-    /// Returns whether an ignored folder holds more than is covered. What was found once holds until the folder changes.
+    /// Returns whether an ignored folder holds too many files. The answer is reused until the folder changes.
     fn too_many_ignored(
         &self,
         path: &Path,
@@ -446,7 +463,7 @@ impl<'a> ScanWalk<'a> {
             {
                 true
             }
-            // It is counted again while it is walked over.
+            // The walk itself counts it again.
             IndexItemKind::Folder { .. } => false,
             IndexItemKind::New
             | IndexItemKind::File { .. }
@@ -459,7 +476,7 @@ impl<'a> ScanWalk<'a> {
     }
 
     fn store_folder(&mut self, folder: &mut IndexFolder) -> Result<(), SnapshotStoreError> {
-        // Should storing fail, the next scan must not believe the old one.
+        // Cleared first: if storing fails, the next scan must not use the old hash.
         folder.node = None;
         let all =
             folder.items.iter().filter_map(|item| Some((item.name.as_os_str(), item.child()?)));
@@ -483,7 +500,7 @@ impl<'a> ScanWalk<'a> {
         Ok(())
     }
 
-    /// A stamp proves that nothing changed since only if the change would have got another time.
+    /// Makes the stamp of an entry. It is settled only if a later change would have got another time.
     fn seen(&self, stamp: FileStamp) -> IndexStamp {
         IndexStamp { stamp, settled: is_settled(stamp.changed, self.started) }
     }
@@ -502,7 +519,8 @@ impl<'a> ScanWalk<'a> {
         for entry in fs::read_dir(path).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let name = entry.file_name();
-            // That a repository is there is known, and no more; the file of a linked one is its own, too.
+            // A repository's folder is recorded without its content; the `.git` file of a linked worktree is left
+            // out, too.
             let is_left_out =
                 name == ignore_rules::GIT && !entry.file_type().is_ok_and(|kind| kind.is_dir());
             if !is_left_out && !undo_in_progress::is_own(&name) {
