@@ -51,16 +51,12 @@ pub(super) fn folders(
             (None, Some(_)) => Ordering::Greater,
             (None, None) => return Ok(()),
         };
-        let before_entry = if order.is_le() { old.next() } else { None };
-        let after_entry = if order.is_ge() { new.next() } else { None };
-        let Some(name) = before_entry.as_ref().or(after_entry.as_ref()).map(|(name, _)| name)
-        else {
-            return Ok(());
-        };
+        let was = if order.is_le() { old.next() } else { None };
+        let is = if order.is_ge() { new.next() } else { None };
+        let Some(name) = was.as_ref().or(is.as_ref()).map(|(name, _)| name) else { return Ok(()) };
         let path = path.join(name);
-        let (before_entry, after_entry) =
-            (before_entry.map(|(_, child)| child), after_entry.map(|(_, child)| child));
-        child(objects, &path, before_entry.as_ref(), after_entry.as_ref(), changes)?;
+        let (was, is) = (was.map(|(_, child)| child), is.map(|(_, child)| child));
+        child(objects, &path, was.as_ref(), is.as_ref(), changes)?;
     }
 }
 
@@ -76,7 +72,7 @@ fn child(
     }
     let entry = |child: Option<&TreeEntry>| child.map_or(SnapshotEntry::Absent, TreeEntry::entry);
     let (before, after) = (entry(before_entry), entry(after_entry));
-    // Entries of a folder that before_entry not scanned are neither removed nor added.
+    // Entries of a folder that was not scanned are neither removed nor added.
     let known = !matches!(&before, SnapshotEntry::LeftOut { .. })
         && !matches!(&after, SnapshotEntry::LeftOut { .. });
     if before != after {
@@ -86,7 +82,7 @@ fn child(
         let empty = ObjectHash::of(&[]);
         let (before_entry, after_entry) = (node(before_entry), node(after_entry));
         if before_entry.is_some() || after_entry.is_some() {
-            folders(objects, path, &was.unwrap_or(empty), &is.unwrap_or(empty), changes)?;
+            folders(objects, path, &before_entry.unwrap_or(empty), &after_entry.unwrap_or(empty), changes)?;
         }
     }
     Ok(())

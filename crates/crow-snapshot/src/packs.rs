@@ -48,7 +48,7 @@ struct PackIndex {
     /// Modification time of the folder when it was last read.
     changed: Option<SystemTime>,
     packs: BTreeMap<OsString, Arc<Path>>,
-    locations: HashMap<ObjectHash, PackLocation>,
+    places: HashMap<ObjectHash, PackLocation>,
 }
 
 /// The location of a content in a pack.
@@ -115,17 +115,17 @@ impl Packs {
 
     /// Returns whether a content is in a pack, without reading it.
     pub(super) fn has(&self, hash: &ObjectHash) -> bool {
-        self.known().locations.contains_key(hash)
+        self.known().places.contains_key(hash)
     }
 
     /// Reads a content in its packed form; `None` if no pack holds it.
     pub(super) fn read(&self, hash: &ObjectHash) -> Option<io::Result<Vec<u8>>> {
-        let location = self.known().locations.get(hash).cloned();
+        let location = self.known().places.get(hash).cloned();
         // Another process may have written a pack within the same tick of the folder's modification time.
         let location = location.or_else(|| {
             let mut known = self.lock();
             known.learn(&self.folder);
-            known.locations.get(hash).cloned()
+            known.places.get(hash).cloned()
         });
         let PackLocation { pack, offset, length } = location?;
         let mut bytes = vec![0; length as usize];
@@ -209,10 +209,8 @@ impl PackIndex {
         let count_before = self.packs.len();
         self.packs.retain(|name, _| found.contains_key(name));
         if self.packs.len() < count_before {
-            let remaining: Vec<Arc<Path>> = self.packs.values().cloned().collect();
-            self.locations.retain(|_, location| {
-                remaining.iter().any(|pack| Arc::ptr_eq(pack, &location.pack))
-            });
+            let left: Vec<Arc<Path>> = self.packs.values().cloned().collect();
+            self.places.retain(|_, place| left.iter().any(|pack| Arc::ptr_eq(pack, &place.pack)));
         }
         for (name, path) in found {
             if self.packs.contains_key(&name) {
@@ -221,7 +219,7 @@ impl PackIndex {
             match list(&path) {
                 Ok(lines) => {
                     let pack: Arc<Path> = path.into();
-                    self.locations.extend(lines.into_iter().map(|(hash, offset, length)| {
+                    self.places.extend(lines.into_iter().map(|(hash, offset, length)| {
                         (hash, PackLocation { pack: Arc::clone(&pack), offset, length })
                     }));
                     self.packs.insert(name, pack);

@@ -8,24 +8,25 @@ use super::{
     policy::free_space,
 };
 
-/// The part of the store that is left for folders, so that scans go on when no content fits any more.
+/// Divisor of the part of the store that is reserved for folders, so that scans still work when no content fits any
+/// more.
 const FOR_FOLDERS: u64 = 16;
 
-/// The bytes that may be stored, and those that were.
+/// The bytes that may still be stored, and those stored so far.
 #[derive(Debug)]
 pub(super) struct StorageBudget {
-    /// For contents, in bytes.
+    /// Bytes left for contents.
     contents: u64,
-    /// The reason why it is not more.
+    /// The reason reported when the contents do not fit.
     why: WhyNotCovered,
-    /// For contents and folders, in bytes.
+    /// Bytes left for contents and folders.
     all: u64,
     limit: u64,
     pub(super) written: u64,
 }
 
 impl StorageBudget {
-    /// Sees what fits into the store and on the disk now.
+    /// Measures the space left in the store and on the disk.
     pub(crate) fn new(
         folder: &Path,
         used: u64,
@@ -46,7 +47,7 @@ impl StorageBudget {
         Ok(Self { contents, why, all, limit: limits.store_bytes, written: 0 })
     }
 
-    /// Takes room for a content.
+    /// Reserves space for a content.
     pub(super) fn take_content(&mut self, bytes: u64) -> Result<(), WhyNotCovered> {
         self.contents = self.contents.checked_sub(bytes).ok_or(self.why)?;
         self.all = self.all.saturating_sub(bytes);
@@ -54,7 +55,7 @@ impl StorageBudget {
         Ok(())
     }
 
-    /// Takes room for a folder or a list.
+    /// Reserves space for a folder or a list.
     pub(super) fn take_folder(&mut self, bytes: u64) -> Result<(), SnapshotStoreError> {
         let full = SnapshotStoreError::Full { limit: self.limit };
         self.all = self.all.checked_sub(bytes).ok_or(full)?;

@@ -1,4 +1,4 @@
-//! The store of one project: what the parts of this module do together, and who may do it at the same time.
+//! The store of one project: its public operations and their locking.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,15 +39,15 @@ const UNDO_LOCK: &str = "undo.lock";
 const GENERATION: &str = "generation";
 const BYTES: &str = "bytes";
 const RELEASED: &str = "released";
-/// Keeps states of the files of one project, and of the folders that are worked in together with it.
+/// Stores states of the files of one project, and of the further roots of its workspace.
 ///
-/// All methods block. Several threads and processes may use one store: objects never change once they are there, and only
-/// [`collect_garbage`](Self::collect_garbage) and [`check`](Self::check) need the store alone.
+/// All methods block. Several threads and processes may use one store at a time: objects never change once written,
+/// and only [`collect_garbage`](Self::collect_garbage) and [`check`](Self::check) need exclusive access.
 #[derive(Debug)]
 pub struct SnapshotStore {
     pub(super) folder: PathBuf,
     pub(super) root: PathBuf,
-    /// The root and what is scanned with it.
+    /// The project's root and the further roots that are scanned with it.
     pub(super) roots: Vec<PathBuf>,
     pub(super) home: Option<PathBuf>,
     pub(super) limits: SnapshotLimits,
@@ -61,14 +61,15 @@ pub struct SnapshotStore {
     /// The size of all objects in bytes.
     pub(super) bytes: Counter,
     pub(super) indexes: Arc<RootIndexes>,
-    /// The last root of each session: an unchanged project writes no new reference.
+    /// The last snapshot of each session: an unchanged project writes no new reference.
     pub(super) last: Mutex<BTreeMap<SessionId, SnapshotRoot>>,
 }
 
 impl SnapshotStore {
-    /// Opens the store in `folder`, which is made if need be, for the project in `root`.
+    /// Opens the store in `folder`, which is created if missing, for the project in `root`.
     ///
-    /// The folder holds one project's store and nothing else. A project that is `home` itself, or holds it, is not scanned.
+    /// The folder holds the store of one project and nothing else. A project that is `home` itself, or contains it,
+    /// is not scanned.
     pub fn open(
         folder: &Path,
         root: &Path,
@@ -78,7 +79,7 @@ impl SnapshotStore {
         private_folder(folder).map_err(at(folder))?;
         let folder = folder.canonicalize().map_err(at(folder))?;
         version::check(&folder)?;
-        // A project that is gone has its store all the same.
+        // A removed project still has its store.
         let root = resolve(root)?;
         let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_path_buf()));
         let store = Self {
@@ -96,6 +97,7 @@ impl SnapshotStore {
             home,
             limits,
         };
+        // Tidy up if no other process uses the store.
         match store.alone() {
             Ok(_lock) => {
                 let tidied = store.objects.remove_unfinished();
@@ -109,8 +111,8 @@ impl SnapshotStore {
         Ok(store)
     }
 
-    /// Captures single paths, relative to the root or absolute, also ignored ones and ones outside. The session refers to
-    /// the snapshot.
+    /// Captures single paths, relative to the root or absolute, including ignored ones and ones outside the project.
+    /// The session refers to the snapshot.
     pub fn capture(
         &self,
         session: &SessionId,
@@ -135,8 +137,8 @@ impl SnapshotStore {
         Ok(Capture { snapshot: root.id(), paths, not_covered })
     }
 
-    /// Captures single absolute paths as they are, and no others: what lies behind a link is not at its path. The session
-    /// refers to the snapshot.
+    /// Captures exactly these absolute paths: one behind a link is recorded as absent, since it is not at its path.
+    /// The session refers to the snapshot.
     pub fn capture_exactly(
         &self,
         session: &SessionId,
@@ -161,8 +163,8 @@ impl SnapshotStore {
         Ok(root.id())
     }
 
-    /// Returns what changed between two scans in the roots that both hold, or between two captures of the same paths,
-    /// sorted by path within a folder.
+    /// Returns the changes between two scans in the roots that both hold, or between two captures in the paths that
+    /// both hold, sorted by path within a folder.
     pub fn changes(
         &self,
         before: &SnapshotId,
@@ -176,7 +178,7 @@ impl SnapshotStore {
         self.changes_in(before, after, |_| true)
     }
 
-    /// Returns what an absolute path was in a snapshot. What a list of single paths does not name is unknown, not absent.
+    /// Returns the entry of an absolute path in a snapshot; `None` if the snapshot does not cover the path.
     pub fn entry(
         &self,
         snapshot: &SnapshotId,
@@ -191,6 +193,7 @@ impl SnapshotStore {
         let trees = self.trees(snapshot)?.unwrap_or_default();
         let Some((root, mut node)) = self.tree_around(trees, path) else { return Ok(None) };
         let Ok(inner) = path.strip_prefix(root) else { return Ok(None) };
+        // Walk down the tree objects, one name at a time.
         let mut names = inner.iter().peekable();
         while let Some(name) = names.next() {
             let found = children(&self.objects, &node)?.into_iter().find(|(own, _)| own == name);
@@ -219,7 +222,7 @@ impl SnapshotStore {
         }
     }
 
-    /// Puts a path into a state, if it is in the state that is expected; else it is left alone.
+    /// Changes a path to the wanted entry if it is in the expected state, and otherwise leaves it alone.
     pub fn put_back(
         &self,
         path: &Path,
@@ -230,31 +233,31 @@ impl SnapshotStore {
         self.restorer().put_back(path, expected, wanted)
     }
 
-    /// Undoes changes in the order in which they can be undone, and tells of each what became of it.
+    /// Undoes changes in a suitable order, and returns the outcome for each path.
     pub fn undo(&self, changes: &[PathChange]) -> Result<Vec<RestoreOutcome>, SnapshotStoreError> {
         let _shared = self.shared()?;
         let restorer = self.restorer();
-        for left in restorer.undoing.left()? {
-            left.remove(&self.limits);
+        for interrupted in restorer.undoing.left()? {
+            interrupted.remove(&self.limits);
         }
         Ok(restorer.undo(changes))
     }
 
-    /// Tells what [`undo`](Self::undo) would report now, and touches nothing.
+    /// Returns what [`undo`](Self::undo) would report now, without changing files.
     pub fn foresee(
         &self,
         changes: &[PathChange],
     ) -> Result<Vec<RestoreOutcome>, SnapshotStoreError> {
         let _shared = self.shared()?;
         let mut restorer = self.restorer();
-        for name in restorer.undoing.left()?.into_iter().flat_map(|left| left.names) {
+        for name in restorer.undoing.left()?.into_iter().flat_map(|interrupted| interrupted.names) {
             restorer.view.foresee(&name, SnapshotEntry::Absent);
         }
         Ok(restorer.foresee(changes))
     }
 
-    /// Tells what a path is now, without storing it. A file whose content was not stored in `like` is known by its
-    /// stamp alone, as it is there.
+    /// Returns the current entry of a path, without storing it. A file whose content was not stored in `like` is
+    /// compared by its stamp.
     pub fn look_at(
         &self,
         path: &Path,
@@ -263,24 +266,24 @@ impl SnapshotStore {
         FileOverlay::new(&self.limits).found(&self.root.join(path), like)
     }
 
-    /// Copies the file or link that is at a path beside it, as `NAME.crow-kept` or, if that is taken, `NAME.crow-kept-2`
-    /// and so on. Nothing comes back if there is neither.
+    /// Copies the file or link at a path beside it, as `NAME.crow-kept` or, if that is taken, `NAME.crow-kept-2` and
+    /// so on. Returns the path of the copy, or `None` if there is neither.
     pub fn keep_copy(&self, path: &Path) -> Result<Option<PathBuf>, SnapshotStoreError> {
         let path = self.root.join(path);
         keep_copy(&path).map_err(at(path))
     }
 
-    /// Renames the folder that is at a path, with what is in it, as [`keep_copy`](Self::keep_copy) names copies. Nothing comes
-    /// back if there is none.
+    /// Renames the folder at a path, with its content, to a name as [`keep_copy`](Self::keep_copy) makes it. Returns
+    /// the new path, or `None` if there is no folder.
     pub fn move_aside(&self, path: &Path) -> Result<Option<PathBuf>, SnapshotStoreError> {
         let path = self.root.join(path);
         move_aside(&path).map_err(at(path))
     }
 
-    /// Waits until no other undo is under way, in this process or in another one, and keeps others from beginning until
-    /// what is returned is dropped.
+    /// Waits until no other undo is running, in any process, and keeps others from beginning until the returned locks
+    /// are dropped.
     pub fn undo_alone(&self) -> Result<Vec<FileLock>, SnapshotStoreError> {
-        // In one order for all, so that nobody waits in a circle.
+        // All processes lock in the same order, so that there is no deadlock.
         let stores: BTreeSet<&Path> = self.activities.stores().collect();
         let lock = |store: &Path| {
             let path = store.join(UNDO_LOCK);
@@ -290,12 +293,13 @@ impl SnapshotStore {
         stores.into_iter().map(lock).collect()
     }
 
-    /// Returns whether the folders on the way to an absolute path are folders, or missing: behind a link lies another path.
+    /// Returns whether the parent folder of an absolute path is reached through real folders, or missing: behind a
+    /// link lies another path.
     pub fn is_reached(&self, path: &Path) -> Result<bool, SnapshotStoreError> {
         is_reached_directly(path)
     }
 
-    /// Returns the paths that a snapshot of single paths names; nothing for one of the whole project.
+    /// Returns the paths that a snapshot of single paths holds; `None` for one of the whole project.
     pub fn paths_of(
         &self,
         snapshot: &SnapshotId,
@@ -310,18 +314,19 @@ impl SnapshotStore {
         }
     }
 
-    /// Lets projects around this one know of its activities, and minds theirs. Their stores are in these folders, or would be.
+    /// Registers this store's activities in the stores of projects around it, and watches theirs. `outer` are the
+    /// paths of those stores, whether they exist or not.
     #[must_use]
     pub fn inside(mut self, outer: Vec<PathBuf>) -> Self {
         self.activities.tell(outer);
         self
     }
 
-    /// Scans further folders together with the project, and lets others know of its activities there. `store_of` says
-    /// where the store of a folder is, or would be.
+    /// Scans further folders together with the project, and registers activities in their stores. `store_of` returns
+    /// the path of a folder's store, whether it exists or not.
     ///
-    /// What lies in the project or in another one of them is in it already. What lies in none of them, around the project,
-    /// is a root of its own, without the project.
+    /// A folder inside the project or inside another further folder is already covered. A folder around the project
+    /// becomes a root of its own, without the project.
     pub fn with_roots(
         mut self,
         further: &[PathBuf],
@@ -338,40 +343,41 @@ impl SnapshotStore {
         Ok(self)
     }
 
-    /// Takes the indexes of another one with the same folder, so that each is in memory once.
+    /// Shares the in-memory indexes of another store object with the same folder.
     #[must_use]
     pub fn sharing(mut self, other: &Self) -> Self {
         self.indexes = Arc::clone(&other.indexes);
         self
     }
 
-    /// Returns which of these paths git would ignore: by `.gitignore` in each folder and above, whether or not there is a
-    /// repository.
+    /// Returns which of these paths git would ignore, by `.gitignore` in each folder and above, whether or not there
+    /// is a repository.
     pub fn ignored(&self, paths: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         self.roots().iter().flat_map(|root| ignore_rules::ignored_of(root, paths)).collect()
     }
 
-    /// Begins something that changes files, so that others can tell that its changes may be mixed with theirs.
+    /// Begins an activity that changes files, so that others can tell that its changes may be mixed with theirs.
     pub fn begin(&self) -> Result<Activity, SnapshotStoreError> {
         self.activities.begin()
     }
 
-    /// Returns how many activities have begun, in all processes. One of this store counts once for each root.
+    /// Returns how many activities have begun, in all processes. An activity of this store counts once for each root.
     pub fn begun(&self) -> Result<u64, SnapshotStoreError> {
         self.activities.begun()
     }
 
-    /// Tells the calls of other sessions that a background job of this one may change files from now on.
+    /// Records that a background job of this session may change files from now on, for the calls of other sessions.
     pub fn begin_job(&self, session: &SessionId) -> Result<JobActivity, SnapshotStoreError> {
         self.activities.begin_job(session)
     }
 
-    /// Returns whether a background job of another session is at work, in whatever process.
+    /// Returns whether a background job of another session is running, in any process.
     pub fn others_have_jobs(&self, session: &SessionId) -> Result<bool, SnapshotStoreError> {
         self.activities.others_have_jobs(session)
     }
 
-    /// Marks that a job of a root session may change files, so that it is known if its process is killed.
+    /// Marks that a job of a root session may change files, so that [`killed_jobs`](Self::killed_jobs) finds it if
+    /// its process is killed.
     pub fn mark_job(
         &self,
         session: &SessionId,
@@ -380,13 +386,13 @@ impl SnapshotStore {
         job_marks::mark(&self.folder, session, call_id)
     }
 
-    /// Returns the jobs of a root session that were at work when their process was killed.
+    /// Returns the jobs of a root session that were running when their process was killed.
     pub fn killed_jobs(&self, session: &SessionId) -> Result<Vec<KilledJob>, SnapshotStoreError> {
         job_marks::killed_jobs(&self.folder, session)
     }
 
-    /// Makes two snapshots of single paths, before and after changes that are known. What was in their files must have
-    /// been captured. The session refers to both.
+    /// Makes two snapshots of single paths, before and after known changes. The contents of their files must already
+    /// be stored. The session refers to both.
     pub fn record(
         &self,
         session: &SessionId,
@@ -412,7 +418,7 @@ impl SnapshotStore {
         Ok((before.id(), after.id()))
     }
 
-    /// Fails as a scan of this folder does that holds more than a project.
+    /// Returns the error with which a scan of this project would be refused, if any.
     pub fn may_scan(&self) -> Result<(), SnapshotStoreError> {
         refuse(&self.root, self.home.as_ref())
     }
@@ -423,14 +429,14 @@ impl SnapshotStore {
         &self.root
     }
 
-    /// Returns the folder of the project, and those that are scanned together with it. None lies in another one, but for the
-    /// project.
+    /// Returns the folder of the project and the further roots. None is inside another, except the project, which may
+    /// be.
     #[must_use]
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
 
-    /// Returns how much is captured.
+    /// Returns the limits of snapshots.
     #[must_use]
     pub fn limits(&self) -> SnapshotLimits {
         self.limits
@@ -444,7 +450,7 @@ impl SnapshotStore {
         }
     }
 
-    /// Returns whether this is the snapshot that the session referred to last, and still there.
+    /// Returns whether this is the last snapshot of the session, and still stored.
     pub(super) fn is_last(&self, session: &SessionId, root: SnapshotRoot) -> bool {
         let is_last = unpoisoned(&self.last).get(session) == Some(&root);
         is_last && self.objects.has(&root.object())
@@ -463,13 +469,14 @@ impl SnapshotStore {
         Ok(())
     }
 
-    /// Waits while the store is collected or checked.
+    /// Takes a shared lock; waits while the store is collected or checked.
     pub(super) fn shared(&self) -> Result<FileLock, SnapshotStoreError> {
         let path = self.folder.join(LOCK);
         let lock = open_common(&path).map_err(at(&path))?;
         FileLock::shared(lock).map_err(at(path))
     }
 
+    /// Takes the exclusive lock, or fails with `Busy`.
     pub(super) fn alone(&self) -> Result<FileLock, SnapshotStoreError> {
         let path = self.folder.join(LOCK);
         let lock = open_common(&path).map_err(at(&path))?;
@@ -491,7 +498,7 @@ pub(super) fn parse(id: &SnapshotId) -> Result<SnapshotRoot, SnapshotStoreError>
     SnapshotRoot::parse(id.as_str()).ok_or_else(|| SnapshotStoreError::Unknown { id: id.clone() })
 }
 
-/// What the locks guard is whole between any two steps.
+/// Locks a mutex, ignoring poisoning: the guarded data is consistent between any two steps.
 pub(super) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

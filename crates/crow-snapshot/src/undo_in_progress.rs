@@ -1,5 +1,5 @@
-//! What an undo puts beside the files that it replaces, written down before it is made: should the process be killed,
-//! the next undo removes it.
+//! Records of the temporary files of an undo, written before the files are made: if the process is killed, the next
+//! undo removes them.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -27,17 +27,17 @@ use super::{
 const UNDOING: &str = "undoing";
 const BEGINNING: &str = ".crow-undo-";
 
-/// Returns whether a name is one that an undo makes.
+/// Returns whether a name is that of an undo's temporary file.
 pub(super) fn is_own(name: &OsStr) -> bool {
     let rest = name.as_bytes().strip_prefix(BEGINNING.as_bytes());
     rest.is_some_and(|rest| Uuid::try_parse_ascii(rest).is_ok())
 }
 
-/// The record of one undo. It is locked as long as the undo goes on, and gone after it.
+/// The record of one undo. It is locked while the undo runs, and removed after it.
 #[derive(Debug)]
 pub(super) struct UndoInProgress {
     folder: PathBuf,
-    /// Made with the first name.
+    /// Created with the first name.
     record: Mutex<Option<(PathBuf, FileLock)>>,
 }
 
@@ -46,7 +46,7 @@ impl UndoInProgress {
         Self { folder: store.join(UNDOING), record: Mutex::default() }
     }
 
-    /// Returns a name for a folder that nobody has, once it is written down.
+    /// Returns an unused name in a folder, once it is recorded.
     pub(super) fn beside(&self, folder: &Path) -> Result<EntryName, SnapshotStoreError> {
         let name = EntryName::new(format!("{BEGINNING}{}", Uuid::now_v7())).map_err(at(folder))?;
         let own = folder.join(name.as_os_str());
@@ -55,7 +55,7 @@ impl UndoInProgress {
             Some(record) => record,
             none => none.insert(self.start()?),
         };
-        // The end of a name is written with it: one that was cut was never used.
+        // The terminator is written with the name: a name that was cut by a crash was never used.
         lock.file().write_all(&[own.as_os_str().as_bytes(), b"\0"].concat()).map_err(at(&*path))?;
         Ok(name)
     }
@@ -68,35 +68,35 @@ impl UndoInProgress {
             let file = options.append(true).create_new(true).mode(0o600).open(&path);
             let file = file.map_err(at(&path))?;
             let lock = FileLock::exclusive(file).map_err(at(&path))?;
-            // Another undo may have taken it for one that was left.
+            // Another undo may have removed it as a leftover.
             if path.exists() {
                 return Ok((path, lock));
             }
         }
     }
 
-    /// Returns what undos that were killed have left beside files.
+    /// Returns the leftovers of undos whose process was killed.
     pub(super) fn left(&self) -> Result<Vec<InterruptedUndo>, SnapshotStoreError> {
         let records = match fs::read_dir(&self.folder) {
             Ok(records) => records,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(at(&self.folder)(error)),
         };
-        let mut left = Vec::new();
+        let mut interrupted = Vec::new();
         for record in records.flatten() {
             let path = record.path();
             let lock = File::open(&path).and_then(FileLock::try_exclusive);
             let Ok(Ok(lock)) = lock else { continue };
-            // It may have ended and be gone by now; what it wrote down is gone, too, then.
+            // The undo may have ended just now; its record is then removed and empty of leftovers.
             let mut bytes = Vec::new();
             lock.file().read_to_end(&mut bytes).map_err(at(&path))?;
             let names = bytes.split_inclusive(|byte| *byte == 0).filter_map(|name| {
                 let name = OsString::from_vec(name.strip_suffix(b"\0")?.to_vec());
                 Some(PathBuf::from(name)).filter(|path| path.file_name().is_some_and(is_own))
             });
-            left.push(InterruptedUndo { names: names.collect(), record: path, _lock: lock });
+            interrupted.push(InterruptedUndo { names: names.collect(), record: path, _lock: lock });
         }
-        Ok(left)
+        Ok(interrupted)
     }
 }
 
@@ -120,7 +120,7 @@ pub(super) struct InterruptedUndo {
 }
 
 impl InterruptedUndo {
-    /// Removes it. What is no longer where it was made stays.
+    /// Removes the temporary files and the record. A file whose folder is no longer reached directly stays.
     pub(super) fn remove(self, limits: &SnapshotLimits) {
         let view = FileOverlay::new(limits);
         let mut all = true;

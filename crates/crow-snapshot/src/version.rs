@@ -1,4 +1,4 @@
-//! The version of the store's format. What was written by a newer program is left alone.
+//! The format version of the store. A store written by a newer program is left alone.
 
 use std::{
     fs::{self, OpenOptions},
@@ -10,16 +10,16 @@ use std::{
 use super::{SnapshotStoreError, error::at};
 
 const FILE: &str = "version";
-/// A store whose snapshots are all of one root, and whose objects all have files of their own.
+/// The first version: all snapshots are of one root, and all objects have files of their own.
 const FIRST: u32 = 1;
-/// There may be snapshots of several roots, which an older program would take for garbage.
+/// The version with snapshots of several roots, which an older program would collect as garbage.
 pub(super) const ROOTS: u32 = 2;
-/// There may be packs, which an older program does not know.
+/// The version with packs, which an older program does not know.
 pub(super) const PACKS: u32 = 3;
-/// The newest one.
+/// The newest version.
 const VERSION: u32 = PACKS;
 
-/// Reads the version, before anything else of the store is touched, and writes it into a store that has none.
+/// Checks the version before anything else of the store is used, and writes it into a new store.
 pub(super) fn check(store: &Path) -> Result<(), SnapshotStoreError> {
     let path = store.join(FILE);
     let text = match fs::read_to_string(&path) {
@@ -28,7 +28,7 @@ pub(super) fn check(store: &Path) -> Result<(), SnapshotStoreError> {
         Err(error) => return Err(at(path)(error)),
     };
     match text.trim() {
-        // None yet, or cut by a crash.
+        // Missing, or cut by a crash.
         "" => write(&path, FIRST).map_err(at(path)),
         known if known.parse().is_ok_and(|version: u32| version <= VERSION) => Ok(()),
         newer => Err(SnapshotStoreError::Newer {
@@ -39,7 +39,7 @@ pub(super) fn check(store: &Path) -> Result<(), SnapshotStoreError> {
     }
 }
 
-/// Says of a store that it is at least of that version.
+/// Raises the version of a store to at least `version`.
 pub(super) fn raise(store: &Path, version: u32) -> Result<(), SnapshotStoreError> {
     let path = store.join(FILE);
     let known = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
@@ -49,7 +49,7 @@ pub(super) fn raise(store: &Path, version: u32) -> Result<(), SnapshotStoreError
     }
 }
 
-/// Writes the file so that only its owner can read it, whatever the mask of the process is.
+/// Writes the file with mode 600, whatever the umask of the process is.
 fn write(path: &Path, version: u32) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;

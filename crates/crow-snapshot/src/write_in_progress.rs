@@ -1,5 +1,5 @@
-//! Where a call is writing that declared its paths, written down before it runs: should the process be killed, the next
-//! one removes the temporary files that it left there.
+//! Records of the folders that a call writes to, written before it runs: if the process is killed, the next one
+//! removes the temporary files left there.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ use super::{SnapshotStoreError, error::at, objects::private_folder};
 
 const WRITING: &str = "writing";
 
-/// The record of one call. It is locked as long as the call runs, and gone after it.
+/// The record of one call. It is locked while the call runs, and removed after it.
 #[derive(Debug)]
 pub struct WriteInProgress {
     record: PathBuf,
@@ -27,7 +27,7 @@ pub struct WriteInProgress {
 }
 
 impl WriteInProgress {
-    /// Writes down that files at these paths are about to be written.
+    /// Records the folders of paths that are about to be written.
     pub(super) fn begin(store: &Path, paths: &[PathBuf]) -> Result<Self, SnapshotStoreError> {
         let folder = store.join(WRITING);
         private_folder(&folder).map_err(at(&folder))?;
@@ -40,7 +40,7 @@ impl WriteInProgress {
             let file = options.append(true).create_new(true).mode(0o600).open(&record);
             let mut file = file.map_err(at(&record))?;
             file.lock().map_err(at(&record))?;
-            // Somebody may have taken it for one that was left.
+            // Another process may have removed it as a leftover.
             if record.exists() {
                 file.write_all(&text).map_err(at(&record))?;
                 return Ok(Self { record, _lock: file });
@@ -78,7 +78,7 @@ fn remove_left_by(record: &Path) -> io::Result<()> {
         let folder = PathBuf::from(OsString::from_vec(folder.to_vec()));
         match crow_fs::remove_left_files(&folder) {
             Ok(removed) => tracing::debug!(folder = %folder.display(), removed, "temporary files"),
-            // A folder that is gone, or is a link by now, holds nothing of ours.
+            // A folder that is gone, or is a link by now, holds no temporary file of ours.
             Err(error) => tracing::debug!(folder = %folder.display(), %error, "not looked into"),
         }
     }
@@ -92,9 +92,9 @@ mod tests {
     const LEFT: &str = ".crow-0123456789abcdef.tmp";
 
     #[test]
-    fn what_a_killed_process_was_writing_is_removed_and_what_is_being_written_stays() {
-        let place = tempfile::tempdir().unwrap();
-        let (store, project) = (place.path().join("store"), place.path().join("project"));
+    fn leftovers_of_a_killed_process_are_removed_and_files_in_progress_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, project) = (dir.path().join("store"), dir.path().join("project"));
         fs::create_dir_all(&store).unwrap();
         fs::create_dir_all(project.join("src")).unwrap();
         let (left, other) = (project.join("src").join(LEFT), project.join(LEFT));

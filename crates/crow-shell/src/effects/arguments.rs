@@ -1,19 +1,19 @@
-//! The arguments of a command as its program will get them, as far as that is known.
+//! The arguments of a command as its program will get them, as far as they are known.
 
 use crow_core::tool::CommandWord;
 
 use super::{command_context::CommandContext, globs};
 
-/// The most arguments that patterns may turn into.
+/// The most arguments that the words of one command may expand to.
 const MAX_ARGUMENTS: usize = 1_000;
 
 /// An argument of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Argument {
     Known(String),
-    /// A pipe from a command of the same line: `<(sort a)`.
+    /// A pipe from a command of the same line, as in `<(sort a)`.
     Pipe,
-    /// One argument, several or none, which are known only when the line runs.
+    /// Zero or more arguments that are known only when the line runs.
     Unknown,
 }
 
@@ -26,7 +26,7 @@ impl Argument {
     }
 }
 
-/// Returns the arguments that words turn into.
+/// Returns the arguments that words expand to.
 pub(super) fn arguments(words: &[CommandWord], scene: &CommandContext<'_>) -> Vec<Argument> {
     let mut arguments = Vec::new();
     for word in words {
@@ -52,7 +52,8 @@ fn computed(text: &str, scene: &CommandContext<'_>) -> Vec<Argument> {
     }
 }
 
-/// The values of a variable that a loop goes through, or that is set once.
+/// Returns the values of a variable that a loop sets, or that is assigned once; `None` if they are unknown or may
+/// become options or several words.
 fn variable(text: &str, scene: &CommandContext<'_>) -> Option<Vec<String>> {
     let bare = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let inner = bare.unwrap_or(text).strip_prefix('$')?;
@@ -75,7 +76,7 @@ fn variable(text: &str, scene: &CommandContext<'_>) -> Option<Vec<String>> {
 fn expanded(text: &str, scene: &CommandContext<'_>) -> Option<Vec<String>> {
     let [folder] = scene.folders? else { return None };
     let values = globs::expand(text, folder, scene.budget)?;
-    // A file may have the name of an option; a pattern that nothing matches stays as it is.
+    // A file may be named like an option; a pattern without matches stays as it is.
     let is_safe = |value: &String| !value.starts_with('-') || value == text;
     values.iter().all(is_safe).then_some(values)
 }

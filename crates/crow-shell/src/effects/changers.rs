@@ -1,7 +1,7 @@
 //! Files that programs change although only some of their words are understood: editors, formatters, packers, git.
 //!
-//! A permission for such a program covers what it changes in the project, but no file that starts programs; and a rule
-//! against changes of a file binds it. What is listed here can only make more of a command, never less.
+//! A permission for such a program covers its changes in the project, but no file that starts programs; and a rule
+//! against changes of a file applies to it. The tables here only add accesses to a command, never remove them.
 
 use crow_core::tool::{Access, PathTouch, TouchDepth};
 
@@ -10,7 +10,7 @@ use super::{
     git::shows_contents,
 };
 
-/// Programs that change the files that they are given.
+/// Programs that change the files named by their operands.
 const ALWAYS: [&str; 40] = [
     "autopep8",
     "black",
@@ -54,7 +54,7 @@ const ALWAYS: [&str; 40] = [
     "zstd",
 ];
 
-/// Programs that change them with one of these options or words.
+/// Programs that change their operands with one of these options or words.
 const WITH: [(&str, &[&str]); 13] = [
     ("awk", &["inplace", "-i"]),
     ("clang-format", &["-i"]),
@@ -71,14 +71,14 @@ const WITH: [(&str, &[&str]); 13] = [
     ("yq", &["--inplace", "-i"]),
 ];
 
-/// Options whose value is a file that is written, of any program.
+/// Options, of any program, whose value is an output file.
 const OUTPUTS: [&str; 7] =
     ["--out", "--out-file", "--outfile", "--output", "--output-file", "-o", "-out"];
 
-/// Endings of packed files.
+/// Suffixes of packed files.
 const PACKED: [&str; 6] = [".bz2", ".gz", ".lz4", ".lzma", ".xz", ".zst"];
 
-/// Commands of git that change the files that they name.
+/// Subcommands of git that change the files that their operands name.
 const NAMED_BY_GIT: [&str; 12] = [
     "apply",
     "archive",
@@ -93,7 +93,7 @@ const NAMED_BY_GIT: [&str; 12] = [
     "stash",
     "switch",
 ];
-/// Commands of git that change files of the work tree that no word names.
+/// Subcommands of git that change files of the work tree without naming them.
 const CHANGED_BY_GIT: [&str; 17] = [
     "am",
     "apply",
@@ -113,9 +113,9 @@ const CHANGED_BY_GIT: [&str; 17] = [
     "submodule",
     "switch",
 ];
-/// Commands of git that make folders that they name.
+/// Subcommands of git that create folders that they name.
 const MADE_BY_GIT: [&str; 4] = ["clone", "init", "submodule", "worktree"];
-/// Commands of git that hand out files that no word names.
+/// Subcommands of git that output the contents of files without naming them.
 const CARRIED_BY_GIT: [&str; 9] = [
     "archive",
     "bundle",
@@ -128,17 +128,18 @@ const CARRIED_BY_GIT: [&str; 9] = [
     "worktree",
 ];
 
-/// Adds what a program changes to what its words name. None if that is not known.
+/// Adds the files that a program changes to the touches of its words. Returns `None` if they are unknown.
 pub(super) fn add_changes(
     name: &str,
     words: &[&str],
     scene: &CommandContext<'_>,
     touches: &mut Vec<PathTouch>,
 ) -> Option<()> {
-    let (program, words) = inner(name, words);
+    let (program, words) = started_program(name, words);
     let operands = || words.iter().copied().filter(|word| !word.starts_with('-'));
     let mut changed: Vec<(String, Access, TouchDepth)> = Vec::new();
     let mut change = |name: &str, depth| changed.push((name.to_owned(), Access::Write, depth));
+    // 1) Output options and operands.
     if program != "git" {
         values_of(words, &OUTPUTS).for_each(|value| change(value, TouchDepth::Itself));
     }
@@ -157,6 +158,7 @@ pub(super) fn add_changes(
     if is_copier(program, words) {
         operands().next_back().into_iter().for_each(|word| change(word, TouchDepth::Within));
     }
+    // 2) Programs with rules of their own.
     match program {
         "7z" | "7za" | "7zz" | "ar" | "jar" | "unrar" if unpacks(words) => {
             change(".", TouchDepth::Within);
@@ -171,12 +173,13 @@ pub(super) fn add_changes(
         }
         "git" => {
             git(words, &mut changed);
-            touches.extend(recorded(words, scene)?);
+            touches.extend(committed_files(words, scene)?);
         }
         // The patch itself says which files it changes.
         "patch" => change(".", TouchDepth::Within),
         _ => {}
     }
+    // 3) Resolve the names.
     for (name, access, depth) in changed.into_iter().filter(|(name, ..)| is_name(name)) {
         for touch in scene.touch(&name, access, depth, FollowLinks::Yes)? {
             if !touches.contains(&touch) {
@@ -187,8 +190,8 @@ pub(super) fn add_changes(
     Some(())
 }
 
-/// The program that a runner starts: `npx prettier --write a.ts`.
-fn inner<'a>(name: &'a str, words: &'a [&'a str]) -> (&'a str, &'a [&'a str]) {
+/// Returns the program that a runner starts, with its words, as in `npx prettier --write a.ts`.
+fn started_program<'a>(name: &'a str, words: &'a [&'a str]) -> (&'a str, &'a [&'a str]) {
     let skipped = match (name, words.first().copied()) {
         ("npx" | "bunx" | "uvx", Some(_)) => 0,
         ("poetry" | "uv" | "pipenv" | "pdm" | "rye" | "hatch", Some("run"))
@@ -202,7 +205,7 @@ fn inner<'a>(name: &'a str, words: &'a [&'a str]) -> (&'a str, &'a [&'a str]) {
     }
 }
 
-/// Whether a program copies to what its last word names, from other places.
+/// Returns whether a program copies from other places to the target that its last word names.
 fn is_copier(program: &str, words: &[&str]) -> bool {
     let has = |names: &[&str]| names.iter().any(|name| words.contains(name));
     match program {
@@ -213,7 +216,7 @@ fn is_copier(program: &str, words: &[&str]) -> bool {
     }
 }
 
-/// Whether a packer takes an archive apart, by its first word: `x`, `-x`, `xf`, `e`.
+/// Returns whether a packer extracts an archive, by its first word: `x`, `-x`, `xf`, `e`.
 fn unpacks(words: &[&str]) -> bool {
     words.first().is_some_and(|word| word.trim_start_matches('-').starts_with(['x', 'e']))
 }
@@ -230,7 +233,7 @@ fn changes_operands(program: &str, words: &[&str]) -> bool {
     is_listed || has_word() || edits_in_place()
 }
 
-/// Whether an option is among the words, also in a cluster of letters.
+/// Returns whether an option is among the words, also in a cluster of letters.
 fn has(words: &[&str], letter: char, long: &str) -> bool {
     words.iter().any(|word| {
         word.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && it.contains(letter))
@@ -238,7 +241,7 @@ fn has(words: &[&str], letter: char, long: &str) -> bool {
     })
 }
 
-/// The values of options, from the same word or the next one.
+/// Returns the values of options, from the same word or the next one.
 fn values_of<'a>(words: &'a [&'a str], options: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     words.iter().enumerate().filter_map(move |(at, word)| {
         if options.contains(word) {
@@ -252,7 +255,7 @@ fn values_of<'a>(words: &'a [&'a str], options: &'a [&'a str]) -> impl Iterator<
     })
 }
 
-/// The archive that tar makes, or the folder that it unpacks to.
+/// Reports the archive that tar creates, or the folder and members that it extracts to.
 fn tar(words: &[&str], change: &mut impl FnMut(&str, TouchDepth)) {
     let first = words.first().copied().unwrap_or_default();
     let letters = first.strip_prefix('-').unwrap_or(first);
@@ -262,11 +265,13 @@ fn tar(words: &[&str], change: &mut impl FnMut(&str, TouchDepth)) {
         let clusters = words.iter().filter(|word| word.starts_with('-') && !word.starts_with("--"));
         is_old && letters.contains(mode)
             || clusters.into_iter().any(|cluster| {
-                // What follows a letter with a value is its value.
+                // The rest of a cluster after a letter with a value is that value.
                 cluster.split(valued).next().is_some_and(|letters| letters.contains(mode))
             })
             || words.iter().any(|word| long.contains(word))
     };
+    // Pairs of an option letter and its value: in the old style the values follow the cluster, otherwise they are in
+    // the same word or the next.
     let mut named: Vec<(char, &str)> = Vec::new();
     if is_old {
         let rest = words.iter().skip(1).copied();
@@ -274,26 +279,26 @@ fn tar(words: &[&str], change: &mut impl FnMut(&str, TouchDepth)) {
     }
     for (at, word) in words.iter().enumerate().filter(|(_, word)| !word.starts_with("--")) {
         let Some(letters) = word.strip_prefix('-') else { continue };
-        if let Some((place, letter)) = letters.char_indices().find(|(_, letter)| valued(*letter)) {
-            let rest = letters.get(place + letter.len_utf8()..).unwrap_or_default();
+        if let Some((index, letter)) = letters.char_indices().find(|(_, letter)| valued(*letter)) {
+            let rest = letters.get(index + letter.len_utf8()..).unwrap_or_default();
             let next = words.get(at + 1).copied().unwrap_or_default();
             named.push((letter, if rest.is_empty() { next } else { rest }));
         }
     }
     named.extend(values_of(words, &["--file"]).map(|value| ('f', value)));
     named.extend(values_of(words, &["--directory"]).map(|value| ('C', value)));
-    let of = |wanted: char| {
+    let values = |wanted: char| {
         named.iter().filter(move |(letter, _)| *letter == wanted).map(|(_, value)| *value)
     };
     if does(
         &['c', 'r', 'u', 'A'],
         &["--append", "--catenate", "--concatenate", "--create", "--update"],
     ) {
-        of('f').for_each(|archive| change(archive, TouchDepth::Itself));
+        values('f').for_each(|archive| change(archive, TouchDepth::Itself));
     }
     if does(&['x'], &["--extract", "--get"]) {
-        let here = ["."].into_iter().filter(|_| of('C').next().is_none());
-        of('C').chain(here).for_each(|folder| change(folder, TouchDepth::Within));
+        let here = ["."].into_iter().filter(|_| values('C').next().is_none());
+        values('C').chain(here).for_each(|folder| change(folder, TouchDepth::Within));
         let is_value = |word: &str| named.iter().any(|(_, value)| *value == word);
         let members = words.iter().copied().skip(usize::from(is_old));
         let members = members.filter(|word| !word.starts_with('-') && !is_value(word));
@@ -301,7 +306,7 @@ fn tar(words: &[&str], change: &mut impl FnMut(&str, TouchDepth)) {
     }
 }
 
-/// The name under which wget keeps what it fetches. None if escapes say it.
+/// Returns the name under which wget saves a download; `None` if the address has escapes.
 fn downloaded(address: &str) -> Option<&str> {
     let path = address.split_once("://").map_or(address, |(_, rest)| rest);
     let path = path.split('#').next().unwrap_or(path);
@@ -311,6 +316,7 @@ fn downloaded(address: &str) -> Option<&str> {
 }
 
 fn git(words: &[&str], changed: &mut Vec<(String, Access, TouchDepth)>) {
+    // Skip global options; `-C` changes the folder of relative names.
     let mut rest = words;
     let mut folder = ".";
     while let [option, more @ ..] = rest
@@ -336,7 +342,7 @@ fn git(words: &[&str], changed: &mut Vec<(String, Access, TouchDepth)>) {
     let is_hard = *command == "reset"
         && ["--hard", "--keep", "--merge"].iter().any(|option| rest.contains(option));
     if CHANGED_BY_GIT.contains(command) && !is_new || is_hard {
-        // All of the repository, from its root.
+        // The whole repository, from its root.
         changed.push((".".to_owned(), Access::Write, TouchDepth::Within));
         changed.push((folder.to_owned(), Access::Write, TouchDepth::Within));
     }
@@ -357,8 +363,8 @@ fn git(words: &[&str], changed: &mut Vec<(String, Access, TouchDepth)>) {
     }
 }
 
-/// What git takes into a commit without naming it: all but what is ignored.
-fn recorded(words: &[&str], scene: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
+/// Returns the files that git records without their being named: all except ignored ones.
+fn committed_files(words: &[&str], scene: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
     let command = words.iter().position(|word| matches!(*word, "add" | "commit" | "stage"));
     let Some((command, rest)) = command.and_then(|at| words.get(at..)?.split_first()) else {
         return Some(Vec::new());
@@ -388,7 +394,7 @@ fn recorded(words: &[&str], scene: &CommandContext<'_>) -> Option<Vec<PathTouch>
     Some(touches)
 }
 
-/// Whether a word can be the name of a file.
+/// Returns whether a word can be a file name.
 fn is_name(word: &str) -> bool {
     !word.is_empty() && word != "-" && !word.contains(['\n', ' ']) && !word.contains("://")
 }
@@ -425,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fetched_is_kept_under_the_last_name_of_its_address() {
+    fn a_download_is_saved_under_the_last_name_of_its_address() {
         assert_eq!(downloaded("https://example.org/a/.envrc"), Some(".envrc"));
         assert_eq!(downloaded("https://example.org/x?a=b#c"), Some("x?a=b"));
         assert_eq!(downloaded("https://example.org"), Some("index.html"));

@@ -1,4 +1,4 @@
-//! Where a command stands: the folders that it may run in, and what a path means there.
+//! The context of a command: the folders that it may run in, and the resolution of paths there.
 
 use std::{
     cell::Cell,
@@ -14,32 +14,32 @@ use crow_core::{
 
 use crate::parse::LineNotes;
 
-/// How many links are followed before a path counts as one that leads nowhere.
+/// The most links that are followed; a path with more leads nowhere.
 const MAX_LINKS: usize = 40;
-/// How long a path may be, as the systems have it.
+/// The longest path in bytes, as on Linux.
 const MAX_BYTES: usize = 4096;
-/// How much of the file system is looked at for one line: paths and entries of folders.
+/// The most lookups in the file system for one line: paths and entries of folders.
 const MOST_LOOKS: usize = 20_000;
 
-/// Whether the last name of a path is followed if it is a link.
+/// Whether the last component of a path is followed if it is a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FollowLinks {
     Yes,
-    /// The link itself is meant, as when it is removed.
+    /// The link itself is meant, as in a removal.
     No,
 }
 
-/// Where a command stands.
+/// The context that a command is judged in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CommandContext<'a> {
-    /// The folders that it may run in, if they are known.
+    /// The folders that it may run in; `None` if unknown.
     pub folders: Option<&'a [PathBuf]>,
     pub workspace: &'a Workspace,
     pub notes: &'a LineNotes,
     pub budget: &'a LookupBudget,
 }
 
-/// How often a line may still make somebody look at the file system. What is not looked at is not known.
+/// The number of lookups in the file system that a line may still cause. Results beyond it are unknown.
 #[derive(Debug)]
 pub(super) struct LookupBudget(Cell<usize>);
 
@@ -48,7 +48,7 @@ impl LookupBudget {
         Self(Cell::new(MOST_LOOKS))
     }
 
-    /// Takes one look, if there is one left.
+    /// Takes one lookup; `None` if none is left.
     pub(super) fn take(&self) -> Option<()> {
         self.0.set(self.0.get().checked_sub(1)?);
         Some(())
@@ -56,7 +56,7 @@ impl LookupBudget {
 }
 
 impl CommandContext<'_> {
-    /// Returns what is touched by a command that a path is given to. None if that is not known.
+    /// Returns the paths that a command touches through a given path; `None` if they are unknown.
     pub(super) fn touch(
         &self,
         given: &str,
@@ -71,7 +71,7 @@ impl CommandContext<'_> {
         Some(paths.into_iter().map(|path| PathTouch { access, path, depth }).collect())
     }
 
-    /// Returns the file that a path leads to, if it is a single one.
+    /// Returns the path that a given one resolves to, if it is a single one.
     pub(super) fn only(&self, given: &str) -> Option<PathBuf> {
         match self.resolve(given, FollowLinks::Yes)?.as_slice() {
             [path] => Some(path.clone()),
@@ -98,11 +98,11 @@ impl CommandContext<'_> {
         Some(paths)
     }
 
-    /// Returns whether all that can be reached from a folder, also over links, lies in the workspace.
+    /// Returns whether everything that can be reached from a folder, also over links, is in the workspace.
     pub(super) fn holds_all_below(&self, path: &Path) -> bool {
         let mut folders = vec![path.to_owned()];
         while let Some(folder) = folders.pop() {
-            // What is no folder, or cannot be read, has nothing below it.
+            // An entry that is no folder or cannot be read has nothing below it.
             let Ok(entries) = fs::read_dir(&folder) else { continue };
             for entry in entries.flatten() {
                 let Ok(kind) = entry.file_type() else { return false };
@@ -128,10 +128,11 @@ impl CommandContext<'_> {
     }
 }
 
-/// Goes from a folder along a path as the kernel does: links are followed where they stand, so that `..` after one
-/// leads out of where it led to. What does not exist stays as it is written.
+/// Resolves a path from a folder as the kernel does: links are followed in order, so that `..` after a link leads out
+/// of its target. Components that do not exist stay as written. Returns `None` for too many links and for links of
+/// processes in `/proc`.
 pub(super) fn resolve(folder: &Path, given: &str, follow: FollowLinks) -> Option<PathBuf> {
-    let mut at = folder.to_owned();
+    let mut current = folder.to_owned();
     let mut links = 0;
     let ends_in_name = !given.ends_with('/') && !given.ends_with("/.") && given != ".";
     let mut parts: Vec<OsString> = Path::new(given)
@@ -145,13 +146,13 @@ pub(super) fn resolve(folder: &Path, given: &str, follow: FollowLinks) -> Option
         .collect();
     while let Some(part) = parts.pop() {
         if part == ".." {
-            at.pop();
+            current.pop();
             continue;
         }
-        if is_of_a_process(&at, &part) {
+        if is_of_a_process(&current, &part) {
             return None;
         }
-        let next = at.join(&part);
+        let next = current.join(&part);
         let is_followed = follow == FollowLinks::Yes || !parts.is_empty() || !ends_in_name;
         match fs::read_link(&next) {
             Ok(target) if is_followed => {
@@ -160,7 +161,7 @@ pub(super) fn resolve(folder: &Path, given: &str, follow: FollowLinks) -> Option
                     return None;
                 }
                 if target.is_absolute() {
-                    at = PathBuf::from("/");
+                    current = PathBuf::from("/");
                 }
                 parts.extend(target.components().rev().filter_map(|part| match part {
                     Component::Normal(name) => Some(name.to_owned()),
@@ -168,13 +169,14 @@ pub(super) fn resolve(folder: &Path, given: &str, follow: FollowLinks) -> Option
                     Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
                 }));
             }
-            Ok(_) | Err(_) => at = next,
+            Ok(_) | Err(_) => current = next,
         }
     }
-    Some(at)
+    Some(current)
 }
 
-/// Whether a name in a folder of `/proc` leads to what a process has open: the command is another process than this one.
+/// Returns whether a name in a folder of `/proc` refers to something that a process has open. The command is another
+/// process than this one, so the target is unknown.
 fn is_of_a_process(folder: &Path, name: &OsString) -> bool {
     const LINKS: [&str; 7] = ["cwd", "exe", "fd", "map_files", "ns", "root", "task"];
     let is_process = |name: &str| name.chars().all(|char| char.is_ascii_digit());

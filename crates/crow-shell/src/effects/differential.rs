@@ -1,4 +1,4 @@
-//! The real shells are the judge: whatever they change or show must have been planned.
+//! Compares plans with real shells: everything that a shell changes or shows must have been planned.
 
 use std::{
     cell::Cell,
@@ -22,10 +22,10 @@ use proptest::{
 use super::plan_command_line;
 use crate::parse::needs_bash;
 
-/// How many folders lie above the project, so that no line climbs out of them.
+/// The number of folders above the project, so that no line climbs out of them.
 const FOLDERS_ABOVE: usize = 60;
 
-/// Paths that lines name. Nothing in them leads out of the folders above.
+/// Paths in generated lines. None leads out of the folders above.
 const PATHS: [&str; 28] = [
     "a.txt",
     "b.txt",
@@ -57,7 +57,7 @@ const PATHS: [&str; 28] = [
     "$f",
 ];
 
-/// Commands that read, or change files and leave folders and links where they are. `P` is a path.
+/// Commands that read or change files, but leave folders and links where they are. `P` is replaced by a path.
 const PLAIN: [&str; 27] = [
     "cat P",
     "cat P P",
@@ -88,7 +88,7 @@ const PLAIN: [&str; 27] = [
     "dd if=P of=P",
 ];
 
-/// Commands that move folders and links, after which a path may be another one.
+/// Commands that move folders and links, after which a path may mean another file.
 const MOVING: [&str; 10] = [
     "rm P",
     "rm -r P",
@@ -102,7 +102,7 @@ const MOVING: [&str; 10] = [
     "ln P P",
 ];
 
-/// How commands are put together. `A` and `B` are commands.
+/// Compositions of commands. `A` and `B` are replaced by commands.
 const SHAPES: [&str; 19] = [
     "A; B",
     "A && B",
@@ -126,7 +126,7 @@ const SHAPES: [&str; 19] = [
 ];
 
 struct DifferentialTree {
-    /// The folder that is looked at as a whole.
+    /// The topmost folder, whose whole state is compared.
     above: PathBuf,
     _folder: tempfile::TempDir,
     root: PathBuf,
@@ -134,7 +134,7 @@ struct DifferentialTree {
 }
 
 impl DifferentialTree {
-    /// Each file holds its own name between marks, so that what is shown tells where it came from.
+    /// Creates the tree. Each file holds its own name between `@`, so that shown content tells where it came from.
     fn new(top: &Path) -> Self {
         let folder = tempfile::tempdir_in(top).unwrap();
         let above = folder.path().to_owned();
@@ -168,7 +168,7 @@ impl DifferentialTree {
         }
     }
 
-    /// What every path is: its kind, its mode and its content or target.
+    /// Returns the mode and the content or target of every path.
     fn state(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
         let mut state = BTreeMap::new();
         let mut folders = vec![self.above.clone()];
@@ -205,12 +205,12 @@ impl DifferentialTree {
     }
 }
 
-/// Whether it is planned that a path is touched in this way.
+/// Returns whether a plan covers an access to a path.
 fn is_planned(command: &SimpleCommand, path: &Path, access: Access) -> bool {
     let touched = command.touches.iter().any(|touch| {
         let is_there = path == touch.path
             || touch.depth == TouchDepth::Below && path.starts_with(&touch.path)
-            // Folders on the way are made with it.
+            // Parent folders are created with it.
             || access == Access::Write && touch.path.starts_with(path);
         is_there && (touch.access == access || access == Access::Read)
     });
@@ -221,7 +221,7 @@ fn is_planned(command: &SimpleCommand, path: &Path, access: Access) -> bool {
     touched || redirected
 }
 
-/// Compares what a shell did with what was planned. None if the plan does not claim to know.
+/// Compares what a shell did with the plan. Returns false if the plan does not claim to know.
 fn check(line: &str, shell: &str, is_moving: bool, top: &Path) -> Result<bool, TestCaseError> {
     let tree = DifferentialTree::new(top);
     let plan: CommandLine = plan_command_line(line, &tree.root, &tree.workspace);
@@ -259,7 +259,7 @@ fn check(line: &str, shell: &str, is_moving: bool, top: &Path) -> Result<bool, T
     Ok(true)
 }
 
-/// Puts paths in the place of `P`.
+/// Replaces each `P` with a path.
 fn filled(text: &str, paths: &[&str]) -> String {
     let mut pieces = text.split(' ');
     let mut paths = paths.iter();
@@ -319,7 +319,7 @@ fn composed(simple: impl Strategy<Value = String> + 'static) -> impl Strategy<Va
 #[test]
 fn what_real_shells_touch_was_planned() {
     let default = Config::default().cases;
-    // A larger number comes from `PROPTEST_CASES`.
+    // `PROPTEST_CASES` sets a larger number.
     let cases = if default == 256 { 60 } else { default };
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut runner =

@@ -1,4 +1,4 @@
-//! Whether a line touches more than when it was allowed: between the two somebody may have put a link in its way.
+//! Detects that a line touches more than when it was allowed: a link may have been put in its way meanwhile.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use crow_core::{
     workspace::Workspace,
 };
 
-/// Returns whether a line does what it was not allowed to do. What lies below a place that was known before, or is read
-/// in the workspace, makes no difference.
+/// Returns whether a line does more than was allowed. Paths below one that was planned before, and reads in the
+/// workspace, do not count.
 pub fn is_widened(before: &CommandLine, now: &CommandLine, workspace: &Workspace) -> bool {
     match (&before.meaning, &now.meaning) {
         (CommandMeaning::Commands(before), CommandMeaning::Commands(now)) => {
@@ -19,9 +19,9 @@ pub fn is_widened(before: &CommandLine, now: &CommandLine, workspace: &Workspace
                     let was_read =
                         matches!(before.extent, SideEffects::Reads | SideEffects::HeldReads);
                     was_read && now.extent != before.extent
-                        || places(now).any(|(access, path)| {
-                            let is_known = places(before)
-                                .any(|(known, place)| known == access && path.starts_with(place));
+                        || accesses(now).any(|(access, path)| {
+                            let is_known = accesses(before)
+                                .any(|(known, base)| known == access && path.starts_with(base));
                             let is_read = access == Access::Read;
                             !(is_known
                                 || is_read && workspace.contains(path)
@@ -35,8 +35,8 @@ pub fn is_widened(before: &CommandLine, now: &CommandLine, workspace: &Workspace
     }
 }
 
-/// Returns whether a file lies in a folder whose files a pattern of the command named before: in folders such as `/proc`
-/// files come and go all the time. What a link leads to lies elsewhere, and is not one of them.
+/// Returns whether a path is in a folder whose files a pattern of the command named before: in folders such as
+/// `/proc` files come and go all the time. The target of a link is elsewhere, and does not count.
 fn matches_again(before: &SimpleCommand, path: &Path) -> bool {
     let patterns = before.words.iter().filter_map(|word| match word {
         CommandWord::Computed(text) => Some(text.as_str()),
@@ -50,13 +50,13 @@ fn matches_again(before: &SimpleCommand, path: &Path) -> bool {
         (is_plain && folder.starts_with('/')).then(|| Path::new(folder))
     });
     folders.into_iter().any(|folder| {
-        let was_read = |place: &Path| place.starts_with(folder);
+        let was_read = |base: &Path| base.starts_with(folder);
         path.starts_with(folder)
-            && places(before).any(|(access, place)| access == Access::Read && was_read(place))
+            && accesses(before).any(|(access, base)| access == Access::Read && was_read(base))
     })
 }
 
-fn places(command: &SimpleCommand) -> impl Iterator<Item = (Access, &Path)> {
+fn accesses(command: &SimpleCommand) -> impl Iterator<Item = (Access, &Path)> {
     let touches = command.touches.iter().map(|touch| (touch.access, touch.path.as_path()));
     let redirects = command.redirects.iter().filter(|redirect| !redirect.is_device());
     touches.chain(redirects.filter_map(|it| Some((it.access, it.path.as_deref()?))))

@@ -1,4 +1,4 @@
-//! Filters that change files when they are told to: `sed -i`, `sort -o`, `tee`, `dd`.
+//! Filters that change files with certain options or operands: `sed -i`, `sort -o`, `tee`, `dd`.
 
 use crow_core::tool::{Access, CommandWord, PathTouch, Redirect, TouchDepth};
 
@@ -22,13 +22,13 @@ const SORT: ProgramOptions = ProgramOptions {
     long: "--output --reverse --numeric-sort --unique --key --field-separator --stable",
 };
 
-/// Returns whether `sed` changes the files that it is given.
+/// Returns whether `sed` changes its input files.
 pub(super) fn is_in_place(arguments: &[Argument]) -> bool {
     arguments.iter().filter_map(Argument::as_known).any(|text| in_place_suffix(text).is_some())
 }
 
-/// Returns the positions in a command of the options that make a filter change files, and of the words behind them if those
-/// may be their values.
+/// Returns the positions in a command of the options that make a filter change files, and with `takes_next` of the
+/// words after them, which may be their values.
 pub(super) fn positions(
     words: &[CommandWord],
     is_option: fn(&str) -> bool,
@@ -47,13 +47,13 @@ pub(super) fn is_in_place_option(text: &str) -> bool {
     in_place_suffix(text).is_some()
 }
 
-/// Whether an option of `sort` may be the one for a file that it writes.
+/// Returns whether an option of `sort` may be the one for an output file.
 pub(super) fn is_output_option(text: &str) -> bool {
     text.starts_with("--o")
         || text.strip_prefix('-').is_some_and(|it| !it.starts_with('-') && it.contains('o'))
 }
 
-/// What is added to the names of the files that it keeps.
+/// Returns the suffix for backup files of an `-i` option; `None` if it is another option.
 fn in_place_suffix(text: &str) -> Option<&str> {
     if let Some(rest) = text.strip_prefix("--in-place") {
         return Some(rest.trim_start_matches('='));
@@ -84,7 +84,7 @@ pub(super) fn sed(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<
     }
     let mut touches: Vec<PathTouch> = Vec::new();
     for name in names {
-        // It puts a file in the place of a link, or follows it, as it is built and told.
+        // Depending on the build and options, it replaces a link with a file or follows it.
         for follow in [FollowLinks::Yes, FollowLinks::No] {
             for touch in scene.touch(name, Access::Write, TouchDepth::Itself, follow)? {
                 if !touches.contains(&touch) {
@@ -96,7 +96,7 @@ pub(super) fn sed(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<
     Some(touches)
 }
 
-/// The files that `tee` writes what it gets to, as if it went there by a redirection.
+/// Returns the files that `tee` writes, as redirections.
 pub(super) fn tee(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<Vec<Redirect>> {
     const OPTIONS: ProgramOptions =
         ProgramOptions { flags: "ai", valued: "", long: "--append --ignore-interrupts" };
@@ -111,7 +111,7 @@ pub(super) fn tee(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<
     files.collect()
 }
 
-/// Returns whether `sort` writes its output to a file.
+/// Returns whether `sort` has an option for an output file.
 pub(super) fn has_output(arguments: &[Argument]) -> bool {
     SORT.read(arguments).is_some_and(|given| given.has('o', "--output"))
 }

@@ -1,4 +1,4 @@
-//! `find`: what it looks at, and whether it only looks.
+//! `find`: the paths that it visits, and whether it only reads.
 
 use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
 
@@ -37,7 +37,7 @@ const PLAIN: [&str; 25] = [
     "-not",
     "-ignore_readdir_race",
 ];
-/// Those with one.
+/// Tests and actions with a value.
 const VALUED: [&str; 38] = [
     "-name",
     "-iname",
@@ -79,7 +79,8 @@ const VALUED: [&str; 38] = [
     "-used",
 ];
 
-/// Returns what `find` touches. With `-delete` it changes what it finds; what it starts is a command of its own.
+/// Returns the effects of `find`. With `-delete` it changes the files it finds; a command that it starts is judged
+/// separately.
 pub(super) fn find(
     arguments: &[Argument],
     given: &[CommandWord],
@@ -88,10 +89,11 @@ pub(super) fn find(
     let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
     let words = words.iter().copied().skip_while(|word| matches!(*word, "-H" | "-P"));
     let words: Vec<&str> = words.collect();
-    // It follows links: that is for others to judge.
+    // It follows links; the general rules for unknown programs apply.
     if words.first() == Some(&"-L") {
         return None;
     }
+    // The starting points come before the expression.
     let is_expression = |word: &&str| word.starts_with(['-', '(', ')', '!', ',']);
     let end = words.iter().position(is_expression).unwrap_or(words.len());
     let (starts, expression) = words.split_at_checked(end)?;
@@ -127,7 +129,7 @@ pub(super) fn find(
                     FollowLinks::Yes,
                 )?);
             }
-            // What they start is a command of its own, up to its end.
+            // The started command is judged separately; skip to its end.
             "-exec" => drop(expression.find(|word| matches!(**word, ";" | "+"))?),
             "-execdir" | "-ok" | "-okdir" => {
                 only_looks = false;
@@ -138,7 +140,7 @@ pub(super) fn find(
     }
     let known =
         if only_looks { CommandEffects::reads(touches) } else { CommandEffects::changes(touches) };
-    // A permission for `find` is one for looking: what it writes or takes away must stand in it.
+    // A permission for `find` covers only reading: options that write or delete must be named in it.
     let changes =
         |text: &str| matches!(text, "-delete" | "-fprint" | "-fprint0" | "-fls" | "-fprintf");
     Some(CommandEffects { unlisted: filters::positions(given, changes, false), ..known })

@@ -7,15 +7,15 @@ use crow_core::tool::{CommandWord, SimpleCommand};
 use super::command_context::{FollowLinks, resolve};
 use crate::parse::LineNotes;
 
-/// The most folders that are told apart.
+/// The most folders that are tracked.
 const MAX_FOLDERS: usize = 6;
 
 /// A folder that the shell may be in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FolderPosition {
-    /// Where it is.
+    /// The resolved folder.
     folder: PathBuf,
-    /// The path that it came by, from which it takes `..` away.
+    /// The logical path by which it was reached, from which the shell removes `..`.
     way: PathBuf,
 }
 
@@ -23,12 +23,12 @@ struct FolderPosition {
 #[derive(Debug)]
 pub(super) struct PossibleFolders {
     known: Option<Vec<FolderPosition>>,
-    /// The command that goes to a folder before anything else, in which all others then run.
+    /// Index of the command that changes the folder before all others, which then run there.
     lead: Option<usize>,
 }
 
 impl PossibleFolders {
-    /// Begins with the folder that the line starts in.
+    /// Starts with the folder that the line starts in.
     pub(super) fn new(start: &Path, commands: &[SimpleCommand], notes: &LineNotes) -> Self {
         let moves = |command: &SimpleCommand| {
             let program = command.words.first().and_then(CommandWord::as_literal);
@@ -36,36 +36,36 @@ impl PossibleFolders {
         };
         let mut others =
             commands.iter().enumerate().filter(|(at, it)| moves(it) && notes.lead != Some(*at));
-        // What stands later in a loop runs before what stands earlier.
+        // In a loop, a later command can run before an earlier one.
         let is_lost = notes.repeats && others.next().is_some();
         let start = FolderPosition { folder: start.to_owned(), way: start.to_owned() };
         Self { known: (!is_lost).then(|| vec![start]), lead: notes.lead }
     }
 
-    /// Returns the folders, if they are known.
+    /// Returns the folders; `None` if unknown.
     pub(super) fn known(&self) -> Option<Vec<PathBuf>> {
         Some(distinct(self.known.as_ref()?))
     }
 
-    /// Notes that nobody knows where the commands after this one run.
+    /// Marks the folders of the following commands as unknown.
     pub(super) fn lose(&mut self) {
         self.known = None;
     }
 
-    /// Goes to a folder, and returns which that may be. Unless it surely comes first and succeeds, the next command may
-    /// run in the folders before, too.
+    /// Applies a change of folder, and returns the folders that it may lead to. Unless it is certain to come first
+    /// and to succeed, the next command may also run in the previous folders.
     pub(super) fn go(&mut self, at: usize, target: &str, is_sure: bool) -> Option<Vec<PathBuf>> {
         let from = self.known.take()?;
         let mut known: Vec<FolderPosition> = Vec::new();
-        for stand in &from {
-            for reached in stand.go(target)? {
+        for position in &from {
+            for reached in position.go(target)? {
                 if !known.contains(&reached) {
                     known.push(reached);
                 }
             }
         }
         let reached = distinct(&known);
-        // Looking at its own entry takes the permission to enter it.
+        // Resolving an entry in it needs the permission to enter it.
         let can_enter = |path: &PathBuf| path.join(".").is_dir();
         if !is_sure || self.lead != Some(at) || !reached.iter().all(can_enter) {
             known.extend(from);
@@ -76,8 +76,8 @@ impl PossibleFolders {
 }
 
 impl FolderPosition {
-    /// Where `cd` may lead: the shell takes `..` from the path that it came by, and where that fails, or with `-P`, the
-    /// kernel from the folder that it is in.
+    /// Returns the folders that `cd` may lead to: the shell removes `..` from its logical path; where that fails, or
+    /// with `-P`, the kernel resolves it from the physical folder.
     fn go(&self, target: &str) -> Option<Vec<Self>> {
         let base = |path| if target.starts_with('/') { Path::new("/") } else { path };
         let folder = resolve(base(&self.folder), target, FollowLinks::Yes)?;
@@ -90,19 +90,19 @@ impl FolderPosition {
             }
         }
         let logical = resolve(Path::new("/"), way.to_str()?, FollowLinks::Yes)?;
-        let mut stands = vec![Self { folder: logical.clone(), way }];
+        let mut positions = vec![Self { folder: logical.clone(), way }];
         if logical != folder {
-            stands.push(Self { way: folder.clone(), folder });
+            positions.push(Self { way: folder.clone(), folder });
         }
-        Some(stands)
+        Some(positions)
     }
 }
 
-fn distinct(stands: &[FolderPosition]) -> Vec<PathBuf> {
+fn distinct(positions: &[FolderPosition]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
-    for stand in stands {
-        if !folders.contains(&stand.folder) {
-            folders.push(stand.folder.clone());
+    for position in positions {
+        if !folders.contains(&position.folder) {
+            folders.push(position.folder.clone());
         }
     }
     folders
