@@ -1,8 +1,8 @@
-//! What a shell line runs, and which files it touches.
+//! Determines what a shell line runs, and which files it touches.
 //!
-//! [`plan_command_line`] reads a line into the commands that it would start, and resolves the paths that their words name on the
-//! file system. A policy decides on the result. Tables say what is known of programs; a program that is in none of them may do
-//! anything. Starts nothing and changes nothing.
+//! [`plan_command_line`] parses a line into the commands that it would start, and resolves the paths in their words
+//! on the file system. A policy decides on the result. Programs are known from tables; one that is in none of them
+//! may do anything. The crate starts nothing and changes nothing.
 
 mod effects;
 mod parse;

@@ -82,7 +82,13 @@ fn child(
         let empty = ObjectHash::of(&[]);
         let (before_entry, after_entry) = (node(before_entry), node(after_entry));
         if before_entry.is_some() || after_entry.is_some() {
-            folders(objects, path, &before_entry.unwrap_or(empty), &after_entry.unwrap_or(empty), changes)?;
+            folders(
+                objects,
+                path,
+                &before_entry.unwrap_or(empty),
+                &after_entry.unwrap_or(empty),
+                changes,
+            )?;
         }
     }
     Ok(())

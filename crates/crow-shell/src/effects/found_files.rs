@@ -13,7 +13,7 @@ use super::{
     arguments::{Argument, arguments},
     command_context::CommandContext,
     globs,
-    line_effects::{CommandEffects, of_program},
+    line_effects::{CommandEffects, program_effects},
     secret_search::{holds_secret, whole_walk},
 };
 use crate::parse::{FilePassing, FoundFiles};
@@ -58,7 +58,7 @@ pub(super) fn read_found(
     let [CommandWord::Literal(program), words @ ..] = replaced.words.as_slice() else {
         return None;
     };
-    let mut effects = of_program(program, &arguments(words, scene), &replaced, scene);
+    let mut effects = program_effects(program, &arguments(words, scene), &replaced, scene);
     if effects.extent != SideEffects::Reads || !search.is_read_by(program, &effects, scene) {
         return None;
     }

@@ -1,7 +1,8 @@
-//! `git`, as far as it only reads.
+//! Effects of `git` commands that only read.
 //!
-//! Settings of a repository can name programs that even `git status` starts. So none of these commands is a read by
-//! itself: only where the kernel keeps what it starts from changing anything.
+//! Settings of a repository can name programs that even `git status` starts. So none of these commands counts as a
+//! read by itself, but only where the sandbox keeps what it starts from changing anything
+//! ([`SideEffects::HeldReads`]).
 
 use std::path::Path;
 
@@ -19,7 +20,7 @@ use super::{
     secret_search,
 };
 
-/// Commands that only read, whatever follows, as long as [`IS_MORE`] does not.
+/// Subcommands that only read, with any arguments that [`IS_MORE`] does not list.
 const READS: [&str; 29] = [
     "blame",
     "annotate",
@@ -72,7 +73,7 @@ const IS_MORE: [&str; 16] = [
     "--resolve-git-dir",
 ];
 
-/// Returns what git reads, if that is all it does.
+/// Returns the files that git reads, or `None` if it may do more.
 pub(super) fn git(
     arguments: &[Argument],
     words: &[CommandWord],
@@ -88,21 +89,23 @@ pub(super) fn git(
         }
     }
     let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
+    // 1) Global options.
     let mut folder = ".";
     let mut rest = words.as_slice();
     loop {
         rest = match rest {
-            // Only harmless settings come this far: the others are not understood.
+            // Settings come this far only if they are harmless: `parse::builtins` refuses the others.
             ["-c", _, rest @ ..] | ["--no-pager" | "-P" | "--no-optional-locks", rest @ ..] => rest,
             ["-C", named, rest @ ..] if folder == "." => {
                 folder = named;
                 rest
             }
-            // The second one is seen from the first.
+            // A second `-C` is relative to the first.
             ["-C", ..] => return None,
             _ => break,
         };
     }
+    // 2) The files that the subcommand reads.
     let (command, rest) = rest.split_first()?;
     let depth = if shows_contents(command, rest) { TouchDepth::Below } else { TouchDepth::Itself };
     let mut touches = scene.touch(folder, Access::Read, depth, FollowLinks::Yes)?;
@@ -120,19 +123,20 @@ pub(super) fn git(
         }
         _ => {}
     }
+    // 3) Arguments that may do more than read.
     let is_more = |word: &&str| {
         let name = word.split('=').next().unwrap_or_default();
-        // Names of options may be shortened.
+        // Long options may be abbreviated.
         let is_option = name.len() > 3 && IS_MORE.iter().any(|it| it.starts_with(name));
         let leads_out = word.split(['=', ':']).any(|part| part.starts_with(['/', '~']));
         let climbs = word.split(['/', ':', '=']).any(|part| part == "..");
         let is_script = *command == "grep" && (word.starts_with("-O") || word.starts_with("-f"));
         let is_secret = word.split(['=', ':']).any(|part| is_secret_file(Path::new(part)));
-        // What they show is named by what is piped to them.
-        let is_told = word.starts_with("--stdin")
+        // These read the names of what they show from standard input.
+        let reads_names = word.starts_with("--stdin")
             || word.starts_with("--batch") && !word.starts_with("--batch-ch");
         is_option
-            || is_told
+            || reads_names
             || word.starts_with("-O")
             || leads_out
             || climbs
@@ -147,8 +151,8 @@ pub(super) fn git(
     })
 }
 
-/// The files among the words of `git diff`: outside of a repository it compares any two, also over links. A name that is no
-/// file is a revision or an option.
+/// Returns the files among the words of `git diff`: outside of a repository it compares any two, also over links. A
+/// word that is no existing file is a revision or an option.
 fn compared_files(
     folder: &str,
     rest: &[&str],
@@ -163,7 +167,8 @@ fn compared_files(
     Some(files)
 }
 
-/// Whether a format has a part for which git starts the program that checks signatures, as `--show-signature` does.
+/// Returns whether a format has a placeholder for which git starts the program that checks signatures, as
+/// `--show-signature` does.
 pub(super) fn checks_signature(word: &str) -> bool {
     let has_letter = word.match_indices('%').any(|(at, percent)| {
         let part = word.get(at + percent.len()..).unwrap_or_default();
@@ -172,8 +177,8 @@ pub(super) fn checks_signature(word: &str) -> bool {
     has_letter || word.contains("%(signature") || word.contains("%(*signature")
 }
 
-/// Whether options make a command list names, which else would make the one that it is given. What stands behind an option
-/// whose value is the next word is that value.
+/// Returns whether an option makes a command list names instead of creating the one it is given. The word after an
+/// option with a separate value is that value.
 fn lists_names(rest: &[&str], listing: &[&str]) -> bool {
     let is_value = |at: usize| {
         let before = at.checked_sub(1).and_then(|before| rest.get(before));
@@ -186,7 +191,7 @@ fn lists_names(rest: &[&str], listing: &[&str]) -> bool {
     })
 }
 
-/// Whether a command shows what files hold, and not only their names and who changed them.
+/// Returns whether a command shows the contents of files, and not only names and authors.
 pub(super) fn shows_contents(command: &str, rest: &[&str]) -> bool {
     match command {
         "stash" if rest.first() != Some(&"list") => true,
@@ -265,7 +270,7 @@ fn only_reads(command: &str, rest: &[&str]) -> bool {
                     .filter(|word| is_option(word))
                     .all(|word| lists.contains(&word.split('=').next().unwrap_or_default()))
         }
-        // With a second name it sets the first one.
+        // With a second operand it sets the first.
         "symbolic-ref" => {
             let known = ["-q", "--quiet", "--short", "--recurse", "--no-recurse"];
             rest.iter().filter(|word| !is_option(word)).count() == 1

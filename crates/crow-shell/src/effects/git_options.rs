@@ -1,6 +1,6 @@
-//! The options of git's commands that only choose what is shown or recorded. Those that start a program (`--ext-diff`,
-//! `--textconv`, `-O`, `--upload-pack`), write a file (`--output`) or read one from anywhere (`--contents`, `-f`) are left
-//! out. Some letters mean one or the other by their command, so each command has its own list.
+//! The options of git's subcommands that only choose what is shown or recorded. Left out are those that start a
+//! program (`--ext-diff`, `--textconv`, `-O`, `--upload-pack`), write a file (`--output`) or read an arbitrary one
+//! (`--contents`, `-f`). The meaning of some letters depends on the subcommand, so each has its own list.
 
 use super::option_table::{NONE, OperandRule, OptionTable};
 
@@ -30,7 +30,7 @@ const LOG_LONG: &str = "--abbrev --abbrev-commit --after --all --all-match --anc
 --simplify-merges --skip --source --sparse --stat --submodule --summary --tags --text --timestamp --topo-order --unified \
 --until --use-mailmap --walk-reflogs --word-diff --word-diff-regex --children --full-name --cumulative";
 
-/// Letters of all commands that show differences.
+/// Letters shared by all subcommands that show differences.
 const DIFF_FLAGS: &str = "pusaRbwWzticmrDBMC0123456789";
 
 const fn command(
@@ -271,7 +271,7 @@ static TABLES: [OptionTable; 38] = [
     command(&["worktree"], "vz", "", "--porcelain --verbose"),
 ];
 
-/// The harmless options of a command of git, if they are listed.
+/// Returns the harmless options of a subcommand of git, if they are listed.
 pub(super) fn table(command: &str) -> Option<&'static OptionTable> {
     TABLES.iter().find(|table| table.names.contains(&command))
 }

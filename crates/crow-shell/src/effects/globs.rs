@@ -1,18 +1,19 @@
-//! What patterns and braces turn into: at least the words that the shell would make of them.
+//! Expansion of glob patterns and braces: at least the words that the shell would produce.
 
 use std::{fs, path::Path};
 
 use super::command_context::LookupBudget;
 
-/// The longest word that is looked at, as the systems have it for paths.
+/// The longest word in bytes that is expanded, as Linux limits paths.
 const MAX_BYTES: usize = 4096;
-/// The most lists in braces in one word.
+/// The most brace lists in one word.
 const MOST_BRACES: usize = 6;
-/// The most words that one may turn into.
+/// The most words that one may expand to.
 const MAX_WORDS: usize = 500;
 
-/// Returns the words that a pattern turns into in a folder. Files that do not match may be among them: brackets are
-/// taken for any character. None if it holds more than patterns and braces, or is too large.
+/// Returns the words that a pattern expands to in a folder. They may include files that do not match: a bracket
+/// expression is treated as `?`. Returns `None` if the text holds more than patterns and braces, or expands to too
+/// much.
 pub(super) fn expand(text: &str, folder: &Path, budget: &LookupBudget) -> Option<Vec<String>> {
     let is_deep = text.matches('{').count() > MOST_BRACES || text.len() > MAX_BYTES;
     if is_deep || text.contains(|char: char| "'\"\\$`()<>~!\n\t ".contains(char)) {
@@ -36,7 +37,7 @@ pub(super) fn expand(text: &str, folder: &Path, budget: &LookupBudget) -> Option
     Some(words)
 }
 
-/// Takes braces apart, from the left. None where they lie in each other or hold no list.
+/// Expands braces from the left. Returns `None` if they are nested or hold no list.
 fn braces(text: &str) -> Option<Vec<String>> {
     let Some((before, rest)) = text.split_once('{') else {
         return (!text.contains('}')).then(|| vec![text.to_owned()]);
@@ -69,6 +70,7 @@ fn numbers(first: &str, last: &str) -> Option<Vec<String>> {
     (first <= last && last - first < 200).then(|| (first..=last).map(|it| it.to_string()).collect())
 }
 
+/// Expands a pattern component by component. Returns `None` if the lookup budget or the limit of words is exceeded.
 fn matches(pattern: &str, folder: &Path, budget: &LookupBudget) -> Option<Vec<String>> {
     let is_absolute = pattern.starts_with('/');
     let mut found = vec![String::new()];
@@ -85,7 +87,7 @@ fn matches(pattern: &str, folder: &Path, budget: &LookupBudget) -> Option<Vec<St
             } else {
                 let name = format!("{start}{glue}{part}");
                 let base = if is_absolute { Path::new("/") } else { folder };
-                // Behind a pattern only what exists counts.
+                // After a component with a pattern, only existing names count.
                 if !is_found
                     || fs::symlink_metadata(base.join(name.trim_start_matches('/'))).is_ok()
                 {
@@ -102,12 +104,12 @@ fn matches(pattern: &str, folder: &Path, budget: &LookupBudget) -> Option<Vec<St
     Some(found)
 }
 
-/// The names in a folder that a pattern may stand for.
+/// Returns the names in a folder that may match a pattern.
 fn names(folder: &Path, pattern: &str, budget: &LookupBudget) -> Option<Vec<String>> {
     let pattern = simple(pattern)?;
     budget.take()?;
     let Ok(entries) = fs::read_dir(folder) else { return Some(Vec::new()) };
-    // Bash before 5.2 and dash match the folder itself and the one above, too.
+    // Bash before 5.2 and dash also match `.` and `..`.
     let dots = [".", ".."].map(str::to_owned).into_iter();
     let mut names: Vec<String> = dots
         .filter(|name| {
@@ -128,7 +130,7 @@ fn names(folder: &Path, pattern: &str, budget: &LookupBudget) -> Option<Vec<Stri
     Some(names)
 }
 
-/// The pattern with `?` for what stands in brackets.
+/// Returns the pattern with each bracket expression replaced by `?`.
 fn simple(pattern: &str) -> Option<Vec<char>> {
     let mut simple = Vec::new();
     let mut chars = pattern.chars();
@@ -150,8 +152,9 @@ fn simple(pattern: &str) -> Option<Vec<char>> {
     Some(simple)
 }
 
-/// Matches with `*` and `?`, in time that is bounded by the product of the lengths.
+/// Matches a pattern of `*`, `?` and literal characters, in time bounded by the product of the lengths.
 pub(super) fn is_match(pattern: &[char], name: &[char]) -> bool {
+    // `reached[n]` is true if the pattern so far matches the first `n` characters of the name.
     let mut reached = vec![false; name.len() + 1];
     if let Some(first) = reached.first_mut() {
         *first = true;

@@ -1,4 +1,9 @@
-//! Whether a command does what a permission for its first words says.
+//! Matching of a command's options and operands against what a permission for its first words covers.
+//!
+//! [`options_of`] finds the [`OptionTable`] of the program (or of the one that a runner starts), expands the words
+//! and reads them with an [`OptionReader`]. Every option must be listed: one that is not makes the effects unknown.
+//! Files that listed options name become touches; words that only an explicit permission covers are returned by
+//! position.
 
 use std::path::Path;
 
@@ -13,21 +18,21 @@ use super::{
 };
 use crate::parse::is_set_by_the_shell;
 
-/// Programs that read options from a file that is named after `@`.
+/// Programs that read more options from a file given as `@file`.
 const RESPONSE_FILES: [&str; 7] = ["dotnet", "gcc", "mypy", "pytest", "rustc", "terraform", "tsc"];
 
-/// What the options of a command make of it.
+/// The result of reading a command's options.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OptionsOf {
-    /// A program without a table. The words at these positions may mean anything.
+    /// The program has no table. The words at these positions may have any effect.
     Unlisted(Vec<usize>),
-    /// All are known.
+    /// All options are known.
     Harmless(KnownOptions),
-    /// One is not known, or may start a program, write a file or read settings from elsewhere.
+    /// An option is unknown, or may start a program, write a file or read settings from elsewhere.
     Unknown,
 }
 
-/// What known options and operands do.
+/// The effects of known options and operands.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownOptions {
     /// The files that options name.
@@ -36,19 +41,19 @@ pub(super) struct KnownOptions {
     pub unlisted: Vec<usize>,
 }
 
-/// A word as the program gets it.
+/// A word as the program receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ProgramWord {
     Known(String),
-    /// One word, which is known only when the line runs. Its beginning is known, and is no dash.
+    /// One word that is known only when the line runs, but does not start with a dash.
     Operand,
-    /// One word of which nothing is known: a value, but nothing else.
+    /// One word of which nothing is known. It can only be accepted as the value of an option.
     OneWord,
     /// A pipe from a command of the same line.
     Pipe,
 }
 
-/// Reads the options of a program, and of the program that it starts. The words are those behind the program's name.
+/// Reads the options of a program, or of the program that it starts. `words` are those after the program's name.
 pub(super) fn options_of(
     program: &str,
     words: &[CommandWord],
@@ -64,7 +69,7 @@ pub(super) fn options_of(
         .map_or(OptionsOf::Unknown, OptionsOf::Harmless)
 }
 
-/// Reads the options of a subcommand of git, and what follows them. None if one is not known.
+/// Reads the options and operands of a subcommand of git. Returns `None` if an option is unknown.
 pub(super) fn git_options_of(
     subcommand: &str,
     words: &[CommandWord],
@@ -73,9 +78,9 @@ pub(super) fn git_options_of(
     known_options(git_options::table(subcommand)?, 0, words, scene)
 }
 
-/// Whether git is told to show what its program for signatures says of them.
+/// Returns whether git is asked to run its signature program for a format.
 fn formats_signatures(words: &[CommandWord]) -> bool {
-    // `%G?` without quotes is a pattern of the shell.
+    // An unquoted `%G?` is a glob pattern of the shell, so computed words count too.
     let texts = || {
         words.iter().map(|word| match word {
             CommandWord::Literal(text) | CommandWord::Computed(text) => {
@@ -91,7 +96,7 @@ fn formats_signatures(words: &[CommandWord]) -> bool {
     })
 }
 
-/// Reads words by a table. `offset` is the position of the first one in its command.
+/// Reads words with a table. `offset` is the position of the first one in its command.
 fn known_options(
     table: &OptionTable,
     offset: usize,
@@ -108,7 +113,7 @@ fn known_options(
     Some(known)
 }
 
-/// The table of a command and the words that it is about.
+/// Returns the table for a command and the words that it applies to.
 fn tables_of<'words>(
     name: &str,
     words: &'words [CommandWord],
@@ -131,7 +136,7 @@ fn tables_of<'words>(
     TABLES.iter().chain(&service_options::TABLES).find(fits).map(|table| (*table, words))
 }
 
-/// The place of the program that a runner starts, among the runner's arguments.
+/// Returns the index of the program that a runner starts, among the runner's arguments.
 fn inner_program(name: &str, words: &[CommandWord]) -> Option<usize> {
     let first = words.first().and_then(CommandWord::as_literal)?;
     match (name, first) {
@@ -144,7 +149,7 @@ fn inner_program(name: &str, words: &[CommandWord]) -> Option<usize> {
     }
 }
 
-/// The place and name of git's command. The options before it were judged when the line was read.
+/// Returns the index and name of git's subcommand. The options before it were checked when the line was parsed.
 pub(super) fn git_subcommand(words: &[CommandWord]) -> Option<(usize, &str)> {
     let mut at = 0;
     loop {
@@ -156,7 +161,8 @@ pub(super) fn git_subcommand(words: &[CommandWord]) -> Option<(usize, &str)> {
     }
 }
 
-/// The words as the program gets them, with their positions. None if one may become several, or an option.
+/// Returns the words as the program receives them, with their positions. Returns `None` if one may become several
+/// words or an option.
 fn given(words: &[CommandWord], scene: &CommandContext<'_>) -> Option<Vec<(usize, ProgramWord)>> {
     let mut given = Vec::new();
     for (position, word) in words.iter().enumerate() {
@@ -172,7 +178,7 @@ fn given(words: &[CommandWord], scene: &CommandContext<'_>) -> Option<Vec<(usize
     Some(given)
 }
 
-/// Returns whether a word is surely no option.
+/// Returns whether a word is certainly no option.
 pub(super) fn is_operand(word: &CommandWord, scene: &CommandContext<'_>) -> bool {
     given(std::slice::from_ref(word), scene).is_some_and(|given| {
         given.iter().all(|(_, given)| match given {
@@ -185,8 +191,8 @@ pub(super) fn is_operand(word: &CommandWord, scene: &CommandContext<'_>) -> bool
     })
 }
 
-/// What is known of a word that is computed: a variable of the environment, whose value the line did not choose, or a
-/// word in double quotes, which stays one word.
+/// Classifies a computed word: a variable of the environment, whose value the line did not choose, or a word in
+/// double quotes, which stays one word. Returns `None` for others.
 fn unknown(word: &CommandWord, scene: &CommandContext<'_>) -> Option<ProgramWord> {
     let CommandWord::Computed(text) = word else { return None };
     let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
@@ -204,10 +210,10 @@ fn unknown(word: &CommandWord, scene: &CommandContext<'_>) -> Option<ProgramWord
         if !is_of_the_line(name) {
             return Some(ProgramWord::Operand);
         }
-        // Not quoted it may be several words.
+        // Unquoted, it may become several words.
         quoted?;
     }
-    // `"$@"` and `"${a[@]}"` are several words.
+    // `"$@"` and `"${a[@]}"` become several words.
     if quoted.is_none() || inner.contains(['"', '@']) {
         return None;
     }
@@ -215,22 +221,22 @@ fn unknown(word: &CommandWord, scene: &CommandContext<'_>) -> Option<ProgramWord
     Some(if inner.starts_with(is_plain) { ProgramWord::Operand } else { ProgramWord::OneWord })
 }
 
-/// What words are by a table.
+/// The result of reading words with a table.
 #[derive(Debug, Default)]
 struct ReadWords<'a> {
-    /// The files that options name.
+    /// The files that options name, with the access.
     files: Vec<(Access, &'a str)>,
-    /// The positions of operands that the table does not cover.
+    /// Positions of operands that the table does not cover.
     operands: Vec<usize>,
 }
 
-/// The way through the words of a command.
+/// Reads the words of a command, one after the other.
 struct OptionReader<'a> {
     table: &'a OptionTable,
     rest: &'a [(usize, ProgramWord)],
     position: usize,
     operands: usize,
-    /// Whether tar writes the archive that it is given.
+    /// True if tar writes the archive that it is given.
     makes_archive: bool,
     read: ReadWords<'a>,
 }
@@ -242,7 +248,7 @@ impl<'a> OptionReader<'a> {
         Self { table, rest: given, position: 0, operands: 0, makes_archive, read }
     }
 
-    /// Returns what the words are. None if an option is not known.
+    /// Reads all words. Returns `None` if an option is unknown.
     fn read(mut self) -> Option<ReadWords<'a>> {
         let mut is_first = true;
         while let Some(given) = self.next() {
@@ -268,12 +274,12 @@ impl<'a> OptionReader<'a> {
         Some(first)
     }
 
-    /// Takes an operand, of which nothing is known if it is none.
+    /// Records an operand; its text is `None` if it is unknown.
     fn operand(&mut self, text: Option<&str>) {
         self.operands += 1;
         let is_covered = match self.table.operands {
             OperandRule::Any => true,
-            // Only the first one of git's is a place, the others are names in it.
+            // Only git's first operand is a repository, the others are names in it.
             OperandRule::NoAddress => text.is_none_or(|text| {
                 let is_place = text.contains(':') || text.starts_with(['/', '.', '~']);
                 let is_repository = self.operands == 1 && self.table.names != ["gh"];
@@ -293,10 +299,10 @@ impl<'a> OptionReader<'a> {
         let dashed = text.strip_prefix('-').filter(|rest| !rest.is_empty());
         match (self.table.style, dashed) {
             (OptionStyle::Tar, None) if is_first => self.old_letters(text),
-            // `+toolchain` names another program, `@file` holds more options.
+            // `+toolchain` selects another program, `@file` holds more options.
             (_, None) => {
                 let takes_file = RESPONSE_FILES.iter().any(|name| self.table.names.contains(name));
-                // `:branch` takes a branch away from where git pushes to.
+                // `:branch` deletes a branch of the repository that git pushes to.
                 let takes_away = self.table.names.contains(&"push") && text.starts_with(':');
                 let is_more =
                     text.starts_with('+') || takes_file && text.starts_with('@') || takes_away;
@@ -314,7 +320,7 @@ impl<'a> OptionReader<'a> {
         }
     }
 
-    /// Notes an option that a permission must name.
+    /// Records the position of an option that a permission must name explicitly.
     fn name(&mut self, name: &str) {
         let is_named = |known: &str| known.trim_start_matches('-') == name.trim_start_matches('-');
         let is_letter = |name: &str| name.trim_start_matches('-').chars().count() == 1;
@@ -327,7 +333,7 @@ impl<'a> OptionReader<'a> {
         }
     }
 
-    /// A long option. Names that are cut short are not looked for: they may mean another one.
+    /// Reads a long option. Abbreviations are not accepted: they may mean another option.
     fn long(&mut self, text: &'a str, name: &'a str) -> Option<()> {
         let (name, value) =
             name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
@@ -339,7 +345,7 @@ impl<'a> OptionReader<'a> {
         is_in(name, self.table.long).then_some(())
     }
 
-    /// The old style of tar: each character is an option, and the values come after all of them.
+    /// Reads the old style of tar: each character is an option, and the values follow the cluster.
     fn old_letters(&mut self, letters: &str) -> Option<()> {
         for letter in letters.chars() {
             if self.table.valued.contains(letter) {
@@ -351,6 +357,7 @@ impl<'a> OptionReader<'a> {
         Some(())
     }
 
+    /// Reads a cluster of letters; the first one with a value ends it.
     fn letters(&mut self, letters: &'a str) -> Option<()> {
         for (at, letter) in letters.char_indices() {
             self.name(&dashed(letter));
@@ -365,28 +372,29 @@ impl<'a> OptionReader<'a> {
         Some(())
     }
 
-    /// Takes the value of an option, from the same word or the next one.
+    /// Reads the value of an option, from the same word or the next one.
     fn value(&mut self, option: &str, attached: Option<&'a str>) -> Option<()> {
         let at_option = self.position;
         let value = match attached {
             Some(value) => Some(value),
             None => match self.next()? {
                 ProgramWord::Known(value) => Some(value.as_str()),
-                // It may be the name of a file, as below.
+                // It may be a file, see below.
                 ProgramWord::OneWord if option == "--target" => return None,
                 ProgramWord::Operand | ProgramWord::OneWord | ProgramWord::Pipe => None,
             },
         };
-        // A target of cargo that is a file says which programs build and run it.
+        // A target of cargo that is a JSON file names programs that build and run it.
         if option == "--target" && value.is_some_and(is_json) {
             return None;
         }
-        // Behind a host it is sent to a program there.
+        // After a host name it is sent to a program on that host.
         let is_archive = self.table.style == OptionStyle::Tar && matches!(option, "-f" | "--file");
         if is_archive && value.is_some_and(|value| value.contains(':')) {
             return None;
         }
-        // The first word says what tar does, and the archive if there is a letter for it.
+        // The first word contains tar's operation, and the archive if it has a letter for it; other archive options
+        // need a permission.
         if is_archive && at_option > 0 && self.makes_archive {
             self.read.operands.push(at_option);
         }
@@ -413,7 +421,8 @@ impl<'a> OptionReader<'a> {
         Some(())
     }
 
-    /// An option of a compiler. `-wrapper`, `-B`, `-specs=`, `-fplugin=`, `-Wl,…` and the like start or load others.
+    /// Reads an option of a compiler. `-wrapper`, `-B`, `-specs=`, `-fplugin=`, `-Wl,…` and the like start or load
+    /// other programs.
     fn compiler(&mut self, text: &'a str) -> Option<()> {
         const WHOLE: [&str; 20] = [
             "-c",
@@ -454,7 +463,7 @@ impl<'a> OptionReader<'a> {
         is_known.then_some(())
     }
 
-    /// What stands behind `--`.
+    /// Reads the words after `--`, and returns whether they are harmless.
     fn is_harmless_behind(&mut self) -> bool {
         let named = self.table.only_named;
         let is_named =
@@ -488,7 +497,7 @@ impl<'a> OptionReader<'a> {
     }
 }
 
-/// Whether the words of tar make or change an archive.
+/// Returns whether the words of tar create or change an archive.
 fn makes_archive(given: &[(usize, ProgramWord)]) -> bool {
     given.iter().enumerate().any(|(at, (_, given))| match given {
         ProgramWord::Known(text) if text.starts_with("--") => {
@@ -511,7 +520,7 @@ fn is_json(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
 }
 
-/// Whether a name is one of a list that is divided by blanks.
+/// Returns whether a name is in a list divided by blanks.
 fn is_in(name: &str, list: &str) -> bool {
     !name.is_empty() && list.split(' ').any(|known| known == name)
 }

@@ -1,7 +1,7 @@
-//! Programs that a package manager put into the project: they are executed by the kernel, which is no read of a file.
+//! Programs that a package manager installed in the project: the kernel executes them, which is no read of a file.
 //!
-//! `.venv/bin/python` is a link to the interpreter of the system. The link belongs to the project, which could as well
-//! hold a copy of the program: that its target lies outside says nothing about what the command reads.
+//! `.venv/bin/python` is a link to the system's interpreter. The link belongs to the project, which could as well
+//! hold a copy of the program: that its target is outside says nothing about the files that the command reads.
 
 use std::path::{Component, Path};
 
@@ -10,16 +10,15 @@ use crow_fs::EntryMetadata;
 
 use super::command_context::CommandContext;
 
-/// The folders of programs, each with the folder that it lies in.
+/// The folders of programs, as pairs of parent folder and name.
 const PROGRAM_FOLDERS: [(&str, &str); 3] =
     [(".venv", "bin"), ("venv", "bin"), ("node_modules", ".bin")];
 
 /// Any of the bits that let a file be executed.
 const EXECUTABLE: u32 = 0o111;
 
-/// Returns whether a command that is written as `program` executes the file outside of the project that the path leads
-/// to, by a link of an installed program. A file that cannot be executed is not: a shell would read it as a script, and
-/// show its lines.
+/// Returns whether a command written as `program` executes `file` outside the project, through a link of an installed
+/// program. Not so for a file without execute permission: a shell would read it as a script, and show its lines.
 pub(super) fn is_executed(program: &str, file: &Path, scene: &CommandContext<'_>) -> bool {
     !scene.workspace.contains(file)
         && is_installed(Path::new(program), scene)
@@ -31,7 +30,7 @@ fn is_executable(found: EntryMetadata) -> bool {
     found.is_file() && found.mode & EXECUTABLE != 0
 }
 
-/// Whether a path names an entry of a folder of programs, and that folder lies in the workspace.
+/// Returns whether a path names an entry of a program folder in the workspace.
 fn is_installed(program: &Path, scene: &CommandContext<'_>) -> bool {
     if program.components().any(|part| part == Component::ParentDir) {
         return false;

@@ -1,4 +1,8 @@
-//! From a line that is read to one of which it is known what it touches.
+//! Turns a parsed line into one with known effects.
+//!
+//! [`locate`] goes through the commands in order and keeps track of the folders that the next one may run in. The
+//! rules for a program are tried from narrow to wide: version query, reader, writer, table of options, unknown
+//! program. Anything not understood ends as [`SideEffects::Hidden`] or [`SideEffects::Anything`], never as a read.
 
 use std::path::Path;
 
@@ -21,12 +25,12 @@ use super::{
 };
 use crate::parse::{LineNotes, read_with_notes};
 
-/// What is known of a command.
+/// The effects of one command.
 #[derive(Debug)]
 pub(super) struct CommandEffects {
     pub touches: Vec<PathTouch>,
     pub extent: SideEffects,
-    /// The positions of words that a permission for the words before them does not cover.
+    /// Positions of words that a permission for the words before them does not cover.
     pub unlisted: Vec<usize>,
 }
 
@@ -44,11 +48,11 @@ impl CommandEffects {
     }
 }
 
-/// Reads a shell line that starts in a folder, and finds out what it touches. It looks at the file system, and blocks
-/// while it does.
+/// Parses a shell line that starts in a folder, and determines what it touches. Looks at the file system, and blocks
+/// meanwhile.
 ///
-/// The folder must be absolute and resolved. What a line touches is as true as the file system is still: what another
-/// process changes meanwhile is left to the sandbox.
+/// The folder must be absolute and resolved. The result is valid only for the current state of the file system:
+/// changes by other processes are left to the sandbox.
 pub fn plan_command_line(text: &str, folder: &Path, workspace: &Workspace) -> CommandLine {
     let (mut line, notes) = read_with_notes(text);
     if folder != workspace.cwd() {
@@ -60,6 +64,7 @@ pub fn plan_command_line(text: &str, folder: &Path, workspace: &Workspace) -> Co
     line
 }
 
+/// Adds the effects of each command, in the order of the line.
 fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, notes: &LineNotes) {
     let budget = LookupBudget::new();
     let mut folders = PossibleFolders::new(start, commands, notes);
@@ -68,9 +73,11 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
         let command = &mut rest[0];
         let here = folders.known();
         let scene = CommandContext { folders: here.as_deref(), workspace, notes, budget: &budget };
+        // 1) Redirections.
         for redirect in &mut command.redirects {
             redirect.path = redirect.target.as_literal().and_then(|target| scene.only(target));
         }
+        // 2) The program.
         let known = match command.words.first() {
             None => CommandEffects::reads(Vec::new()),
             Some(CommandWord::Computed(_)) => CommandEffects::changes(Vec::new()),
@@ -96,7 +103,7 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
                             .and_then(|found| {
                                 found_files::read_found(command, found, before, &scene)
                             })
-                            .unwrap_or_else(|| of_program(&program, &arguments, command, &scene))
+                            .unwrap_or_else(|| program_effects(&program, &arguments, command, &scene))
                     },
                 )
             }
@@ -104,6 +111,7 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
         command.touches = known.touches;
         command.extent = known.extent;
         command.unlisted = known.unlisted;
+        // 3) A read of a secret, or under a wrapper other than `env`, counts as able to do anything.
         let names_secret = command.touches.iter().any(|touch| is_secret_file(&touch.path))
             || command
                 .redirects
@@ -122,7 +130,7 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
     }
 }
 
-/// The name of the program that a path of the command leads to, if a link on the way has another one.
+/// Returns the name of the program file that the command's path resolves to, if a link gives it another name.
 fn linked_program(command: &SimpleCommand, scene: &CommandContext<'_>) -> Option<String> {
     let program = command.words.first()?.as_literal().filter(|program| program.contains('/'))?;
     let own = Path::new(program).file_name()?.to_str()?;
@@ -136,8 +144,8 @@ fn linked_program(command: &SimpleCommand, scene: &CommandContext<'_>) -> Option
     names.find(|name| *name != own).map(str::to_owned)
 }
 
-/// Whether the shell itself executes a command, and not another program, which would change its own folder or find none
-/// of that name.
+/// Returns whether the shell itself runs a command. A wrapper program would change its own folder, or not find a
+/// builtin.
 fn is_started_by_the_shell(command: &SimpleCommand) -> bool {
     const OF_THE_SHELL: [&str; 5] = ["time", "command", "builtin", "-p", "--"];
     let is_of_the_shell =
@@ -145,7 +153,7 @@ fn is_started_by_the_shell(command: &SimpleCommand) -> bool {
     command.wrappers.iter().all(is_of_the_shell)
 }
 
-/// What a command does that changes the folder. `is_sure` says whether it can do so at all.
+/// Returns the effects of a command that changes the folder. `is_sure` is true if the shell itself runs it.
 fn folder_change(
     program: &str,
     arguments: &[Argument],
@@ -180,13 +188,15 @@ fn folder_change(
     })
 }
 
-pub(super) fn of_program(
+/// Determines the effects of a program by the narrowest rules that apply.
+pub(super) fn program_effects(
     program: &str,
     arguments: &[Argument],
     command: &SimpleCommand,
     scene: &CommandContext<'_>,
 ) -> CommandEffects {
-    // Only the name stands for the program that is known: a path may lead to another one of that name.
+    // The tables apply to bare names and the system's folders only: another path may lead to another program of that
+    // name.
     let name = ["/bin/", "/usr/bin/"]
         .iter()
         .find_map(|folder| program.strip_prefix(folder))
@@ -218,7 +228,7 @@ pub(super) fn of_program(
                 extent: SideEffects::Hidden,
                 ..unknown_programs::unknown(name, arguments, scene)
             },
-            // What a program reads that reads what it is given is not known.
+            // What a reader reads is unknown if an argument is.
             OptionsOf::Harmless(_) | OptionsOf::Unlisted(_)
                 if is_reader && arguments.contains(&Argument::Unknown) =>
             {
@@ -230,13 +240,14 @@ pub(super) fn of_program(
                 known.unlisted = options.unlisted;
                 known
             }
-            // One of the options of a program that else only reads is not known: it may write or start something.
+            // A reader with an unknown option may write or start something.
             OptionsOf::Unlisted(_) if is_reader => CommandEffects::hidden(),
             OptionsOf::Unlisted(unlisted) => {
                 CommandEffects { unlisted, ..unknown_programs::unknown(name, arguments, scene) }
             }
         }
     });
+    // A program given as a path is read itself, and is never trusted to only read.
     if program.contains('/') {
         let files = scene.touch(
             program,

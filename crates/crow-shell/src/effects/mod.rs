@@ -1,8 +1,8 @@
-//! What the commands of a shell line touch: the files that their words name, resolved on the file system as it is, and
-//! whether they do anything beside that.
+//! The effects of the commands of a shell line: the files that their words name, resolved on the current file system,
+//! and whether they do anything else.
 //!
-//! All of it is tables of what is known. A program, an option or a word that is not in them makes the command one that
-//! may do anything; it never makes it a read.
+//! Everything is decided by tables of known programs and options. One that is not listed makes a command able to do
+//! anything; it never makes it a read.
 
 mod arguments;
 mod changers;

@@ -1,8 +1,8 @@
-//! Programs that people allow by their first words, and the options that leave such a permission what it says.
+//! Programs that users allow by their first words, and the options that do not widen such a permission.
 //!
-//! A permission for `make test` is one for what the project does under that name. An option that starts a program, reads
-//! settings from elsewhere or runs code of the command line makes something else of it. So the harmless options are
-//! listed, by the manuals of the programs, and any other one is asked about.
+//! A permission for `make test` covers what the project does under that name. An option that starts a program, reads
+//! settings from elsewhere or runs code of the command line goes beyond it. So the harmless options are listed, from
+//! the manuals of the programs, and the user is asked about any other one.
 
 /// How a program writes its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,18 +11,18 @@ pub(super) enum OptionStyle {
     Gnu,
     /// Long names after one dash or two: `-run X`, `-run=X`.
     SingleDash,
-    /// The first word is a cluster of letters also without a dash: `tar xf`.
+    /// The first word may be a cluster of letters without a dash: `tar xf`.
     Tar,
-    /// A compiler of C and its like: the beginning of a word says what it is.
+    /// A compiler of C and its like: the first letters of an option decide its meaning.
     Compiler,
 }
 
-/// What stands behind `--`.
+/// The words after `--`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AfterDashes {
     /// Operands.
     Operands,
-    /// Arguments of the user's own program, which that permission is about.
+    /// Arguments of the user's own program, which the permission is for.
     Anything,
     /// Arguments of another program, of which these options are harmless.
     Options(&'static str),
@@ -30,45 +30,46 @@ pub(super) enum AfterDashes {
     Only(&'static str),
 }
 
-/// Which words that are no options a permission for the first words covers.
+/// The operands that a permission for the first words covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OperandRule {
     /// All: names of files, targets, text.
     Any,
-    /// All but addresses, which lead to another host than the one that the project is set up for.
+    /// All but addresses, which lead to hosts other than the project's.
     NoAddress,
-    /// One address of the web.
+    /// One web address.
     WebAddress,
-    /// So many. What follows is a value that is set, a script, or a command.
+    /// At most this many. Further ones are a value to set, a script or a command.
     Most(usize),
 }
 
-/// The harmless options of a program. Long names are divided by blanks.
+/// The harmless options of a program. Lists in strings are divided by blanks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OptionTable {
     pub names: &'static [&'static str],
-    /// Its first words that this is about; any if there are none.
+    /// The first words that the table applies to; empty for all.
     pub subcommands: &'static [&'static str],
     pub style: OptionStyle,
-    /// Letters without a value.
+    /// Option letters without a value.
     pub flags: &'static str,
-    /// Letters with a value.
+    /// Option letters with a value.
     pub valued: &'static str,
     /// Long names without a value, or with one after `=`.
     pub long: &'static str,
     /// Long names with a value, after `=` or in the next word.
     pub long_valued: &'static str,
-    /// Options, with their dashes, whose value is a file that is written. They are listed as those with a value, too. Unless
-    /// the program [makes files](Self::makes_files), a permission covers them only if it names them and the file.
+    /// Options, with their dashes, whose value is an output file. They are also listed as options with a value.
+    /// Unless the program [makes files](Self::makes_files), a permission covers them only if it names the option and
+    /// the file.
     pub outputs: &'static str,
-    /// Whether making files is what the program is for: a compiler, a packer.
+    /// True if the purpose of the program is to create files, as for a compiler or packer.
     pub makes_files: bool,
-    /// Options, with their dashes, that a permission covers only if it names them: those that change files that the program
-    /// else only looks at, or go to the network. They are listed among the others, too.
+    /// Options, with their dashes, that a permission covers only if it names them: those that change files which the
+    /// program otherwise only reads, or use the network. They are also listed above.
     pub only_named: &'static str,
-    /// Options, with their dashes, whose value is a file that is read, or `-`. They are listed as those with a value, too.
+    /// Options, with their dashes, whose value is an input file or `-`. They are also listed as options with a value.
     pub inputs: &'static str,
-    /// Whole words.
+    /// Words accepted only as a whole.
     pub words: &'static str,
     pub operands: OperandRule,
     pub after_dashes: AfterDashes,
@@ -111,7 +112,7 @@ const CARGO: OptionTable = OptionTable {
     ..NONE
 };
 
-/// The runners of scripts of a `package.json`.
+/// Runners of the scripts of a `package.json`.
 const NPM: OptionTable = OptionTable {
     names: &["npm", "pnpm", "yarn", "bun"],
     flags: "sqyrwDEPOdf",
@@ -157,7 +158,7 @@ f fuzz fuzztime list memprofile mod mutexprofile o outputdir p parallel run shuf
 
 const MAKE: OptionTable = OptionTable {
     names: &["make", "gmake"],
-    // The number behind `-j` and `-l` may be left out, so that the next word is no value.
+    // `-j` and `-l` may stand without a number, so the next word is no value.
     flags: "Bkjlnpqrsdtiw0123456789",
     long: "--always-make --debug --dry-run --help --ignore-errors --jobs --just-print --keep-going --load-average \
 --no-builtin-rules --no-keep-going --no-print-directory --output-sync --print-data-base --print-directory --question \
@@ -187,8 +188,8 @@ const TAR: OptionTable = OptionTable {
     ..NONE
 };
 
-/// Options with which a program that only reads follows links, or takes patterns from a file: asked about, and allowed
-/// for longer with the program.
+/// Options with which a reader follows links or takes patterns from a file. The user is asked, and may allow the
+/// program for longer.
 const GREP: OptionTable = OptionTable {
     names: &["grep", "egrep", "fgrep"],
     flags: "EFGPiyvwxcLlqsbHhnTUzZroaIR0123456789",
@@ -233,7 +234,7 @@ pub(super) const TABLES: [OptionTable; 46] = [
     OptionTable { subcommands: &["run", "r"], after_dashes: AfterDashes::Anything, ..CARGO },
     OptionTable { subcommands: &["nextest"], valued: "pjFDWAieE", ..CARGO },
     CARGO,
-    // With others `-g` installs outside of the project.
+    // In other subcommands, `-g` installs outside of the project.
     OptionTable {
         subcommands: &["bin", "la", "list", "ll", "ls", "outdated", "prefix", "root"],
         flags: "agl",
@@ -241,7 +242,7 @@ pub(super) const TABLES: [OptionTable; 46] = [
         long_valued: "--depth",
         ..NPM
     },
-    // `-r` loads a file before anything else.
+    // Without `-r`, which loads a file first.
     OptionTable { names: &["bun"], flags: "sqywDEPOdf", ..NPM },
     NPM,
     PYTEST,

@@ -1,39 +1,41 @@
-//! Options as a program reads them, by a list of those that are known.
+//! Reading of a program's options with a list of the known ones.
 
 use super::arguments::Argument;
 
-/// The options of a program that change nothing and start nothing, or that do what is said of them.
+/// The options of a program that change and start nothing, or whose effects are handled by the caller.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProgramOptions {
     /// Letters without a value.
     pub flags: &'static str,
-    /// Letters with a value, in the same word or in the next one. One that is listed here wrongly hides an operand.
+    /// Letters with a value, in the same word or in the next one. A letter listed here wrongly hides an operand.
     pub valued: &'static str,
-    /// Long names, divided by blanks, with or without a value after `=`. A value in the next word counts as an operand, which is one too
-    /// many and none too few.
+    /// Long names, divided by blanks, with or without a value after `=`. A value in the next word counts as an
+    /// operand: rather one too many than one too few.
     pub long: &'static str,
 }
 
-/// What is given to a program.
+/// The parsed arguments of a program.
 #[derive(Debug, Default)]
 pub(super) struct ParsedOptions<'a> {
     pub operands: Vec<&'a Argument>,
     pub letters: String,
     pub long: Vec<&'a str>,
     pub values: Vec<(char, &'a str)>,
-    /// Options with what may be their value, in their order: a letter, or a long name with what stands behind `=` or in the next word.
+    /// Options with their possible value, in order: a letter, or a long name with the text after `=` or the next
+    /// word.
     pub in_order: Vec<(&'a str, Option<&'a str>)>,
 }
 
 impl ParsedOptions<'_> {
-    /// Returns whether an option is given, by its letter or its name.
+    /// Returns whether an option is given, by its letter or its long name.
     pub(super) fn has(&self, letter: char, name: &str) -> bool {
         self.letters.contains(letter)
             || self.values.iter().any(|(it, _)| *it == letter)
             || self.long.iter().any(|it| it.split('=').next() == Some(name))
     }
 
-    /// Returns whether folders are read with all that is in them: `-r`, or `-d recurse` of grep. As `-d` others have a depth.
+    /// Returns whether folders are read recursively: `-r`, or `-d recurse` of grep. In other programs `-d` is a
+    /// number, a depth.
     pub(super) fn is_recursive(&self) -> bool {
         let is_depth = |value: &str| value.chars().all(|char| char.is_ascii_digit());
         self.has('r', "--recursive")
@@ -44,7 +46,7 @@ impl ParsedOptions<'_> {
 }
 
 impl ProgramOptions {
-    /// Reads arguments. None if one of them is not known.
+    /// Parses arguments. Returns `None` if one of them is unknown.
     pub(super) fn read<'a>(&self, arguments: &'a [Argument]) -> Option<ParsedOptions<'a>> {
         let mut given = ParsedOptions::default();
         let mut arguments = arguments.iter();
@@ -80,6 +82,7 @@ impl ProgramOptions {
         given.operands.iter().all(is_known).then_some(given)
     }
 
+    /// Parses a cluster of letters; the first one with a value ends it.
     fn letters<'a>(
         &self,
         letters: &'a str,

@@ -1,25 +1,25 @@
-//! Programs that only read, and the options that keep them so.
+//! Programs that only read, and the options with which they still do.
 
 use super::{options::ProgramOptions, scripts::Language};
 
-/// What the operands of a program are.
+/// The meaning of a program's operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operands {
     /// Files.
     Files,
     /// At most one file: a second one would be written.
     OneFile,
-    /// A file or folder, and the working directory if there is none.
+    /// Files or folders; the working directory if there are none.
     Listed,
-    /// Folders with all that is in them, and the working directory if there is none.
+    /// Folders, read recursively; the working directory if there are none.
     Trees,
-    /// A pattern, unless an option gives it, and files; folders with all in them if `-r` is given.
+    /// A pattern, unless an option gives it, then files; with `-r` folders, read recursively.
     Pattern,
-    /// A pattern, unless an option gives it or makes it superfluous, and folders.
+    /// A pattern, unless an option gives it or makes it unnecessary, then folders.
     PatternTrees,
-    /// Files; folders with all in them, over links too, if `-r` is given.
+    /// Files; with `-r` folders, read recursively, also over links.
     Compared,
-    /// A program that must be read itself, and files.
+    /// A script that must be checked itself, then files.
     Script(Language),
 }
 
@@ -39,7 +39,7 @@ const fn reader(
     ReaderProgram { name, options: ProgramOptions { flags, valued, long }, operands }
 }
 
-/// Programs that touch no file and start nothing, whatever they are given.
+/// Programs that touch no file and start nothing, with any arguments.
 pub(super) const INERT: [&str; 37] = [
     ":", "arch", "basename", "break", "cal", "continue", "dirname", "echo", "exit", "expr",
     "factor", "false", "free", "getconf", "groups", "id", "locale", "logname", "lscpu", "nproc",

@@ -1,4 +1,4 @@
-//! What programs read that do nothing else.
+//! The files that reading programs touch.
 
 use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
 
@@ -12,7 +12,7 @@ use super::{
     secret_search::add_secret,
 };
 
-/// Returns what a program reads, if that is all it does.
+/// Returns what a program reads, or `None` if it may do more.
 pub(super) fn read(
     name: &str,
     arguments: &[Argument],
@@ -32,23 +32,23 @@ pub(super) fn read(
     Some(CommandEffects::reads(touches))
 }
 
-/// Returns whether a program reads the files that it is given.
+/// Returns whether a program reads the files that its operands name.
 pub(super) fn is_reader(name: &str) -> bool {
     matches!(name, "find" | "date" | "hostname") || READERS.iter().any(|reader| reader.name == name)
 }
 
-/// Returns whether a filter of jq among the arguments shows the environment or takes in other files.
+/// Returns whether a jq filter among the arguments reads the environment or other files.
 pub(super) fn has_wider_filter(name: &str, arguments: &[Argument]) -> bool {
     let mut texts = arguments.iter().filter_map(Argument::as_known);
     name == "jq" && texts.any(|text| !Language::Jq.only_reads(text))
 }
 
-/// Those of which single words decide.
+/// Judges programs by single words. Returns `None` for all others.
 fn by_words(name: &str, arguments: &[Argument], words: &[CommandWord]) -> Option<bool> {
     let texts: Option<Vec<&str>> = arguments.iter().map(Argument::as_known).collect();
     let first = texts.as_ref().and_then(|texts| texts.first().copied());
     Some(match name {
-        // What may name a variable or evaluate an index was turned down when the line was read.
+        // Words that may name a variable or evaluate an index were refused when the line was parsed.
         "test" | "[" | "printf" => {
             let hides = |word: &CommandWord| {
                 word.as_literal().is_some_and(|word| word.contains("$(") || word.contains('`'))
@@ -75,6 +75,7 @@ fn by_words(name: &str, arguments: &[Argument], words: &[CommandWord]) -> Option
     })
 }
 
+/// Returns the files that operands name; `None` if they are unknown, or a script may do more than read.
 fn files(
     operands: Operands,
     given: &ParsedOptions<'_>,
@@ -91,6 +92,7 @@ fn files(
         | Operands::Compared
         | Operands::Script(_) => TouchDepth::Itself,
     };
+    // Skip the pattern or script before the file names.
     let mut names = given.operands.as_slice();
     match operands {
         Operands::OneFile if names.len() > 1 => return None,
@@ -136,14 +138,14 @@ fn files(
             }
         }
     }
-    // Where links are followed on the way, none may lead out.
+    // Where links are followed, none may lead out of the workspace.
     let follows = operands == Operands::Compared && depth == TouchDepth::Below;
     let stays = |touch: &PathTouch| !follows || scene.holds_all_below(&touch.path);
     touches.iter().all(stays).then_some(touches)
 }
 
-/// The scripts that options give: `-e` of sed. The other programs have no such option, or `-v` is none. None if one stands
-/// in the word behind `--expression`, which was read as the name of a file.
+/// Returns the scripts that options give: `-e` of sed. In the other programs `-e` has no script as its value. Returns
+/// `None` if `--expression` has its script in the next word, which was parsed as a file name.
 pub(super) fn scripts_of<'a>(given: &ParsedOptions<'a>) -> Option<Vec<&'a str>> {
     if given.long.contains(&"--expression") {
         return None;

@@ -1,6 +1,6 @@
-//! Small programs on the command line: those of which it is plain that they only read what they are given.
+//! Recognises small scripts on the command line that certainly only read their input.
 
-/// What such a program is written in.
+/// The language of such a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     Awk,
@@ -9,7 +9,7 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// Returns whether a program has no way to another file or program.
+    /// Returns whether a script accesses no other file and starts no program.
     pub(super) fn only_reads(self, script: &str) -> bool {
         match self {
             Self::Awk => awk_only_reads(script),
@@ -19,7 +19,8 @@ impl Language {
     }
 }
 
-/// Whether a script of sed prints, deletes and replaces, and neither reads nor writes other files nor starts anything.
+/// Returns whether a sed script only prints, deletes and replaces, and neither reads nor writes other files nor
+/// starts anything.
 fn sed_only_reads(script: &str) -> bool {
     let mut chars = script.chars().peekable();
     loop {
@@ -40,7 +41,7 @@ fn sed_only_reads(script: &str) -> bool {
                     return false;
                 }
             }
-            // Blocks, labels, text, files and commands.
+            // Text commands, labels, and commands that use files or start programs.
             Some(_) | None => return false,
         }
         while chars.next_if_eq(&' ').is_some() {}
@@ -74,12 +75,13 @@ fn skip_replacement(chars: &mut Chars<'_>) -> Option<()> {
     let mark = chars.next().filter(|mark| mark.is_ascii_punctuation() && *mark != '\\')?;
     skip_to(mark, chars)?;
     skip_to(mark, chars)?;
-    // `e` would run what comes out, `w` write it.
+    // Flag `e` would run the result, `w` would write it.
     while chars.next_if(|flag| flag.is_ascii_digit() || "gpIi".contains(*flag)).is_some() {}
     Some(())
 }
 
-/// Goes behind the next mark that is not escaped. In brackets a mark may stand for itself, to some of the programs.
+/// Skips past the next unescaped mark. Inside brackets some implementations take a mark literally; then `None` is
+/// returned.
 fn skip_to(mark: char, chars: &mut Chars<'_>) -> Option<()> {
     let (mut in_brackets, mut in_class) = (false, false);
     loop {
@@ -97,7 +99,7 @@ fn skip_to(mark: char, chars: &mut Chars<'_>) -> Option<()> {
     }
 }
 
-/// Whether a program of awk has no way to another file or program.
+/// Returns whether an awk program accesses no other file and starts no program.
 fn awk_only_reads(program: &str) -> bool {
     const WAYS: [&str; 9] =
         ["system", "getline", "close", "fflush", "ARGV", "ARGC", "ENVIRON", "PROCINFO", "include"];
@@ -107,9 +109,9 @@ fn awk_only_reads(program: &str) -> bool {
         && !writes(program)
 }
 
-/// Whether a `>` may send output to a file. It compares where nothing is printed (`$3 > 5`), before a `print`, and in
-/// parentheses. A slash may begin a regex in which a quote is no quote, and a backslash outside of a string may be
-/// anything, so that such programs are not looked into.
+/// Returns whether a `>` may redirect output to a file. It is a comparison where nothing is printed (`$3 > 5`),
+/// before a `print`, and in parentheses. A slash may begin a regex, in which a quote is no quote, and a backslash
+/// outside of a string may be anything: such programs count as writing.
 fn writes(program: &str) -> bool {
     let has_both = program.contains('>') && program.contains("print");
     if !has_both || program.contains('/') {
@@ -140,7 +142,7 @@ fn writes(program: &str) -> bool {
     false
 }
 
-/// Whether a filter of jq takes in no other file and shows no variable.
+/// Returns whether a jq filter reads no other file and no environment variable.
 fn jq_only_reads(filter: &str) -> bool {
     const WAYS: [&str; 6] = ["import", "include", "env", "ENV", "modulemeta", "get_search_list"];
     !WAYS.iter().any(|way| filter.contains(way))
@@ -151,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_that_do_more_than_read_are_found() {
+    fn scripts_that_may_do_more_than_read_are_refused() {
         for (script, wanted) in [
             ("1,20p", true),
             ("$p", true),

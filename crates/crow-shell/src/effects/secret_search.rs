@@ -1,9 +1,9 @@
-//! Files with secrets that a search through folders would read.
+//! Secret files that a recursive search would read.
 //!
-//! `grep -r TOKEN .` names no file, and prints what is in `.env` all the same. So the folders are walked as the search
-//! would walk them, and the first file is looked for that [`is_secret_file`] knows and that the search would not leave
-//! out. The walk is bounded: of a tree that is larger nothing is said, and the search is asked about. Where the name is
-//! a weak sign and the file is small enough to look at, its content decides.
+//! `grep -r TOKEN .` names no file, and still prints the content of `.env`. So the folders are walked as the search
+//! would walk them, to find the first file that [`is_secret_file`] recognises and that the search would not exclude.
+//! The walk is bounded: for a larger tree the result is unknown, and the user is asked about the search. Where the
+//! name is a weak sign and the file is small, its content decides.
 
 use std::{
     io::Read as _,
@@ -23,13 +23,13 @@ use super::{
     options::ParsedOptions,
 };
 
-/// The most entries of folders that are looked at for one search.
+/// The most folder entries that are visited for one search.
 const MOST_ENTRIES: usize = 200_000;
-/// How much of a file is looked at.
+/// The largest file in bytes whose content is examined.
 const MOST_BYTES: u64 = 64 * 1024;
-/// Folders of a project in which not every file is a secret, although those at home are.
+/// Folders of a project in which not every file is a secret, although in a home directory it would be.
 const MIXED_FOLDERS: [&str; 2] = [".crow-agent", ".docker"];
-/// Long options whose value may be the next word, so that it is not known which word is a folder.
+/// Long options whose value may be the next word, so that it is unclear which word is a folder.
 const VALUED: [&str; 24] = [
     "--after-context",
     "--before-context",
@@ -57,7 +57,8 @@ const VALUED: [&str; 24] = [
     "--width",
 ];
 
-/// Adds the first secret file that a search would read to what it touches. None if the folders are too large to say.
+/// Adds the first secret file that a search would read to the touches. Returns `None` if the folders are too large to
+/// tell.
 pub(super) fn add_secret(
     name: &str,
     given: &ParsedOptions<'_>,
@@ -73,7 +74,7 @@ pub(super) fn add_secret(
         return Some(());
     }
     let mut roots: Vec<PathBuf> = touches.iter().map(|touch| touch.path.clone()).collect();
-    // A value in the next word counts as an operand: then the folder may be missing among them.
+    // A value in the next word counts as an operand, so the search may have no folder and run in the current one.
     let values = given.long.iter().filter(|option| VALUED.contains(option)).count();
     let patterns = usize::from(name != "diff" && !given.has('e', "--regexp"));
     if values > 0 && given.operands.len() <= values + patterns {
@@ -92,7 +93,7 @@ pub(super) fn add_secret(
             if entries > MOST_ENTRIES {
                 return None;
             }
-            // What cannot be read is not read by the search either.
+            // The search cannot read it either.
             let Ok(entry) = entry else { continue };
             let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
             if is_file && !is_left_out(entry.path(), &root, given) && holds_secret(entry.path()) {
@@ -105,8 +106,9 @@ pub(super) fn add_secret(
     Some(())
 }
 
-/// Adds the first secret file that `git grep` would read. None if the folders are too large to say. Tracked files are not
-/// told from others: a file that is neither ignored nor in the index counts, and one that is both does not.
+/// Adds the first secret file that `git grep` would read to the touches. Returns `None` if the folders are too large
+/// to tell. The index is not read: a file that is neither ignored nor tracked counts, and a tracked file that is
+/// ignored does not.
 pub(super) fn add_secret_of_git(rest: &[&str], touches: &mut Vec<PathTouch>) -> Option<()> {
     let takes_ignored = rest.contains(&"--no-exclude-standard");
     let named = rest.iter().position(|word| *word == "--").and_then(|at| rest.get(at + 1..));
@@ -149,8 +151,8 @@ pub(super) fn add_secret_of_git(rest: &[&str], touches: &mut Vec<PathTouch>) -> 
     Some(())
 }
 
-/// Whether a file may be one that a path of git names, as seen from the folder in which git starts: the path or one of the
-/// folders on the way matches. Stars match over folders. What has other signs may name any file.
+/// Returns whether a path relative to git's folder may match a pathspec: the path or one of its parents matches.
+/// Stars also match slashes. A pathspec with other special characters matches anything.
 fn is_path_of(named: &str, path: &Path) -> bool {
     let named = named.trim_end_matches('/');
     if named.starts_with(':') || !is_simple(named) {
@@ -161,13 +163,13 @@ fn is_path_of(named: &str, path: &Path) -> bool {
     path.ancestors().filter_map(Path::to_str).any(|path| globs::is_match(&pattern, &letters(path)))
 }
 
-/// Whether a path of git has no sign but stars and question marks, and no part that stays or goes up.
+/// Returns whether a pathspec has no special characters except `*` and `?`, and no empty, `.` or `..` component.
 fn is_simple(named: &str) -> bool {
     !named.contains(['[', '\\']) && named.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
-/// Adds the settings of git where a command shows what may be a secret in them: a token in the address of a remote, a
-/// header.
+/// Adds git's settings files to the touches, where a command shows settings that may hold a secret: a token in the
+/// address of a remote, a header.
 pub(super) fn add_settings_of_git(
     command: &str,
     rest: &[&str],
@@ -196,7 +198,7 @@ pub(super) fn add_settings_of_git(
     let own: Vec<PathBuf> =
         touches.iter().flat_map(|touch| settings_of(&touch.path, workspace)).collect();
     for path in own.into_iter().chain(of_user).filter(|path| path.is_absolute()) {
-        // What is too large to look at, or names other files, may hold one.
+        // A file that is too large to examine, or that includes others, may hold a secret.
         let may_show = match content(&path) {
             Some(settings) => holds_token(&settings) || includes_others(&settings),
             None => path.exists(),
@@ -207,8 +209,8 @@ pub(super) fn add_settings_of_git(
     }
 }
 
-/// The files of settings of the repository that a folder lies in. Where `.git` is a file, they lie elsewhere: then that file
-/// stands for them.
+/// Returns the settings files of the repository that a folder is in. Where `.git` is a file, they are elsewhere, and
+/// the returned paths do not exist.
 fn settings_of(folder: &Path, workspace: &Workspace) -> Vec<PathBuf> {
     let inside = folder.ancestors().take_while(|folder| workspace.contains(folder));
     let around = inside.chain([folder]).map(|folder| folder.join(".git"));
@@ -216,20 +218,20 @@ fn settings_of(folder: &Path, workspace: &Workspace) -> Vec<PathBuf> {
     vec![git.join("config"), git.join("config.worktree")]
 }
 
-/// Whether settings of git take in others, from files that are not looked at.
+/// Returns whether git settings include other files, which are not examined.
 fn includes_others(settings: &str) -> bool {
     settings.to_ascii_lowercase().contains("[include")
 }
 
-/// All files, as grep and diff read them.
+/// Returns a walk over all files, as grep and diff read them.
 pub(super) fn whole_walk(root: &Path) -> WalkBuilder {
     let mut walk = WalkBuilder::new(root);
     walk.standard_filters(false).follow_links(false);
     walk
 }
 
-/// The files that ripgrep reads: hidden and ignored ones are left out unless it is told otherwise. The user's own ignore
-/// file is not looked at, so that there may be more here than ripgrep reads.
+/// Returns a walk over the files that ripgrep reads, without hidden and ignored ones unless options include them. The
+/// user's global ignore file is not read, so the walk may cover more than ripgrep does.
 fn ripgrep_walk(root: &Path, given: &ParsedOptions<'_>) -> WalkBuilder {
     let has = |name: &str| given.long.iter().any(|option| option.split('=').next() == Some(name));
     let unrestricted = given.letters.matches('u').count()
@@ -245,8 +247,8 @@ fn ripgrep_walk(root: &Path, given: &ParsedOptions<'_>) -> WalkBuilder {
         let options = given.in_order.iter().filter(|(name, _)| names.contains(name));
         options.map(|(_, value)| *value).collect()
     };
-    // The last that matches decides: it may also bring in a file that is hidden or ignored. A filter that is not known or
-    // cannot be built, and both kinds at once, whose order is not that of the line, leave nothing out.
+    // The last matching filter decides, and may also include a hidden or ignored file. A filter that is unknown or
+    // does not build excludes nothing; nor do filters of both kinds together, since their order is lost.
     let (globs, caseless) = (values(["g", "--glob"]), values(["--iglob", "--iglob"]));
     let is_ordered = globs.is_empty() || caseless.is_empty();
     let mut built = OverrideBuilder::new(root);
@@ -273,9 +275,9 @@ fn ripgrep_walk(root: &Path, given: &ParsedOptions<'_>) -> WalkBuilder {
     walk
 }
 
-/// Whether grep leaves a file out, by `--include`, `--exclude` and `--exclude-dir`. Of the first two the last that matches
-/// decides; where none does, a file is left out if the first of them is `--include`. In patterns only `*` and `?` are
-/// understood.
+/// Returns whether grep excludes a file, by `--include`, `--exclude` and `--exclude-dir`. Of the first two, the last
+/// match decides; without a match, a file is excluded if the first filter is `--include`. Only `*` and `?` are
+/// supported in patterns.
 fn is_left_out(path: &Path, root: &Path, given: &ParsedOptions<'_>) -> bool {
     let values = |name: &str| -> Vec<&str> {
         let options = given.long.iter().filter_map(|option| option.split_once('='));
@@ -295,7 +297,7 @@ fn is_left_out(path: &Path, root: &Path, given: &ParsedOptions<'_>) -> bool {
         let is_in_next_word = given.long.contains(filter);
         match pattern.filter(is_understood).filter(|_| !is_in_next_word) {
             Some(pattern) if is_match(pattern, name) => is_left_out = Some(!includes),
-            // It may match.
+            // An unknown pattern may match.
             None if includes => is_left_out = Some(false),
             Some(_) | None => {}
         }
@@ -309,7 +311,7 @@ fn is_left_out(path: &Path, root: &Path, given: &ParsedOptions<'_>) -> bool {
     is_left_out.unwrap_or(false) || lies_in_excluded
 }
 
-/// Whether a file that a search comes across may hold secrets.
+/// Returns whether a file that a search reads may hold secrets.
 pub(super) fn holds_secret(path: &Path) -> bool {
     let in_mixed = path
         .components()
@@ -319,7 +321,7 @@ pub(super) fn holds_secret(path: &Path) -> bool {
         return false;
     }
     match content(path) {
-        // Certificates have the same ending as keys, and most settings of git hold no token.
+        // Certificates have the same suffix as keys, and most git settings hold no token.
         Some(content) if path.extension().is_some_and(|it| it.eq_ignore_ascii_case("pem")) => {
             let is_public = ["BEGIN CERTIFICATE", "BEGIN TRUSTED CERTIFICATE", "BEGIN PUBLIC KEY"]
                 .iter()
@@ -333,7 +335,7 @@ pub(super) fn holds_secret(path: &Path) -> bool {
     }
 }
 
-/// Whether settings of git hold what looks like a secret.
+/// Returns whether git settings contain something like a secret.
 fn holds_token(settings: &str) -> bool {
     let lower = settings.to_ascii_lowercase();
     settings.lines().any(|line| line.contains("://") && line.contains('@'))
@@ -342,7 +344,7 @@ fn holds_token(settings: &str) -> bool {
             .any(|mark| lower.contains(mark))
 }
 
-/// The text of a small file.
+/// Returns the text of a small file; `None` if it is too large or unreadable.
 fn content(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     let read = crow_fs::open_file(path).ok()?.take(MOST_BYTES + 1).read_to_end(&mut bytes).ok()?;

@@ -1,5 +1,5 @@
-//! Harmless options of programs that fetch, send, install or run services. Left out are those that start a program, read
-//! settings or send a file (`curl -K`, `-d @file`), act in another place (`docker -H`) or take things away.
+//! Harmless options of programs that fetch, send, install or run services. Left out are options that start a program,
+//! read settings or send a file (`curl -K`, `-d @file`), act on another host (`docker -H`) or delete something.
 
 use super::option_table::{NONE, OperandRule, OptionStyle, OptionTable};
 
@@ -90,7 +90,7 @@ pub(super) const TABLES: [OptionTable; 19] = [
         long_valued: "--filter --format --limit --since --tail --type --until",
         ..NONE
     },
-    // There `-f` is a field, with which it changes things.
+    // In `gh api`, `-f` is a field, with which it changes data.
     OptionTable {
         names: &["gh"],
         subcommands: &["api"],

@@ -1,4 +1,4 @@
-//! Programs of which little is known: the words that lead out of the workspace, and operands that start another program.
+//! Unknown programs: words that lead out of the workspace, and operands that start another program.
 
 use crow_core::tool::{Access, PathTouch, TouchDepth};
 
@@ -9,17 +9,18 @@ use super::{
     line_effects::CommandEffects,
 };
 
-/// Programs of which all words after the options are names of others, or text.
+/// Programs whose operands may be text that looks like a path.
 const TEXTS: [&str; 6] = ["awk", "gawk", "mawk", "jq", "sed", "perl"];
 
-/// Programs that read all that lies below a folder that they are given.
+/// Programs that read a folder operand recursively.
 const CARRIERS: [&str; 10] =
     ["7z", "bsdtar", "docker", "gtar", "podman", "rsync", "scp", "source", "tar", "zip"];
 
-/// Programs that do so with the folders that they send.
+/// Programs that read a folder recursively to send it.
 const SENDERS: [&str; 6] = ["aws", "gcloud", "gsutil", "kubectl", "oc", "rclone"];
 
-/// What is known of any command: the files that its words name.
+/// Returns the effects of a program without rules of its own: it may read the files that its words name, and do
+/// anything else.
 pub(super) fn unknown(
     name: &str,
     arguments: &[Argument],
@@ -34,6 +35,7 @@ pub(super) fn unknown(
     } else {
         TouchDepth::Itself
     };
+    // 1) Paths in the words, also relative to folders that options name.
     let mut touches: Vec<PathTouch> = Vec::new();
     let folders = folders_of(arguments);
     if CARRIERS.contains(&name) && arguments.contains(&Argument::Unknown) {
@@ -50,7 +52,7 @@ pub(super) fn unknown(
             let may_lead_out = leads_out(part) && !TEXTS.contains(&name);
             let is_meant = |touch: &PathTouch| {
                 let is_outside = !scene.workspace.contains(&touch.path);
-                // A file of a folder may be there by the time the line runs.
+                // A file in an existing folder may exist by the time the line runs.
                 let is_in_folder = part.contains('/')
                     && !part.starts_with('/')
                     && touch.path.parent().is_some_and(std::path::Path::is_dir);
@@ -69,6 +71,7 @@ pub(super) fn unknown(
             }
         }
     }
+    // 2) Paths in commands of the program's own language.
     for name in named_in_commands(name, arguments) {
         let named = scene.touch(name, Access::Read, TouchDepth::Itself, FollowLinks::Yes);
         let written = scene.touch(name, Access::Write, TouchDepth::Itself, FollowLinks::Yes);
@@ -78,10 +81,12 @@ pub(super) fn unknown(
             }
         }
     }
+    // 3) A search without operands reads the current folder.
     if touches.is_empty() && searches_folders(name, arguments) {
         let here = scene.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes);
         touches.extend(here.unwrap_or_default());
     }
+    // 4) Files that the program is known to change.
     let words: Vec<&str> = arguments.iter().filter_map(Argument::as_known).collect();
     if changers::add_changes(name, &words, scene, &mut touches).is_none() {
         return CommandEffects::hidden();
@@ -89,7 +94,8 @@ pub(super) fn unknown(
     CommandEffects::changes(touches)
 }
 
-/// The pieces of commands that a program with a language of its own is given: `vim -c 'r file'`, `sqlite3 x '.read file'`.
+/// Returns the pieces of command texts for a program with a language of its own: `vim -c 'r file'`, `sqlite3 x '.read
+/// file'`.
 fn named_in_commands<'a>(name: &str, arguments: &'a [Argument]) -> Vec<&'a str> {
     const PROGRAMS: [&str; 12] = [
         "ed", "ex", "gdb", "gnuplot", "m4", "mariadb", "mysql", "nvim", "psql", "sqlite3", "vi",
@@ -103,7 +109,7 @@ fn named_in_commands<'a>(name: &str, arguments: &'a [Argument]) -> Vec<&'a str> 
     texts.flat_map(|text| text.split(ends)).filter(|piece| !piece.is_empty()).collect()
 }
 
-/// Whether a program searches all that is below the folders that it is given.
+/// Returns whether a program searches its folder operands recursively.
 fn searches_folders(name: &str, arguments: &[Argument]) -> bool {
     let mut words = arguments.iter().filter_map(Argument::as_known);
     match name {
@@ -119,7 +125,7 @@ fn searches_folders(name: &str, arguments: &[Argument]) -> bool {
     }
 }
 
-/// Whether a program goes over links on its way, and one of them may lead out of the workspace.
+/// Returns whether a program follows links, and one of them may lead out of the workspace.
 pub(super) fn follows_out(name: &str, arguments: &[Argument], scene: &CommandContext<'_>) -> bool {
     let words = || arguments.iter().filter_map(Argument::as_known);
     let has = |letter: char, long: &str| {
@@ -143,20 +149,19 @@ pub(super) fn follows_out(name: &str, arguments: &[Argument], scene: &CommandCon
     follows && !paths.flatten().all(|touch| scene.holds_all_below(&touch.path))
 }
 
-/// Whether an operand makes a program start another one: a transport of git, a variable of make.
+/// Returns whether an operand makes a program start another one: a transport of git, a variable of make.
 fn starts_another(name: &str, arguments: &[Argument]) -> bool {
     let mut words = arguments.iter().filter_map(Argument::as_known);
     match name {
         "git" => words.any(|word| word.contains("::")),
-        // The names of files come from its input.
+        // They read file names from their input.
         "cpio" | "pax" => true,
         "make" | "gmake" => words.any(sets_program),
         _ => false,
     }
 }
 
-/// `make CC=evil`, `make SHELL=evil`: a variable that commands begin with. Upper-case names that say how to build only
-/// are not told apart from it.
+/// Returns whether a word sets a variable of make that names a program: `make CC=evil`, `make SHELL=evil`.
 fn sets_program(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         ["SHELL", "MAKE", "MAKEFLAGS", "CC", "CXX", "LD", "AR", "AS", "CPP"]
@@ -165,8 +170,8 @@ fn sets_program(word: &str) -> bool {
     })
 }
 
-/// The pieces of a word that may be paths: itself, the value of an option, what is attached to a letter, what stands
-/// behind `@` or behind the scheme of an address, and in a revision of git.
+/// Returns the pieces of a word that may be paths: the word itself, the value of an option, the text attached to a
+/// letter, after `@`, after the scheme of an address, and in a revision of git.
 fn parts_of(text: &str) -> impl Iterator<Item = &str> {
     let (before, address) = text.split_once(':').unwrap_or((text, text));
     let is_file = ["file", "fileb"].iter().any(|scheme| before.eq_ignore_ascii_case(scheme));
@@ -197,7 +202,7 @@ fn parts_of(text: &str) -> impl Iterator<Item = &str> {
         .filter(is_path)
 }
 
-/// The folders that options name to work in: `-C folder`.
+/// Returns the folders that options name as working directories: `-C folder`.
 fn folders_of(arguments: &[Argument]) -> Vec<&str> {
     const OPTIONS: [&str; 4] = ["-C", "--cwd", "--directory", "--prefix"];
     let words = || arguments.iter().map(|argument| argument.as_known().unwrap_or_default());
@@ -210,7 +215,7 @@ fn folders_of(arguments: &[Argument]) -> Vec<&str> {
     next.chain(same).filter(|folder| !folder.is_empty()).collect()
 }
 
-/// Whether a piece is written as a path that leads out: an absolute one, or one that goes up.
+/// Returns whether a word is written as a path that may lead out: an absolute one, or one with `..`.
 fn leads_out(part: &str) -> bool {
     part.starts_with('/') || part.split('/').any(|name| name == "..")
 }

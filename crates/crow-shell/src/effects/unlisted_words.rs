@@ -1,7 +1,7 @@
-//! Words of programs without a table of options, of which it is not known what they do.
+//! Words with unknown effects, of programs without a table of options.
 //!
-//! A permission for the first words of a command is no permission for options that follow: `scp` copies, and `scp -S x`
-//! starts `x`. Where the harmless options are not listed, each one has to stand in the permission itself.
+//! A permission for the first words of a command does not cover options that follow: `scp` copies, and `scp -S x`
+//! starts `x`. Where the harmless options are not listed, each one must be named in the permission itself.
 
 use std::path::Path;
 
@@ -12,16 +12,17 @@ use super::{
     grants::{git_subcommand, is_operand},
 };
 
-/// Programs that run the script that is their first operand: what follows it is the script's own.
+/// Programs that run the script that is their first operand; words after it belong to the script.
 const INTERPRETERS: [&str; 21] = [
     "Rscript", "bash", "bun", "dash", "elixir", "julia", "ksh", "lua", "node", "perl", "php",
     "python", "python2", "python3", "ruby", "sh", "tclsh", "ts-node", "tsx", "uvx", "zsh",
 ];
 
-/// Clients of databases, which take SQL and commands of their own as words.
+/// Database clients, whose words may be SQL and commands of their own.
 const DATABASE_CLIENTS: [&str; 3] = ["mariadb", "mysql", "psql"];
 
-/// Returns the positions in a command of the words that may mean anything. The words are those behind the program's name.
+/// Returns the positions in a command of the words that may have any effect. `words` are those after the program's
+/// name.
 pub(super) fn positions(
     program: &str,
     words: &[CommandWord],
@@ -32,7 +33,7 @@ pub(super) fn positions(
     }
     let name = program.rsplit('/').next().unwrap_or(program);
     let start = match name {
-        // What stands before the command of git was judged when the line was read.
+        // The options before git's subcommand were checked when the line was parsed.
         "git" => git_subcommand(words).map_or(0, |(at, _)| at + 1),
         _ => 0,
     };
@@ -41,7 +42,7 @@ pub(super) fn positions(
     let (mut has_script, mut is_code_next) = (false, false);
     let mut positions = Vec::new();
     for (at, word) in words.iter().enumerate().skip(start) {
-        // Behind `-e` stands code, and then there may be more options.
+        // The word after `-e` is code; more options may follow.
         if std::mem::replace(&mut is_code_next, is_interpreter && takes_code(word)) {
             continue;
         }
@@ -49,7 +50,7 @@ pub(super) fn positions(
             positions.push(at + 1);
             continue;
         }
-        // `@file` holds more options, to some.
+        // Some programs read more options from `@file`.
         let is_file = word.as_literal().is_some_and(|text| text.starts_with('@'));
         let is_code = is_interpreter && is_input(word);
         if is_file && name != "git" || is_code || !is_operand(word, scene) {
@@ -59,14 +60,14 @@ pub(super) fn positions(
             break;
         }
     }
-    // Without a script it runs what comes in, which no word says.
+    // Without a script it runs its standard input, which no word shows.
     if is_interpreter && !has_script {
         positions.push(words.len() + 1);
     }
     positions
 }
 
-/// Whether the next word is code, by a cluster of letters that ends in the option for it: `-ne`.
+/// Returns whether the next word is code, by a cluster of letters that ends in the option for it: `-ne`.
 fn takes_code(word: &CommandWord) -> bool {
     word.as_literal().and_then(|text| text.strip_prefix('-')).is_some_and(|letters| {
         letters.chars().all(|letter| letter.is_ascii_alphanumeric())
@@ -74,8 +75,8 @@ fn takes_code(word: &CommandWord) -> bool {
     })
 }
 
-/// Whether a word of a client of a database names another server, or has a command of the client itself, which may start a
-/// program or write a file.
+/// Returns whether a word of a database client names another server, or holds a command that may start a program or
+/// access a file.
 fn reaches_out(word: &CommandWord) -> bool {
     let Some(text) = word.as_literal() else { return true };
     let text = text.trim().to_ascii_lowercase();
@@ -89,7 +90,7 @@ fn reaches_out(word: &CommandWord) -> bool {
     is_address || is_of_client || is_of_server
 }
 
-/// Whether an interpreter reads what comes in, and not a script of the project.
+/// Returns whether an interpreter's operand is its input, and not a script of the project.
 fn is_input(word: &CommandWord) -> bool {
     match word {
         CommandWord::Literal(text) => {
@@ -102,8 +103,8 @@ fn is_input(word: &CommandWord) -> bool {
     }
 }
 
-/// Whether a program is one of the project, whose options say what the project does: `./configure --with-x`. Those that
-/// a package manager put there are not.
+/// Returns whether a program belongs to the project, so that its options are part of what the project does:
+/// `./configure --with-x`. Programs installed by a package manager do not.
 fn is_own_program(program: &str, scene: &CommandContext<'_>) -> bool {
     let is_installed = |name: &str| matches!(name, "node_modules" | ".venv" | "venv" | "vendor");
     let path = Path::new(program);
@@ -112,8 +113,8 @@ fn is_own_program(program: &str, scene: &CommandContext<'_>) -> bool {
         && (path.is_relative() || scene.workspace.contains(path))
 }
 
-/// Returns whether a word is an address that is fetched over the network, as it is written: `http://`, `https://`, or a
-/// host alone. Other schemes read files, or use keys of the user.
+/// Returns whether a word is written as an address that is fetched over the web: `http://`, `https://`, or a bare
+/// host. Other schemes read files, or use the user's keys.
 pub(super) fn is_web_address(text: &str) -> bool {
     let scheme = |scheme: &str| {
         text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_lead_elsewhere_than_to_the_web_are_told_apart() {
+    fn only_addresses_of_the_web_are_web_addresses() {
         for text in ["https://x.org/a?b=c", "HTTP://x", "localhost:8080/x", "x.org", "127.0.0.1:80"]
         {
             assert!(is_web_address(text), "{text}");

@@ -1,16 +1,16 @@
-//! Programs that are asked who they are, and nothing else.
+//! Queries of a program's version.
 
 use crow_core::tool::SideEffects;
 
 use super::{arguments::Argument, line_effects::CommandEffects};
 
-/// Programs that answer without looking at the project.
+/// Programs that print their version without looking at the project.
 const PLAIN: [&str; 24] = [
     "awk", "bash", "cc", "clang", "clang++", "cmake", "curl", "dash", "file", "find", "g++", "gcc",
     "git", "grep", "jq", "make", "ninja", "rg", "sed", "ssh", "tar", "tree", "wget", "zsh",
 ];
 
-/// Programs that a file of the project may replace by another one first: a toolchain file, a version file, a wrapper.
+/// Programs that a file of the project may replace first: a toolchain file, a version file, a wrapper.
 const HELD: [&str; 45] = [
     "black",
     "bun",
@@ -59,7 +59,7 @@ const HELD: [&str; 45] = [
     "yarn",
 ];
 
-/// Returns that a program only tells its version.
+/// Returns the effects of a program that only prints its version; `None` if it does anything else.
 pub(super) fn version(name: &str, arguments: &[Argument]) -> Option<CommandEffects> {
     let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
     let asks = match words.as_slice() {

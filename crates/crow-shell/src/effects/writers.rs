@@ -1,4 +1,4 @@
-//! Programs that change the files that they are given, as far as it is known which.
+//! Programs that change the files named by their operands, as far as those are known.
 
 use crow_core::tool::{Access, CommandWord, PathTouch, TouchDepth};
 
@@ -10,22 +10,22 @@ use super::{
     options::{ParsedOptions, ProgramOptions},
 };
 
-/// What a program does with its operands.
+/// The effect of a program on its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OperandEffect {
     /// It changes all of them.
     All,
-    /// It makes folders of that name.
+    /// It creates folders with these names.
     Making,
-    /// It takes names away: a link is meant itself.
+    /// It removes names; a link itself is meant.
     Removal,
-    /// It changes all but the first, which says how.
+    /// It changes all but the first, which is the mode or owner.
     AfterFirst,
     /// It copies all but the last to the last.
     Copy,
     /// It moves all but the last to the last.
     Move,
-    /// It makes the last a name of the first.
+    /// It makes the last one a link to the first.
     Link,
 }
 
@@ -126,14 +126,14 @@ const WRITERS: [WriterProgram; 15] = [
     ),
 ];
 
-/// Returns what a program changes, if it is one that changes files that it is given.
+/// Returns the effects of a program that changes its operands; `None` for other programs.
 pub(super) fn change(
     name: &str,
     arguments: &[Argument],
     words: &[CommandWord],
     scene: &CommandContext<'_>,
 ) -> Option<CommandEffects> {
-    // A permission for a filter covers changes of files only if it says so.
+    // A permission for a filter covers changes of files only if it names the option.
     let positions = match name {
         "sed" => filters::positions(words, filters::is_in_place_option, false),
         "sort" => filters::positions(words, filters::is_output_option, true),
@@ -152,6 +152,7 @@ pub(super) fn change(
     Some(CommandEffects { unlisted: positions, ..known })
 }
 
+/// Returns the files that a program with this operand effect reads and changes.
 fn files(
     change: OperandEffect,
     given: &ParsedOptions<'_>,
@@ -181,7 +182,7 @@ fn files(
         OperandEffect::All | OperandEffect::Making | OperandEffect::Removal => {
             for name in names {
                 touch(name, Access::Write, follow)?;
-                // Folders on the way are made, too: also those that the path leaves again.
+                // Missing parent folders are created too, also those that a later `..` leaves again.
                 if change == OperandEffect::Making && name.contains("..") {
                     let ends = name.match_indices('/').filter(|(at, _)| *at > 0);
                     for (at, _) in ends {
@@ -198,7 +199,7 @@ fn files(
         OperandEffect::Copy | OperandEffect::Move | OperandEffect::Link => {
             let (target, sources) = names.split_last()?;
             let access = if change == OperandEffect::Move { Access::Write } else { Access::Read };
-            // A copy that is a link is another name of the file.
+            // A copy by link is another name of the same file.
             let is_linked = change == OperandEffect::Copy
                 && (given.has('l', "--link") || given.has('s', "--symbolic-link"));
             for source in sources {
@@ -216,19 +217,19 @@ fn files(
                     touches.extend(scene.touch(source, access, depth, follow)?);
                 }
                 if change == OperandEffect::Move {
-                    // What it holds, or leads to, can be read under the new name.
+                    // Its content or target can then be read under the new name.
                     touches.extend(scene.touch(source, Access::Read, depth, follow)?);
                     touches.extend(scene.touch(source, Access::Read, depth, FollowLinks::Yes)?);
                 }
             }
-            // A link in that place is taken away, or written through.
+            // A link at the target is replaced, or written through.
             let both = |name: &str| -> Option<Vec<PathTouch>> {
                 let link = scene.touch(name, Access::Write, depth, FollowLinks::No)?;
                 let file = scene.touch(name, Access::Write, depth, FollowLinks::Yes)?;
                 Some(link.into_iter().chain(file).collect())
             };
             touches.extend(both(target)?);
-            // Where the target is a folder by then, it is what lies in it.
+            // If the target is a folder by then, the result is an entry in it.
             for source in sources {
                 let name = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
                 let inner = format!("{}/{name}", target.trim_end_matches('/'));
@@ -248,8 +249,8 @@ fn files(
     Some(distinct)
 }
 
-/// What a link leads to: a later command could read or change it, and what is below it, by the link's name. A symbolic one
-/// is seen from its folder.
+/// Adds what a link leads to: a later command could read or change it, and anything below it, through the link. The
+/// target of a symbolic link is relative to the link's folder.
 fn linked(
     source: &str,
     target: &str,

@@ -1,7 +1,7 @@
-//! What only bash reads as it is read here.
+//! Syntax that only bash reads as this parser does.
 
-/// Returns whether a plain `sh` may read a line in another way: a test in double brackets is grammar to one and a list of
-/// commands to the other. It may say so of lines that both read alike.
+/// Returns whether a plain `sh` may read a line differently: a test in double brackets is grammar to bash and a list
+/// of commands to `sh`. May return true for lines that both read alike.
 pub fn needs_bash(text: &str) -> bool {
     const MARKS: [&str; 12] =
         ["[[", "((", "&>", ">&", "<&", "|&", "<(", ">(", "<<<", "$'", "$\"", "=("];

@@ -1,4 +1,4 @@
-//! Commands whose arguments change what other commands mean, or start some.
+//! Builtins and commands whose arguments change the meaning of other commands, or start some.
 
 use crow_core::tool::CommandWord;
 
@@ -7,7 +7,8 @@ use super::{
     variables::{VariableEffect, reach},
 };
 
-/// Settings on the command line can name programs; those that cannot are listed here.
+/// Checks the global options and subcommand of git. Settings on the command line can name programs; the harmless ones
+/// are listed here.
 pub(super) fn git(words: &[CommandWord]) -> Result<(), UnclearReason> {
     const HARMLESS: [&str; 8] = [
         "user.name=",
@@ -54,7 +55,7 @@ pub(super) fn git(words: &[CommandWord]) -> Result<(), UnclearReason> {
     }
 }
 
-/// `set`, as far as it leaves the meaning of commands alone.
+/// Checks that `set` does not change the meaning of commands.
 pub(super) fn set(words: &[CommandWord]) -> Result<(), UnclearReason> {
     const NAMES: [&str; 6] = ["pipefail", "errexit", "nounset", "xtrace", "noclobber", "verbose"];
     let mut names_option = false;
@@ -81,7 +82,7 @@ pub(super) fn set(words: &[CommandWord]) -> Result<(), UnclearReason> {
     Ok(())
 }
 
-/// `read` and the like: the variables must be those of the shell alone.
+/// Checks that `read` and the like set only variables that no program looks at.
 pub(super) fn sets_variables(words: &[CommandWord]) -> Result<(), UnclearReason> {
     let is_harmless = |word: &CommandWord| {
         word.as_literal().is_some_and(|word| {
@@ -97,7 +98,7 @@ pub(super) fn sets_variables(words: &[CommandWord]) -> Result<(), UnclearReason>
     }
 }
 
-/// `printf`: `-v` and `%n` take the name of a variable, whose index may run commands.
+/// Checks `printf`: `-v` and `%n` take the name of a variable, whose index may run commands.
 pub(super) fn printf(words: &[CommandWord]) -> Result<(), UnclearReason> {
     let is_after_dashes = words.get(1).and_then(CommandWord::as_literal) == Some("--");
     let Some(format) = words.get(if is_after_dashes { 2 } else { 1 }) else { return Ok(()) };
@@ -111,7 +112,7 @@ pub(super) fn printf(words: &[CommandWord]) -> Result<(), UnclearReason> {
     }
 }
 
-/// `wait`: `-p` takes the name of a variable.
+/// Checks `wait`: `-p` takes the name of a variable.
 pub(super) fn wait(words: &[CommandWord]) -> Result<(), UnclearReason> {
     let is_harmless =
         |word: &str| !word.strip_prefix('-').is_some_and(|letters| letters.contains('p'));
@@ -122,8 +123,8 @@ pub(super) fn wait(words: &[CommandWord]) -> Result<(), UnclearReason> {
     }
 }
 
-/// The words of a test: `-v` takes the name of a variable, whose index may run commands. A word that is known only when
-/// the line runs may be that option, unless its place says that it is none. Returns the variables without quotes, which
+/// Checks the words of a test: `-v` takes the name of a variable, whose index may run commands. A word that is known
+/// only when the line runs may be that option, unless its position excludes it. Returns the unquoted variables, which
 /// must hold numbers: `[ $i -le 3 ]`.
 pub(super) fn test(words: &[CommandWord]) -> Result<Vec<&str>, UnclearReason> {
     const COMPARISONS: [&str; 9] = ["=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
@@ -159,7 +160,7 @@ pub(super) fn test(words: &[CommandWord]) -> Result<Vec<&str>, UnclearReason> {
     if is_understood && !words.iter().any(names) { Ok(numbers) } else { Err(names_a_variable()) }
 }
 
-/// The name of a variable that stands for itself, without quotes.
+/// Returns the name of a variable that is a whole unquoted word.
 fn bare_variable(word: &CommandWord) -> Option<&str> {
     let CommandWord::Computed(text) = word else { return None };
     let name = text.strip_prefix('$')?;
@@ -168,7 +169,7 @@ fn bare_variable(word: &CommandWord) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Whether a word that is known only when the line runs is quoted as a whole, and is one word then.
+/// Returns whether a computed word is completely quoted, so that it stays one word.
 fn is_one_word(text: &str) -> bool {
     let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     inner.is_some_and(|inner| !inner.contains(['"', '@']))
