@@ -1,4 +1,4 @@
-//! Variables, their values, and tests: where a shell evaluates text, and may run what is in it.
+//! Variables, their values and tests: constructs in which a shell evaluates text, and may run commands in it.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::{
 };
 
 impl SyntaxWalk<'_, '_> {
-    /// The grammar is believed only where it ends an expansion at the place where the shells do.
+    /// Checks an expansion. The grammar's node is accepted only if it ends where the shells end the expansion.
     pub(super) fn expansion(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         let start = node.start_byte();
         let is_twice = |part: &Node<'_>| part.kind() == "@";
@@ -36,12 +36,12 @@ impl SyntaxWalk<'_, '_> {
         }
     }
 
-    /// Notes that a variable is set for what comes after.
+    /// Records that a variable is set for the rest of the line.
     pub(super) fn set(&mut self, name: &str) -> Result<(), UnclearReason> {
         self.set_to(name, None, VariableContent::Anything)
     }
 
-    /// Notes that a variable is set, and to what.
+    /// Records that a variable is set, and to which values.
     fn set_to(
         &mut self,
         name: &str,
@@ -72,6 +72,7 @@ impl SyntaxWalk<'_, '_> {
         }
     }
 
+    /// Records the variable of a loop with its values, as far as they are known.
     pub(super) fn for_statement(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         let name = node.child_by_field_name("variable").ok_or("a loop without variable")?;
         let name = self.text_of(name);
@@ -99,6 +100,7 @@ impl SyntaxWalk<'_, '_> {
         self.set_to(name, values, content)
     }
 
+    /// Records an assignment. An index before a command may be evaluated, and is refused.
     pub(super) fn assignment(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         let name = node.child(0).ok_or("an assignment without name")?;
         let is_index = name.kind() == "subscript";
@@ -112,6 +114,7 @@ impl SyntaxWalk<'_, '_> {
         let is_set = children(node).iter().any(|part| part.kind() == "=");
         let value = node.child_by_field_name("value").filter(|_| is_set && !is_index);
         let is_result = value.is_some_and(|value| value.kind() == "arithmetic_expansion");
+        // The value counts as known only if it is a literal, and as a number only if it is digits or arithmetic.
         let value = value.and_then(|value| self.word(value).ok());
         let literal = value.filter(|value| value.as_literal().is_some());
         let is_digits = literal.as_ref().and_then(CommandWord::as_literal).is_some_and(is_number);
@@ -126,7 +129,7 @@ impl SyntaxWalk<'_, '_> {
         self.set_to(name, literal.map(|value| vec![value]), content)
     }
 
-    /// `export`, `local`, `unset` and the like.
+    /// Checks `export`, `local`, `unset` and the like.
     pub(super) fn declaration(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         self.one_line(node)?;
         for part in children(node).into_iter().skip(1) {
@@ -152,6 +155,7 @@ impl SyntaxWalk<'_, '_> {
         Ok(())
     }
 
+    /// Checks a test, and returns the context of its children.
     pub(super) fn test(&mut self, node: Node<'_>) -> Result<NodeContext, UnclearReason> {
         let text = self.text_of(node);
         if text.starts_with("[[") {
@@ -170,7 +174,7 @@ impl SyntaxWalk<'_, '_> {
         Ok(NodeContext::Test)
     }
 
-    /// The words between single brackets, as the command `[` gets them.
+    /// Returns the words between single brackets, as the command `[` gets them.
     fn words_of_test(&self, node: Node<'_>) -> Result<Vec<CommandWord>, UnclearReason> {
         let mut words = Vec::new();
         let mut stack = vec![node];
@@ -187,17 +191,17 @@ impl SyntaxWalk<'_, '_> {
         Ok(words)
     }
 
-    /// A part of a test. Single brackets are a command, and the shell sees its own operators in them.
+    /// Checks a part of a test. Single brackets are a command, so the shell sees its own operators in them.
     pub(super) fn expression(
         &self,
         node: Node<'_>,
-        place: NodeContext,
+        context: NodeContext,
     ) -> Result<(), UnclearReason> {
-        if place == NodeContext::Arithmetic {
+        if context == NodeContext::Arithmetic {
             return Ok(());
         }
         let parts = children(node);
-        if place == NodeContext::Test {
+        if context == NodeContext::Test {
             self.one_line(node)?;
             let known = ["[", "]", "=", "==", "!=", "!"];
             if parts.iter().any(|part| !part.is_named() && !known.contains(&part.kind())) {
@@ -209,7 +213,7 @@ impl SyntaxWalk<'_, '_> {
             match self.text_of(*operator) {
                 "-v" | "-R" => return Err("a variable that is evaluated twice".into()),
                 "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge"
-                    if place == NodeContext::Condition =>
+                    if context == NodeContext::Condition =>
                 {
                     return Err("arithmetic on more than numbers".into());
                 }
@@ -220,8 +224,8 @@ impl SyntaxWalk<'_, '_> {
     }
 }
 
-/// Where in the line a variable is surely set by an assignment: from it on in the block that it stands in, if nothing
-/// decides whether it is reached, and no process of its own makes it.
+/// Returns the range of the line in which an assignment certainly holds: the rest of its block, if it is reached
+/// unconditionally and does not run in a background process.
 fn reach_of_assignment(node: Node<'_>) -> Option<Range<usize>> {
     let mut inner = node;
     loop {
@@ -251,7 +255,7 @@ fn reach_of_assignment(node: Node<'_>) -> Option<Range<usize>> {
     }
 }
 
-/// The outermost substitutions and expansions in an expansion.
+/// Returns the outermost substitutions and expansions in an expansion.
 fn substitutions(node: Node<'_>) -> Vec<Node<'_>> {
     let mut found = Vec::new();
     let mut rest = children(node);

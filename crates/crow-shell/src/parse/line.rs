@@ -1,4 +1,8 @@
-//! A whole line: limits, the parser, and the way back from what is not understood.
+//! Reading of a whole line: limits, the tree-sitter parser, and the result for lines that are not understood.
+//!
+//! [`ParsedLine`] collects what the walk through the syntax tree finds: commands, variables, and where arithmetic
+//! evaluates variables. A line inside a command (`bash -c '…'`) is read into the same value, one level deeper. The
+//! first error ends everything: the line is then [`CommandMeaning::Unclear`], and nothing of it is trusted.
 
 use std::{
     cell::RefCell,
@@ -11,16 +15,16 @@ use tree_sitter::{ParseOptions, Parser, Tree};
 
 use super::syntax_walk::SyntaxWalk;
 
-/// The longest line that is read.
+/// The longest line in bytes that is read.
 const MAX_BYTES: usize = 64 * 1024;
-/// How often the parser may report that it is still at work: a bound that does not depend on the machine.
+/// The most progress reports of the parser for one line: a time bound that does not depend on the machine.
 const MAX_REPORTS: usize = 20_000;
 /// The most commands in one line.
 const MAX_COMMANDS: usize = 1000;
-/// How deep shell lines may be arguments of commands in shell lines.
+/// The deepest nesting of shell lines that are arguments of commands.
 const MAX_NESTING: usize = 6;
 
-/// Why a line is not understood, in a few words.
+/// The reason why a line is not understood, in a few words.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnclearReason(pub(super) String);
 
@@ -34,14 +38,15 @@ thread_local! {
     static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
 }
 
-/// What is to be known of a line beside its commands.
+/// Facts about a line besides its commands.
 #[derive(Debug, Default)]
 pub(crate) struct LineNotes {
-    /// The command that goes to a folder before anything else runs, and in the same shell as all else.
+    /// Index of the command that changes the folder before anything else runs, in the shell that runs everything
+    /// else.
     pub(crate) lead: Option<usize>,
-    /// Whether what stands later may run before what stands earlier.
+    /// True if a later command may run before an earlier one.
     pub(crate) repeats: bool,
-    /// What variables stand for: those of loops, and those that are set once. None: for anything.
+    /// The possible values of variables set by loops, or set once; `None` if unknown.
     pub(crate) variables: HashMap<String, Option<Vec<CommandWord>>>,
     /// For the index of a command that gets its files from `find`: where from. Its word `{}` stands for these files.
     pub(crate) found_files: HashMap<usize, FoundFiles>,
@@ -66,13 +71,13 @@ pub(crate) enum FilePassing {
     NulTerminated,
 }
 
-/// Reads a shell line. It always answers, and soon.
+/// Reads a shell line in bounded time.
 #[cfg(test)]
 pub(super) fn read_command_line(text: &str) -> CommandLine {
     read_with_notes(text).0
 }
 
-/// Reads a shell line, and what is to be known of it beside its commands. It always answers, and soon.
+/// Reads a shell line in bounded time, with the facts besides its commands.
 pub(crate) fn read_with_notes(text: &str) -> (CommandLine, LineNotes) {
     let mut reading = ParsedLine::default();
     let meaning = match reading.read(text) {
@@ -89,7 +94,7 @@ pub(crate) fn read_with_notes(text: &str) -> (CommandLine, LineNotes) {
     (CommandLine { text: text.to_owned(), folder: None, meaning }, LineNotes::default())
 }
 
-/// What a variable is set to.
+/// The kind of a variable's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VariableContent {
     /// Digits, or the result of arithmetic.
@@ -97,18 +102,18 @@ pub(super) enum VariableContent {
     Anything,
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Debug, Default)]
 pub(super) struct ParsedLine {
     commands: Vec<SimpleCommand>,
     nesting: usize,
-    /// Variables that were set for the rest of the line, and that programs may see.
+    /// Variables set for the rest of the line that programs may see.
     exported: Vec<String>,
-    /// For each variable that is set, whether all its values are numbers.
+    /// For each variable that is set: true if all its values are numbers.
     numbers: HashMap<String, bool>,
-    /// Where in the line variables are surely set by it: behind an assignment, up to the end of what it stands in.
+    /// The ranges of the line in which a variable is certainly set: from an assignment to the end of its block.
     set_in: Vec<(String, Range<usize>)>,
-    /// The variables that arithmetic evaluates, and where.
+    /// The variables that arithmetic evaluates, with their offsets.
     evaluated: Vec<(String, usize)>,
     /// The index of the command whose output the command that is read now gets, if it is one command alone.
     piped_from: Option<usize>,
@@ -116,7 +121,7 @@ pub(super) struct ParsedLine {
 }
 
 impl ParsedLine {
-    /// Reads a line, or one inside of another.
+    /// Reads a line, or a line nested in another.
     pub(super) fn read(&mut self, text: &str) -> Result<(), UnclearReason> {
         if text.len() > MAX_BYTES {
             return Err("the line is too long to be read".into());
@@ -133,7 +138,7 @@ impl ParsedLine {
         self.deeper(|reading| SyntaxWalk::new(text, reading).walk(tree.root_node()))
     }
 
-    /// Reads what a command starts.
+    /// Reads a nested line or command, one level deeper.
     pub(super) fn deeper(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<(), UnclearReason>,
@@ -147,7 +152,7 @@ impl ParsedLine {
         result
     }
 
-    /// Takes a command that was found.
+    /// Adds a command.
     pub(super) fn push(&mut self, command: SimpleCommand) -> Result<(), UnclearReason> {
         if self.commands.len() >= MAX_COMMANDS {
             return Err("too many commands".into());
@@ -180,7 +185,7 @@ impl ParsedLine {
         }
     }
 
-    /// Gives each command the variables that stay set. What is written later may run earlier, in a loop.
+    /// Returns the commands, each with all exported variables: in a loop, a later assignment may run first.
     fn finish(mut self) -> (Vec<SimpleCommand>, LineNotes) {
         for command in &mut self.commands {
             let assigned = &mut command.assignments;
@@ -193,57 +198,58 @@ impl ParsedLine {
         (self.commands, self.notes)
     }
 
-    /// Notes that the next command, a `cd`, comes before all others.
+    /// Records that the next command, a `cd`, runs before all others.
     pub(super) fn lead(&mut self) {
         self.notes.lead = Some(0);
     }
 
-    /// Returns whether the next command is the first of all.
+    /// Returns whether the next command is the first one of all.
     pub(super) fn may_lead(&self) -> bool {
         self.commands.is_empty() && self.nesting == 1
     }
 
-    /// Notes that commands may run in another order than that of writing.
+    /// Records that commands may run in another order than they are written.
     pub(super) fn repeat(&mut self) {
         self.notes.repeats = true;
     }
 
-    /// Notes what a variable stands for. What is set twice may be anything.
+    /// Records the values of a variable. One that is set twice is unknown.
     pub(super) fn bind(
         &mut self,
         name: &str,
         values: Option<Vec<CommandWord>>,
         content: VariableContent,
     ) {
-        // A command that is started inside has other variables of the same names.
+        // A nested command has other variables of the same names.
         let is_number = content == VariableContent::Number && self.nesting == 1;
         *self.numbers.entry(name.to_owned()).or_insert(true) &= is_number;
         let known = self.notes.variables.entry(name.to_owned());
         known.and_modify(|known| *known = None).or_insert(values);
     }
 
-    /// Notes where in the line a variable is surely set by it.
+    /// Records the range of the line in which a variable is certainly set.
     pub(super) fn set_within(&mut self, name: &str, range: Range<usize>) {
         self.set_in.push((name.to_owned(), range));
     }
 
-    /// Notes that arithmetic evaluates a variable at a place of the line.
-    pub(super) fn use_as_number(&mut self, name: &str, place: usize) {
-        // The shell sets others by itself: PWD to the name of a folder.
+    /// Records that arithmetic evaluates a variable at an offset of the line.
+    pub(super) fn use_as_number(&mut self, name: &str, offset: usize) {
+        // The shell sets other variables itself, such as PWD. They are recorded under an empty name, which is never a
+        // number.
         let is_own = name.chars().all(|char| char.is_ascii_lowercase() || char == '_');
         let name = if is_own && self.nesting == 1 { name } else { "" };
-        self.evaluated.push((name.to_owned(), place));
+        self.evaluated.push((name.to_owned(), offset));
     }
 
-    /// Returns whether arithmetic evaluates nothing but numbers. What is set later counts, too: a loop may come back.
+    /// Returns whether arithmetic evaluates only numbers. Later assignments count, too: a loop may repeat.
     fn has_only_numbers(&self) -> bool {
-        self.evaluated.iter().all(|(name, place)| {
+        self.evaluated.iter().all(|(name, offset)| {
             let mut ranges = self.set_in.iter().filter(|(set, _)| set == name);
-            self.numbers.get(name) == Some(&true) && ranges.any(|(_, range)| range.contains(place))
+            self.numbers.get(name) == Some(&true) && ranges.any(|(_, range)| range.contains(offset))
         })
     }
 
-    /// Notes a variable that stays set for other commands.
+    /// Records a variable that stays set for other commands.
     pub(super) fn export(&mut self, name: &str) {
         if !self.exported.iter().any(|known| known == name) {
             self.exported.push(name.to_owned());
@@ -251,14 +257,15 @@ impl ParsedLine {
     }
 }
 
-/// Whether a character makes a line look like another one. The joiners and selectors that emoji and scripts need are left out.
+/// Returns whether a character makes a line look like another one. The joiners and selectors that emoji and scripts
+/// need are allowed.
 fn is_invisible(char: char) -> bool {
     let is_needed = matches!(char, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}');
     crow_text::is_unseen(char) && !is_needed
 }
 
-/// Whether a character beyond Latin-1 stands where the scanner of the grammar expects the digits of `{1..3}`. It hands the
-/// character to C's `isdigit`, which looks it up in a table of 384 entries and reads behind its end.
+/// Returns whether a character beyond Latin-1 is where the scanner of the grammar expects a digit of `{1..3}`. The
+/// scanner passes it to C's `isdigit`, which would read beyond its table of 384 entries.
 fn has_wide_range(text: &str) -> bool {
     text.match_indices('{').any(|(at, brace)| {
         let rest = text.get(at + brace.len()..).unwrap_or_default();
@@ -269,6 +276,7 @@ fn has_wide_range(text: &str) -> bool {
     })
 }
 
+/// Parses a line with tree-sitter, in bounded time. A parser is kept per thread.
 fn parse(text: &str) -> Result<Tree, UnclearReason> {
     if has_wide_range(text) {
         return Err("a brace before a character that is no ASCII".into());

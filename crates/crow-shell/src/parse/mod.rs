@@ -1,8 +1,9 @@
-//! What a shell line would run: read from its syntax tree, and given up at the first thing that is not understood.
+//! Parsing of a shell line into the commands that it would run. It gives up at the first thing that is not
+//! understood.
 //!
-//! The grammar is not the shell. So the tree is not believed where the two may differ: each byte must belong to a leaf
-//! or be plain space, each word is read a second time by the shell's own rules of quoting, and kinds of nodes that are
-//! not listed are not understood.
+//! The grammar of tree-sitter is not the shell's. So the tree is not trusted where the two may differ: each byte must
+//! belong to a leaf or be plain space, each word is read a second time by the shell's own quoting rules, and kinds of
+//! nodes that are not listed are not understood.
 
 mod bash_only;
 mod builtins;

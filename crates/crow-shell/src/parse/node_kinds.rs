@@ -1,6 +1,6 @@
-//! The kinds of nodes of the grammar, by what may be done with them.
+//! The kinds of nodes of the grammar, grouped by their treatment.
 
-/// Kinds that only hold other nodes.
+/// Kinds that only contain other nodes.
 pub(super) const PLAIN: [&str; 31] = [
     "program",
     "list",
@@ -51,8 +51,8 @@ pub(super) const WORDS: [&str; 12] = [
     "brace_expression",
 ];
 
-/// Kinds that may stand in arithmetic. A variable there is evaluated in its turn, and may run commands, unless it holds a
-/// number.
+/// Kinds that are accepted in arithmetic. A variable there is evaluated recursively, and may run commands, unless it
+/// holds a number.
 pub(super) const ARITHMETIC: [&str; 8] = [
     "number",
     "variable_name",
@@ -64,7 +64,7 @@ pub(super) const ARITHMETIC: [&str; 8] = [
     "arithmetic_expansion",
 ];
 
-/// Kinds of leaves that are mere text.
+/// Kinds of leaves that are plain text.
 pub(super) const TEXTS: [&str; 13] = [
     "word",
     "number",
@@ -81,7 +81,7 @@ pub(super) const TEXTS: [&str; 13] = [
     "command_name",
 ];
 
-/// Kinds in which a comment may stand between statements.
+/// Kinds in which a comment between statements is accepted.
 pub(super) const COMMENTED: [&str; 13] = [
     "program",
     "list",

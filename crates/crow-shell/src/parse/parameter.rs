@@ -1,13 +1,13 @@
-//! `${…}` by the shells' own rule: what is expanded, and where it ends.
+//! `${…}` by the shells' own rule: which parameter it expands, and where it ends.
 //!
-//! Bash and dash look for the `}` that ends an expansion while they read the line: the first one that is neither quoted,
-//! nor escaped, nor part of an inner expansion or substitution. Braces are not counted, so that `${x#{a}` ends at its
-//! first `}`. The grammar sees patterns and words in an operand and may take more. And where the shells differ from each
-//! other is what quotes in an operand mean: that depends on the quotes around the expansion and on its operator.
+//! While bash and dash read a line, the end of an expansion is the first `}` that is neither quoted, nor escaped, nor
+//! part of an inner expansion or substitution. Braces are not counted, so that `${x#{a}` ends at its first `}`. The
+//! grammar sees patterns and words in an operand and may take more. The shells differ from each other in the meaning
+//! of quotes in an operand: it depends on the quotes around the expansion and on its operator.
 //!
-//! So this reads the operands of which all three say the same: plain characters, escaped ones, quotes around plain
-//! characters (which end at the same place whether they count as quotes or not), and inner substitutions and expansions,
-//! which the grammar has as nodes and which are checked by themselves. Everything else is not understood.
+//! So only operands on which all three agree are accepted: plain characters, escaped ones, quotes around plain
+//! characters (which end at the same place whether they count as quotes or not), and inner substitutions and
+//! expansions, which are nodes of the grammar and are checked separately. Everything else is not understood.
 
 use std::{collections::HashMap, iter::Peekable, str::CharIndices};
 
@@ -16,30 +16,30 @@ use std::{collections::HashMap, iter::Peekable, str::CharIndices};
 pub(super) struct ParameterExpansion<'text> {
     pub name: &'text str,
     pub operator: Operator,
-    /// The offset behind its last brace.
+    /// The offset after its closing brace.
     pub end: usize,
 }
 
-/// What an expansion does with its parameter, as far as it matters to what is run.
+/// The effect of an expansion on its parameter, as far as it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
-    /// It takes the value, a part of it, or another text instead.
+    /// Yields the value, a part of it, or another text.
     Value,
-    /// It sets the parameter if that has no value: `:=`, `=`.
+    /// Sets the parameter if it has no value: `:=`, `=`.
     Assign,
 }
 
-/// The ends of nodes by their beginnings, as offsets into the text.
+/// The end offsets of nodes by their start offsets in the text.
 pub(super) type NodeEnds = HashMap<usize, usize>;
 
-/// Reads the expansion that begins at the start of a text. `inner` are the substitutions and expansions that the grammar
-/// has found in it. None if it is not surely the same to all shells.
+/// Reads the expansion at the start of a text. `inner` are the substitutions and expansions that the grammar found in
+/// it. Returns `None` unless all shells certainly agree.
 pub(super) fn parameter_expansion<'text>(
     text: &'text str,
     inner: &NodeEnds,
 ) -> Option<ParameterExpansion<'text>> {
     let body = text.strip_prefix("${")?;
-    // `${#x}` is a length, and takes no operator. In `${#-x}` and the like the shells do not agree on what is what.
+    // `${#x}` is a length, and takes no operator. Shells read `${#-x}` and the like differently.
     if let Some(counted) = body.strip_prefix('#') {
         let name = name_of(counted);
         let rest = counted.get(name.len()..)?;
@@ -62,7 +62,8 @@ pub(super) fn parameter_expansion<'text>(
     Some(ParameterExpansion { name, operator, end })
 }
 
-/// A variable, a positional parameter, or one that is a sign. `!` is left out: it asks for another variable's value.
+/// Returns the name of a variable, a positional parameter or a special one at the start of a text. `!` is excluded:
+/// it evaluates another variable.
 fn name_of(text: &str) -> &str {
     let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
     let end = match text.chars().next() {
@@ -75,7 +76,7 @@ fn name_of(text: &str) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// An index, if there is one: a number, or all of an array. What else may stand there is arithmetic, and may run commands.
+/// Splits off an index, if there is one: a number, `@` or `*`. Any other is arithmetic, and may run commands.
 fn subscript(text: &str) -> Option<(&str, &str)> {
     let Some(inner) = text.strip_prefix('[') else { return Some(("", text)) };
     let (index, rest) = inner.split_once(']')?;
@@ -83,14 +84,14 @@ fn subscript(text: &str) -> Option<(&str, &str)> {
     (is_number || matches!(index, "@" | "*")).then_some((index, rest))
 }
 
-/// Takes an operator from the front. `@` is not among them: `${x@P}` runs what is in the value.
+/// Splits off an operator. `@` is refused: `${x@P}` runs commands in the value.
 fn operator(text: &str) -> Option<(Operator, &str)> {
     let rest = text.strip_prefix(':').unwrap_or(text);
     let mut chars = rest.chars();
     match chars.next()? {
         '=' => Some((Operator::Assign, chars.as_str())),
         '-' | '+' | '?' => Some((Operator::Value, chars.as_str())),
-        // A part of the value: offset and length are arithmetic, so that only numbers are understood.
+        // A substring: offset and length are arithmetic, so that only numbers are accepted.
         _ if rest.len() < text.len() => {
             let (range, _) = rest.split_once('}')?;
             let is_number = |char: char| char.is_ascii_digit() || matches!(char, ':' | ' ' | '-');
@@ -102,16 +103,16 @@ fn operator(text: &str) -> Option<(Operator, &str)> {
     }
 }
 
-/// An operand on the way to its end.
+/// A scanner for the end of an operand.
 struct OperandScanner<'text, 'nodes> {
-    /// What is left, with offsets from `base`.
+    /// The remaining text, with offsets from `base`.
     chars: Peekable<CharIndices<'text>>,
     inner: &'nodes NodeEnds,
     base: usize,
 }
 
 impl OperandScanner<'_, '_> {
-    /// Returns the offset behind the brace that ends the expansion.
+    /// Returns the offset after the brace that ends the expansion.
     fn end(&mut self) -> Option<usize> {
         while let Some((at, char)) = self.chars.next() {
             match char {
@@ -121,7 +122,7 @@ impl OperandScanner<'_, '_> {
                 '"' => self.double_quoted()?,
                 '$' | '`' => self.dollar_or_backquote(at, char)?,
                 '<' | '>' if matches!(self.chars.peek(), Some((_, '('))) => return None,
-                // Bash takes a brace for plain text here. Nobody needs one that is not quoted.
+                // Bash takes a brace as plain text here. Unquoted ones are rare enough to refuse.
                 '{' | '\n' => return None,
                 _ => {}
             }
@@ -129,7 +130,8 @@ impl OperandScanner<'_, '_> {
         None
     }
 
-    /// A continued line joins what is before and after it, which may then be an operator.
+    /// Skips an escaped character. A line continuation is refused: it joins the text around it, which may then be an
+    /// operator.
     fn escaped(&mut self) -> Option<()> {
         self.chars.next().filter(|(_, char)| *char != '\n').map(drop)
     }
@@ -155,7 +157,7 @@ impl OperandScanner<'_, '_> {
         }
     }
 
-    /// Skips what the grammar knows as a substitution or expansion. A `$` alone, or before a name, is plain text here.
+    /// Skips a substitution or expansion that the grammar found. A `$` alone, or before a name, is plain text here.
     fn dollar_or_backquote(&mut self, at: usize, char: char) -> Option<()> {
         if let Some(end) = self.inner.get(&(self.base + at)) {
             while self.chars.next_if(|(at, _)| self.base + at < *end).is_some() {}
@@ -167,7 +169,7 @@ impl OperandScanner<'_, '_> {
     }
 }
 
-/// Whether a character means the same whether it is quoted or not, as far as the end of an expansion is concerned.
+/// Returns whether quotes around a character make no difference for the end of an expansion.
 fn is_plain(char: char) -> bool {
     char.is_alphanumeric() || " .,/:+-_*?=@%#~^!;|&<>()[]".contains(char)
 }

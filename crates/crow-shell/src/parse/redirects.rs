@@ -36,7 +36,7 @@ pub(super) fn read(
     Ok((Some(Redirect { access, target, path: None }), more))
 }
 
-/// Whether a redirection cannot fail: those of the three descriptors that every line has open.
+/// Returns whether a redirection cannot fail: those of `/dev/null` and of the three standard descriptors.
 pub(super) fn is_sure(text: &str) -> bool {
     const SURE: [&str; 11] = [
         "</dev/null",
@@ -55,7 +55,7 @@ pub(super) fn is_sure(text: &str) -> bool {
     SURE.contains(&text.as_str())
 }
 
-/// `2>&1` copies a descriptor; `>&file` writes to a file.
+/// Reads `<&` and `>&`: `2>&1` copies a descriptor; `>&file` writes to a file.
 fn copy(
     operator: &str,
     words: Vec<CommandWord>,

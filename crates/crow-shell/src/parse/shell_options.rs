@@ -1,25 +1,25 @@
-//! `bash -c '…'` and its like: where the line is that another shell runs.
+//! `bash -c '…'` and its like: which argument is the line that another shell runs.
 
 use crow_core::tool::CommandWord;
 
 use super::line::UnclearReason;
 
-/// Options of one letter that leave the meaning of a line alone. They are switched off by `+`.
+/// Option letters that do not change the meaning of a line. `+` switches them off.
 const FLAGS: &str = "abefhklmnuvxBCEHP";
 /// Long options without a value.
 const LONG: [&str; 5] = ["--login", "--norc", "--noprofile", "--noediting", "--posix"];
-/// Long options after which nothing is run.
+/// Long options with which nothing is run.
 const QUERIES: [&str; 2] = ["--version", "--help"];
-/// What may be switched by `-o`.
+/// The options accepted with `-o`.
 const NAMES: [&str; 8] =
     ["errexit", "noclobber", "noglob", "nounset", "pipefail", "posix", "verbose", "xtrace"];
-/// Files that are the input of the shell.
+/// Files that are the input of the shell itself.
 const INPUTS: [&str; 4] = ["/dev/stdin", "/dev/fd/", "/proc/self/fd/", "/dev/tty"];
 
-/// What a shell that is started runs.
+/// The script that a started shell runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ShellScript<'words> {
-    /// Nothing: it says who it is.
+    /// None: it only prints its version or help.
     Nothing,
     /// A file.
     File,
@@ -27,8 +27,8 @@ pub(super) enum ShellScript<'words> {
     Line(&'words CommandWord),
 }
 
-/// Reads the arguments of a shell, as bash and dash do: options that begin with `-` or `+` up to `-`, `--` or an operand;
-/// with `-c` the first operand is the line. An option that is not listed may make it run something else.
+/// Reads the arguments of a shell as bash and dash do: options with `-` or `+` up to `-`, `--` or an operand; with
+/// `-c` the first operand is the line. An option that is not listed may change what it runs, and is refused.
 pub(super) fn shell_script(arguments: &[CommandWord]) -> Result<ShellScript<'_>, UnclearReason> {
     let mut words = arguments.iter();
     let mut takes_line = false;
@@ -55,7 +55,7 @@ pub(super) fn shell_script(arguments: &[CommandWord]) -> Result<ShellScript<'_>,
         for letter in letters.chars() {
             match letter {
                 'c' if text.starts_with('-') => takes_line = true,
-                // Its value is the next word, also where other letters follow.
+                // Its value is the next word, even if other letters follow.
                 'o' => match words.next().and_then(CommandWord::as_literal) {
                     Some(name) if NAMES.contains(&name) => {}
                     Some(_) | None => return Err(not_understood()),
@@ -82,7 +82,8 @@ pub(super) fn sourced(arguments: &[CommandWord]) -> Result<(), UnclearReason> {
     file(name).map(drop)
 }
 
-/// A script by its name. What a script does is not read; what comes from the line itself may be anything.
+/// Accepts a script by its name. The content of a script is not analysed; but an input of the shell may come from the
+/// line itself.
 fn file(script: &CommandWord) -> Result<ShellScript<'_>, UnclearReason> {
     let name = script.as_literal().ok_or("a script that is known only when the line runs")?;
     if INPUTS.iter().any(|input| name.starts_with(input)) {

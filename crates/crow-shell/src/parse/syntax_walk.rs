@@ -1,4 +1,12 @@
-//! The way through a syntax tree, in the order of writing and without recursion.
+//! The walk through a syntax tree, in the order of writing and without recursion.
+//!
+//! A stack holds the nodes still to visit, each with its [`NodeContext`] and depth. [`SyntaxWalk::enter`] checks a
+//! node before its children and collects commands; [`SyntaxWalk::leaf`] checks the text of a leaf, and that only
+//! space lies between it and the last one. So every byte of the line is accounted for: `at` is the end of the last
+//! leaf, and never goes back.
+//!
+//! Redirections after a compound statement belong to its last command. They are stored in `attached` under that
+//! node's id until the walk reaches it.
 
 use std::collections::HashMap;
 
@@ -13,10 +21,10 @@ use super::{
     wrappers,
 };
 
-/// How deep substitutions and strings may lie in each other.
+/// The deepest nesting of substitutions and strings.
 const MAX_DEPTH: usize = 24;
 
-/// What a node lies in.
+/// The construct that contains a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeContext {
     Statements,
@@ -25,34 +33,34 @@ pub(super) enum NodeContext {
     Document,
     Expansion,
     Arithmetic,
-    /// `[ … ]`, which is a command like others.
+    /// `[ … ]`, which is an ordinary command.
     Test,
-    /// `[[ … ]]`, which is grammar.
+    /// `[[ … ]]`, which is part of the grammar.
     Condition,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct WalkStep<'tree> {
     node: Node<'tree>,
-    place: NodeContext,
+    scope: NodeContext,
     depth: usize,
 }
 
-/// What is attached to a statement from outside of it.
+/// Redirections and words that belong to a statement but are written after it.
 #[derive(Debug, Default)]
 struct StatementAttachments {
     redirects: Vec<Redirect>,
     words: Vec<CommandWord>,
 }
 
-/// The way through one tree.
+/// The state of one walk.
 pub(super) struct SyntaxWalk<'text, 'reading> {
     text: &'text str,
     pub(super) reading: &'reading mut ParsedLine,
     attached: HashMap<usize, StatementAttachments>,
-    /// Where the last leaf ended.
+    /// The end of the last leaf.
     at: usize,
-    /// Whether the last leaf was only digits, and no descriptor.
+    /// True if the last leaf was only digits, and not a descriptor.
     is_number_last: bool,
     /// The node of the last command that stands for one command alone, and the index of that command.
     last_single: Option<(usize, usize)>,
@@ -70,9 +78,9 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         }
     }
 
-    /// Goes through the tree and hands over each command.
+    /// Walks through the tree and passes each command to `reading`.
     pub(super) fn walk(mut self, root: Node<'_>) -> Result<(), UnclearReason> {
-        let mut stack = vec![WalkStep { node: root, place: NodeContext::Statements, depth: 0 }];
+        let mut stack = vec![WalkStep { node: root, scope: NodeContext::Statements, depth: 0 }];
         while let Some(step) = stack.pop() {
             if step.depth > MAX_DEPTH {
                 return Err("nested too deep".into());
@@ -81,12 +89,13 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             if step.node.child_count() == 0 {
                 self.leaf(step)?;
             }
+            // Children are pushed in reverse, so that they are visited in order.
             let first = stack.len();
-            let deeper = usize::from(inner != step.place || is_deepening(step.node.kind()));
+            let deeper = usize::from(inner != step.scope || is_deepening(step.node.kind()));
             let depth = step.depth + deeper;
             stack.extend(children(step.node).into_iter().map(|node| WalkStep {
                 node,
-                place: inner,
+                scope: inner,
                 depth,
             }));
             if let Some(new) = stack.get_mut(first..) {
@@ -113,7 +122,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         self.slice(node.start_byte(), node.end_byte())
     }
 
-    /// Checks a leaf, and that nothing lies before it that no node knows of.
+    /// Checks a leaf, and the gap between it and the last one.
     fn leaf(&mut self, step: WalkStep<'_>) -> Result<(), UnclearReason> {
         let (node, start, end) = (step.node, step.node.start_byte(), step.node.end_byte());
         if start == end {
@@ -121,9 +130,9 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         }
         let gap = self.text.get(self.at..start).ok_or("parts in an unknown order")?;
         let (before, after) = (self.slice(0, self.at), self.slice(start, self.text.len()));
-        let is_known = step.place == NodeContext::String && gap.trim().is_empty()
-            || step.place == NodeContext::Document && opaque_text::is_inert(gap)
-            // The grammar loses this one word; `redirected` has it.
+        let is_known = step.scope == NodeContext::String && gap.trim().is_empty()
+            || step.scope == NodeContext::Document && opaque_text::is_inert(gap)
+            // The grammar drops this one word; `redirected` adds it.
             || node.kind().starts_with("<<") && is_lost_dash(gap)
             || opaque_text::is_space(before, gap, after);
         if !is_known {
@@ -131,21 +140,21 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         }
         self.at = end;
         let text = self.text_of(node);
-        // To the shell, digits that touch a redirection are a descriptor.
+        // To the shell, digits directly before a redirection are a descriptor.
         let is_redirect = !node.is_named() && text.starts_with(['<', '>']);
         let last = std::mem::replace(
             &mut self.is_number_last,
             is_number(text) && node.kind() != "file_descriptor",
         );
-        if is_redirect && last && gap.is_empty() && step.place == NodeContext::Statements {
+        if is_redirect && last && gap.is_empty() && step.scope == NodeContext::Statements {
             return Err("digits that touch a redirection".into());
         }
         let is_understood = match node.kind() {
             "comment" => opaque_text::may_comment_follow(self.slice(0, start)),
             "raw_string" => {
-                step.place != NodeContext::Expansion || opaque_text::is_plain_in_expansion(text)
+                step.scope != NodeContext::Expansion || opaque_text::is_plain_in_expansion(text)
             }
-            "ansi_c_string" => is_whole_ansi_string(text) && step.place != NodeContext::Expansion,
+            "ansi_c_string" => is_whole_ansi_string(text) && step.scope != NodeContext::Expansion,
             "heredoc_start" | "heredoc_end" => true,
             "file_descriptor" => is_number(text),
             "heredoc_body" => self.is_raw(node) || opaque_text::is_inert(text),
@@ -156,24 +165,26 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         if is_understood { Ok(()) } else { Err("a piece of text that may hide a command".into()) }
     }
 
-    /// Looks at a node before its children, and returns what these lie in.
+    /// Checks a node before its children, and returns the context of these.
     fn enter(&mut self, step: WalkStep<'_>) -> Result<NodeContext, UnclearReason> {
-        let WalkStep { node, place, .. } = step;
+        let WalkStep { node, scope, .. } = step;
         if !node.is_named() {
-            return Ok(place);
+            return Ok(scope);
         }
+        // 1) Contexts that accept only listed kinds.
         let kind = node.kind();
-        if place == NodeContext::Arithmetic && !ARITHMETIC.contains(&kind) {
+        if scope == NodeContext::Arithmetic && !ARITHMETIC.contains(&kind) {
             return Err("arithmetic on more than numbers".into());
         }
+        // 2) Kinds with rules of their own; plain kinds need none, unknown ones are refused.
         match kind {
-            "variable_name" if place == NodeContext::Arithmetic => {
+            "variable_name" if scope == NodeContext::Arithmetic => {
                 self.reading.use_as_number(self.text_of(node), node.start_byte());
             }
             "string" => return Ok(NodeContext::String),
             "heredoc_body" => return Ok(NodeContext::Document),
             "command_substitution" => {
-                self.substitution(node, place)?;
+                self.substitution(node, scope)?;
                 return Ok(NodeContext::Statements);
             }
             "process_substitution" => return Ok(NodeContext::Statements),
@@ -186,7 +197,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             | "regex" | "extglob_pattern" | "heredoc_content" => {}
             "test_command" => return self.test(node),
             "binary_expression" | "unary_expression" | "parenthesized_expression" => {
-                self.expression(node, place)?;
+                self.expression(node, scope)?;
             }
             "comment" => comment(node)?,
             "command" => self.command(node)?,
@@ -195,7 +206,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             "subscript" => self.subscript(node)?,
             "for_statement" => self.for_statement(node)?,
             "while_statement" => self.reading.repeat(),
-            "redirected_statement" if place == NodeContext::Statements => self.redirected(node)?,
+            "redirected_statement" if scope == NodeContext::Statements => self.redirected(node)?,
             "heredoc_redirect" => return self.heredoc(step),
             "file_redirect" => self.lone_redirect(node)?,
             _ if PLAIN.contains(&kind) => {}
@@ -203,32 +214,33 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
                 return Err(UnclearReason(format!("{} is not understood", kind.replace('_', " "))));
             }
         }
-        if place == NodeContext::Statements && WORDS.contains(&kind) {
+        // 3) Words outside of commands must be readable too.
+        if scope == NodeContext::Statements && WORDS.contains(&kind) {
             self.word(node)?;
         }
-        Ok(place)
+        Ok(scope)
     }
 
     pub(super) fn word(&self, node: Node<'_>) -> Result<CommandWord, UnclearReason> {
         read_word(self.text_of(node)).ok_or_else(|| "a word is not understood".into())
     }
 
-    /// Back quotes have rules of their own for what is inside.
-    fn substitution(&self, node: Node<'_>, place: NodeContext) -> Result<(), UnclearReason> {
+    /// Checks a substitution. Quoting inside back quotes has rules of its own, and is refused.
+    fn substitution(&self, node: Node<'_>, scope: NodeContext) -> Result<(), UnclearReason> {
         // The grammar counts blanks before a substitution in a string as part of it.
         let text = self.text_of(node).trim_start_matches([' ', '\t']);
         if text.starts_with("$(") {
             return Ok(());
         }
         let is_odd =
-            |char: char| matches!(char, '\\' | '#') || char == '"' && place == NodeContext::String;
+            |char: char| matches!(char, '\\' | '#') || char == '"' && scope == NodeContext::String;
         if text.starts_with('`') && text.matches('`').count() == 2 && !text.contains(is_odd) {
             return Ok(());
         }
         Err("back quotes with quoting inside".into())
     }
 
-    /// Makes sure that no line ends between the parts of a node: to the shell, a command would end there.
+    /// Checks that no line ends between the parts of a node: to the shell, a command would end there.
     pub(super) fn one_line(&self, node: Node<'_>) -> Result<(), UnclearReason> {
         let parts = children(node);
         for (left, right) in parts.iter().zip(parts.iter().skip(1)) {
@@ -239,6 +251,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         Ok(())
     }
 
+    /// Builds a command from its parts, and unwraps what it starts.
     fn command(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         self.one_line(node)?;
         let mut command = SimpleCommand::default();
@@ -308,9 +321,9 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         self.last_single.filter(|(id, _)| *id == source.id()).map(|(_, index)| index)
     }
 
-    /// Whether nothing that the shell does before it begins with a command can fail or run others. Where a file cannot be
-    /// opened, a descriptor is closed or a variable cannot be set, the command is left out and the line goes on; and what
-    /// the words of redirections and variables run, runs in the folder before.
+    /// Returns whether nothing that the shell does before it starts a command can fail or run others. If a file
+    /// cannot be opened, a descriptor is closed or a variable cannot be set, the command is skipped and the line
+    /// continues; and commands in the words of redirections and assignments run in the previous folder.
     fn surely_begins(&self, node: Node<'_>) -> bool {
         let around = node.parent().filter(|outer| outer.kind() == "redirected_statement");
         let attached = around.into_iter().flat_map(children).filter(|part| part.id() != node.id());
@@ -328,7 +341,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         self.word(node)
     }
 
-    /// Finds the command that redirections after a statement belong to.
+    /// Attaches the redirections after a statement to the command that they belong to.
     fn redirected(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         self.one_line(node)?;
         let mut attached = StatementAttachments::default();
@@ -346,6 +359,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
                 attached.words.extend(more);
             }
         }
+        // The last command of the body gets them; they may come from nested statements too.
         let body = node.child_by_field_name("body").map(last_statement);
         match body {
             Some(body) if matches!(body.kind(), "command" | "redirected_statement") => {
@@ -365,7 +379,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         }
     }
 
-    /// Hands over files that no program is started with.
+    /// Adds files that are opened without starting a program.
     fn files(&mut self, redirects: Vec<Redirect>) -> Result<(), UnclearReason> {
         if redirects.is_empty() {
             return Ok(());
@@ -373,7 +387,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         self.reading.push(SimpleCommand { redirects, ..SimpleCommand::default() })
     }
 
-    /// A redirection that stands for itself: `$(< file)`.
+    /// Checks a redirection without a command: `$(< file)`.
     fn lone_redirect(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         match node.parent().map_or("", |parent| parent.kind()) {
             "command" | "redirected_statement" | "heredoc_redirect" => Ok(()),
@@ -387,7 +401,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         }
     }
 
-    /// Returns whether the shell takes a here-document as it is written.
+    /// Returns whether the shell takes a here-document literally.
     fn is_raw(&self, body: Node<'_>) -> bool {
         let start = body.prev_sibling().and_then(|_| {
             children(body.parent()?).into_iter().find(|part| part.kind() == "heredoc_start")
@@ -397,6 +411,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
             .is_some_and(|delimiter| delimiter.is_quoted)
     }
 
+    /// Checks that a here-document ends where the shell ends it.
     fn heredoc(&self, step: WalkStep<'_>) -> Result<NodeContext, UnclearReason> {
         let parts = children(step.node);
         let find = |kind: &str| parts.iter().copied().find(|part| part.kind() == kind);
@@ -419,7 +434,7 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
         if !is_apart || !delimiter.ends(body, self.text_of(end), after, takes_tabs) {
             return Err("the end of a here-document is not clear".into());
         }
-        // Bash joins what follows in a substitution into other commands than are written.
+        // Bash joins the rest of a substitution after it into other commands than the written ones.
         if step.depth > 0 && !after.trim_start().starts_with(')') {
             return Err("a here-document in a substitution".into());
         }
@@ -427,7 +442,8 @@ impl<'text, 'reading> SyntaxWalk<'text, 'reading> {
     }
 }
 
-/// Whether a command stands first in a line, in the shell that all of the line runs in, and nothing runs beside it.
+/// Returns whether a command is first in its line, in the shell that runs all of the line, with nothing running in
+/// parallel.
 fn is_lead(node: Node<'_>) -> bool {
     let mut inner = node;
     while let Some(outer) = inner.parent() {
@@ -448,7 +464,7 @@ fn is_lead(node: Node<'_>) -> bool {
     true
 }
 
-/// Whether the space before a here-document holds a `-`, as in `python -`.
+/// Returns whether the space before a here-document holds a `-`, as in `python - <<E`.
 fn is_lost_dash(gap: &str) -> bool {
     gap.starts_with(' ') && gap.ends_with(' ') && gap.trim_matches(' ') == "-"
 }
@@ -465,7 +481,7 @@ pub(super) fn children(node: Node<'_>) -> Vec<Node<'_>> {
     node.children(&mut node.walk()).collect()
 }
 
-/// Returns the statement that stands last in a list or a pipe.
+/// Returns the last statement of a list or pipeline.
 fn last_statement(node: Node<'_>) -> Node<'_> {
     let mut last = node;
     while matches!(last.kind(), "list" | "pipeline" | "negated_command") {

@@ -1,6 +1,6 @@
-//! Variables whose values change what the shell or the programs after them do.
+//! Variables whose values change the behaviour of the shell or of later programs.
 
-/// Variables that say which program a name means, or what the shell runs beside.
+/// Variables that decide which program a name means, or what else the shell runs.
 const OF_THE_SHELL: [&str; 17] = [
     "PATH",
     "IFS",
@@ -21,10 +21,10 @@ const OF_THE_SHELL: [&str; 17] = [
     "SHELL",
 ];
 
-/// Beginnings of the names of such variables.
+/// Prefixes of the names of such variables.
 const PREFIXES: [&str; 3] = ["LD_", "DYLD_", "BASH"];
 
-/// Variables that the shell sets by itself while a line runs, some of them to words of the line.
+/// Variables that the shell itself sets while a line runs, some of them to words of the line.
 const SET_BY_THE_SHELL: [&str; 12] = [
     "COPROC",
     "DIRSTACK",
@@ -40,25 +40,25 @@ const SET_BY_THE_SHELL: [&str; 12] = [
     "BASH",
 ];
 
-/// Returns whether the shell itself sets a variable of that name, so that its value may be a word of the line.
+/// Returns whether the shell itself sets a variable, so that its value may be a word of the line.
 pub(crate) fn is_set_by_the_shell(name: &str) -> bool {
     SET_BY_THE_SHELL.contains(&name) || name.starts_with("BASH_") || name.starts_with("COMP_")
 }
 
-/// What a variable that is set means for the commands after it.
+/// The effect of setting a variable on later commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VariableEffect {
-    /// No program looks at it: a lower-case name without underscore, as loops have it.
+    /// No program reads it: a lower-case name without underscore, as in loops.
     Shell,
-    /// Programs that are started later may find it in their environment.
+    /// Programs that are started later may read it from their environment.
     Programs,
-    /// Names may mean other programs from now on.
+    /// Names may mean other programs afterwards.
     Meaning,
-    /// Not a name at all: an index, which is arithmetic and may run commands.
+    /// Not a name but an index, which is arithmetic and may run commands.
     NoName,
 }
 
-/// Returns how far a variable of that name reaches.
+/// Returns the effect of setting a variable.
 pub(super) fn reach(name: &str) -> VariableEffect {
     let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
     if name.is_empty()

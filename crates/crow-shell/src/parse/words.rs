@@ -1,10 +1,10 @@
-//! A word by the shell's rules of quoting.
+//! Reading of one word by the shell's quoting rules.
 
 use std::{iter::Peekable, str::Chars};
 
 use crow_core::tool::CommandWord;
 
-/// Reads the text of one word. None if it is not one word.
+/// Reads the text of one word. Returns `None` if it is not exactly one word.
 pub(super) fn read_word(text: &str) -> Option<CommandWord> {
     let mut reader = WordReader {
         chars: text.chars().peekable(),
@@ -20,7 +20,7 @@ pub(super) fn read_word(text: &str) -> Option<CommandWord> {
     }
 }
 
-/// Returns whether a `$'…'` ends where its text ends, and nowhere before.
+/// Returns whether a `$'…'` ends exactly at the end of the text.
 pub(super) fn is_whole_ansi_string(text: &str) -> bool {
     let Some(inner) = text.strip_prefix("$'") else { return false };
     let mut chars = inner.chars();
@@ -41,7 +41,7 @@ enum WordCertainty {
     No,
 }
 
-/// How far a brace expansion has been seen.
+/// Whether a `{` was read, so that a comma or `..` may make a brace expansion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BraceState {
     None,
@@ -55,7 +55,7 @@ struct WordReader<'text> {
 }
 
 impl WordReader<'_> {
-    /// Reads up to the end, or to the first thing that makes the value unknown.
+    /// Reads to the end, or to the first part that makes the value unknown.
     fn read(&mut self) -> Option<WordCertainty> {
         while let Some(char) = self.chars.next() {
             match char {
@@ -101,7 +101,7 @@ impl WordReader<'_> {
         }
     }
 
-    /// Reads `$'…'`. Its escapes are left to the shell.
+    /// Reads `$'…'`. A value with escapes is unknown.
     fn ansi_quoted(&mut self) -> Option<WordCertainty> {
         loop {
             match self.chars.next()? {

@@ -1,6 +1,6 @@
-//! Commands that start other commands, and how they take their options.
+//! Commands that start other commands, and their options.
 
-/// How a command that starts another one takes its options.
+/// The options of a command that starts another one.
 pub(super) struct WrapperOptions {
     /// Options of one letter without a value.
     pub flags: &'static str,
@@ -10,11 +10,11 @@ pub(super) struct WrapperOptions {
     pub long: &'static [&'static str],
 }
 
-/// A command that becomes another one, which is all that is to be judged.
+/// A command that only starts another one, which alone is judged.
 pub(super) struct TransparentWrapper {
     pub name: &'static str,
     pub options: WrapperOptions,
-    /// Words between the options and the command.
+    /// Number of words between the options and the command.
     pub operands: usize,
 }
 
@@ -77,7 +77,7 @@ pub(super) const XARGS: WrapperOptions = WrapperOptions {
 };
 pub(super) const SSH: WrapperOptions =
     WrapperOptions { flags: "46ACfGgKkMNnqsTtVvXxYy", valued: "bciJLlmpRW", long: &[] };
-/// Commands that change what later words mean, or that start others in ways that are not read.
+/// Commands that change the meaning of later words, or that start others in ways that are not parsed.
 pub(super) const OPAQUE: [&str; 80] = [
     "coreutils",
     "pee",
@@ -161,13 +161,13 @@ pub(super) const OPAQUE: [&str; 80] = [
     "sshpass",
 ];
 
-/// Words that are grammar where a command begins.
+/// Words that are grammar at the beginning of a command.
 pub(super) const RESERVED: [&str; 19] = [
     "!", "{", "}", "[[", "]]", "if", "then", "elif", "else", "fi", "do", "done", "case", "esac",
     "while", "until", "for", "select", "function",
 ];
 
-/// Commands that start others also where their file is not the system's: a denial looks for what they start.
+/// Commands that start others even if the file is not the system's: a deny rule must see what they start.
 pub(super) const STARTERS: [&str; 18] = [
     "env", "nohup", "setsid", "nice", "ionice", "timeout", "stdbuf", "time", "sudo", "doas",
     "xargs", "find", "ssh", "sh", "bash", "dash", "ksh", "ash",
