@@ -1,18 +1,19 @@
 //! The longest common subsequence of two sequences, and where it is not the only one.
 //!
-//! The merge needs more than one alignment: it has to know which of its pairs are certain. Two tables of the classic dynamic
-//! programme give both. `before[i][j]` is the length of the longest common subsequence (LCS) of the first `i` old and the first
-//! `j` new entries, `after[i][j]` that of the entries from `i` and `j` on. An equal pair `(i, j)` is in some LCS exactly if
-//! `before[i][j] + 1 + after[i + 1][j + 1]` is the length of the whole, and then it is number `before[i][j]` in it. So the
-//! pairs of all LCSs fall into ranks, and each LCS takes one pair of each rank: a rank with a single pair is certain, the old
-//! entries of all other ranks are *contested*. Time and memory grow with the product of the lengths, which is bounded.
+//! The merge needs more than one alignment: it has to know which of its pairs are certain. Two tables of the classic
+//! dynamic programme give both. `before[i][j]` is the length of the longest common subsequence (LCS) of the first `i`
+//! old and the first `j` new entries, `after[i][j]` that of the entries from `i` and `j` on. An equal pair `(i, j)`
+//! is in some LCS exactly if `before[i][j] + 1 + after[i + 1][j + 1]` is the length of the longest, and then it is
+//! number `before[i][j]` in it. So the pairs of all LCSs fall into ranks, and each LCS takes one pair of each rank: a
+//! rank with a single pair is certain, the old entries of all other ranks are *contested*. Time and memory grow with
+//! the product of the lengths, which is bounded.
 
 use std::{collections::HashMap, hash::Hash};
 
 /// Above this many pairs of entries no alignment is computed.
 const MAX_CELLS: usize = 2_000_000;
 
-/// Which entries of the old sequence are which of the new one.
+/// A pairing of equal entries of the old and the new sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Alignment {
     /// Kept entries as (old, new), ascending in both.
@@ -28,7 +29,7 @@ pub(crate) enum AlignmentStep {
         old: usize,
         new: usize,
     },
-    /// The old entries give way to the new ones; either range may be empty.
+    /// The old entries are replaced by the new ones; either range may be empty.
     Change {
         old: std::ops::Range<usize>,
         new: std::ops::Range<usize>,
@@ -40,7 +41,7 @@ impl Alignment {
     pub(crate) fn steps(&self, old_len: usize, new_len: usize) -> Vec<AlignmentStep> {
         let mut steps = Vec::new();
         let (mut old_at, mut new_at) = (0, 0);
-        // A pair behind the ends closes the last change.
+        // A pair after both ends closes the last change.
         for &(old, new) in self.pairs.iter().chain(std::iter::once(&(old_len, new_len))) {
             if old_at < old || new_at < new {
                 steps.push(AlignmentStep::Change { old: old_at..old, new: new_at..new });
@@ -61,7 +62,7 @@ pub(crate) fn align<T: Eq + Hash>(old: &[T], new: &[T]) -> Option<Alignment> {
     }
     // Numbers are compared faster than lines.
     let (old, new) = intern(old, new);
-    // Both tables are needed: one alignment follows from `after` alone, the certainty of its pairs from both.
+    // Both tables are needed: `after` gives one alignment, both together the certainty of its pairs.
     let before = SubsequenceLengths::prefixes(&old, &new);
     let after = SubsequenceLengths::suffixes(&old, &new);
     Some(Alignment {
@@ -70,8 +71,8 @@ pub(crate) fn align<T: Eq + Hash>(old: &[T], new: &[T]) -> Option<Alignment> {
     })
 }
 
-/// Aligns two sequences of which equal entries are interchangeable: equal ends are paired first, and where
-/// the rest is too long it counts as changed.
+/// Aligns two sequences whose equal entries are interchangeable: equal ends are paired first, and if the rest is too
+/// long it counts as changed.
 pub(crate) fn align_plain<T: Eq + Hash>(old: &[T], new: &[T]) -> Alignment {
     // 1) Equal beginnings and ends need no table, however long they are.
     let head = old.iter().zip(new).take_while(|(one, other)| one == other).count();
@@ -106,7 +107,7 @@ fn intern<'a, T: Eq + Hash>(old: &'a [T], new: &'a [T]) -> (Vec<usize>, Vec<usiz
         let next = ids.len();
         numbers.push(*ids.entry(entry).or_insert(next));
     }
-    // Both were numbered in one pass, so that they share the numbers.
+    // Both were numbered in one pass, so equal entries have equal numbers.
     let new_numbers = numbers.split_off(old.len());
     (numbers, new_numbers)
 }
@@ -133,7 +134,7 @@ impl SubsequenceLengths {
         }
     }
 
-    /// `at(i, j)`: for the first `i` and `j` entries.
+    /// Computes `at(i, j)` for the first `i` and `j` entries.
     fn prefixes(old: &[usize], new: &[usize]) -> Self {
         let mut table = Self::empty(old, new);
         for (i, one) in old.iter().enumerate() {
@@ -150,10 +151,10 @@ impl SubsequenceLengths {
         table
     }
 
-    /// `at(i, j)`: for the entries from `i` and `j` on.
+    /// Computes `at(i, j)` for the entries from `i` and `j` on.
     fn suffixes(old: &[usize], new: &[usize]) -> Self {
         let mut table = Self::empty(old, new);
-        // Backwards: a cell needs those behind it.
+        // Backwards: a cell depends on those after it.
         for (i, one) in old.iter().enumerate().rev() {
             for (j, other) in new.iter().enumerate().rev() {
                 let best = if one == other {
@@ -174,11 +175,11 @@ fn choose(old: &[usize], new: &[usize], after: &SubsequenceLengths) -> Vec<(usiz
     let (mut i, mut j) = (0, 0);
     while let (Some(one), Some(other)) = (old.get(i), new.get(j)) {
         if one == other {
-            // Equal heads are always in a longest one.
+            // Equal heads are always in some longest one.
             pairs.push((i, j));
             (i, j) = (i + 1, j + 1);
         } else if after.at(i + 1, j) >= after.at(i, j + 1) {
-            // Without the old entry as much can still be paired as without the new one.
+            // Skipping the old entry leaves at least as many pairs as skipping the new one.
             i += 1;
         } else {
             j += 1;
@@ -199,7 +200,7 @@ fn contested(
     let mut by_rank: Vec<Vec<usize>> = vec![Vec::new(); usize::try_from(longest).unwrap_or(0)];
     for (i, one) in old.iter().enumerate() {
         for (j, other) in new.iter().enumerate() {
-            // The pair is in a longest common subsequence if what is before and behind it adds up to the whole.
+            // The pair is in a longest common subsequence if the lengths before and after it add up to the longest.
             let rank = before.at(i, j);
             if one == other
                 && rank + 1 + after.at(i + 1, j + 1) == longest

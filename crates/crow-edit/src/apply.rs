@@ -14,12 +14,12 @@ use super::{
 
 /// The number of lines that are shown around an inexact change.
 const CONTEXT_LINES: usize = 3;
-/// The most lines that are shown of a change.
+/// The most lines that are shown for one change.
 const MAX_CONTEXT: usize = 20;
 /// The most inexact changes that are shown.
 const MAX_NOTES: usize = 5;
 
-/// One replacement that the model asks for.
+/// One replacement that the model requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextEdit {
     pub old: String,
@@ -65,7 +65,7 @@ impl MatchType {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditedFile {
     pub content: Vec<u8>,
-    /// The loosest of all edits.
+    /// The loosest match of all edits.
     pub match_type: MatchType,
     pub replacements: usize,
     /// Counted from 1, in the new text.
@@ -74,8 +74,7 @@ pub struct EditedFile {
     pub notes: Vec<ChangeNote>,
 }
 
-/// The surroundings of a change that may not be what the model expects, so that it can correct its
-/// picture of the file.
+/// An excerpt around a change that the model may not expect, so that it can correct its view of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeNote {
     pub cause: NoteCause,
@@ -92,13 +91,13 @@ pub enum NoteCause {
     JoinedLines,
 }
 
-/// A range of the file's bytes and what replaces it.
+/// A byte range of the file and its replacement.
 struct Splice {
     bytes: Range<usize>,
     content: Vec<u8>,
     level: MatchLevel,
     cause: Option<NoteCause>,
-    /// Which edit it belongs to, counted from 1.
+    /// The number of its edit, from 1.
     edit: usize,
     /// The line of the match, counted from 1.
     line: usize,
@@ -113,14 +112,17 @@ pub fn apply_edits(original: &[u8], edits: &[TextEdit]) -> Result<EditedFile, Ed
     {
         return create(original, &document, &edit.new);
     }
+    // 1) Locate and merge each edit against the original.
     let mut splices = Vec::new();
     for (number, edit) in (1..).zip(edits) {
         let found = splice(&document, edit, number);
         splices.extend(found.map_err(|error| error.in_edit(number, edits.len()))?);
     }
+    // 2) Overlapping edits are refused.
     splices.sort_by_key(|splice| (splice.bytes.start, splice.edit));
     refuse_overlap(&splices)?;
     let loosest = splices.iter().map(|splice| splice.level).max().ok_or(EditError::NoEdits)?;
+    // 3) Assemble the new bytes, and report what changed.
     let (content, starts) = assemble(original, &splices);
     if content == original {
         return Err(EditError::AlreadyApplied);
@@ -153,7 +155,7 @@ fn create(original: &[u8], document: &FileText<'_>, new: &str) -> Result<EditedF
     })
 }
 
-/// The replacements of one edit.
+/// Returns the replacements of one edit.
 fn splice(
     document: &FileText<'_>,
     edit: &TextEdit,
@@ -218,7 +220,8 @@ fn replace(
     Ok(Splice { bytes: document.byte_range(place), content, level: found.level, cause, edit, line })
 }
 
-/// In a file of unknown encoding an ASCII byte behind another byte may be the second half of a character.
+/// Refuses a match that may split a character: in a file of unknown encoding an ASCII byte after another byte may be
+/// its second half.
 fn refuse_split_character(document: &FileText<'_>, place: &Range<usize>) -> Result<(), EditError> {
     if !document.is_guessed() {
         return Ok(());
@@ -253,7 +256,7 @@ fn refuse_overlap(sorted: &[Splice]) -> Result<(), EditError> {
     }
 }
 
-/// The new bytes, and where in them each replacement begins.
+/// Returns the new bytes, and the offset of each replacement in them.
 fn assemble(original: &[u8], splices: &[Splice]) -> (Vec<u8>, Vec<usize>) {
     let mut content = Vec::with_capacity(original.len());
     let mut starts = Vec::with_capacity(splices.len());
@@ -292,7 +295,7 @@ fn notes(edited: &FileText<'_>, splices: &[Splice], starts: &[usize]) -> Vec<Cha
     noted.take(MAX_NOTES).collect()
 }
 
-/// The lines of a byte range and those around it, as `read_file` prints them.
+/// Returns the lines of a byte range and those around it, as `read_file` prints them.
 fn excerpt(edited: &FileText<'_>, bytes: Range<usize>) -> String {
     let first = edited.line_at_byte(bytes.start).saturating_sub(CONTEXT_LINES);
     let last = edited.line_at_byte(bytes.end.saturating_sub(1).max(bytes.start)) + CONTEXT_LINES;

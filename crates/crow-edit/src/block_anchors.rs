@@ -1,5 +1,5 @@
-//! The loosest way to find an old text: its first and last line are in the file, the lines between are
-//! similar. What may then be changed is decided by the merge.
+//! The loosest way to find an old text: its first and last line are in the file, and the lines between are similar.
+//! The merge then decides what may be changed.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -9,20 +9,20 @@ use super::{
     locate::{MatchCandidates, MatchLevel, line_range},
 };
 
-/// First and last line together carry at least so many word characters.
+/// The fewest word characters in the first and last line together.
 const MIN_WORD_CHARS: usize = 4;
-/// The mean similarity of the lines between that makes a block.
+/// The lowest mean similarity of the lines between that makes a match.
 const BLOCK_SIMILARITY: f64 = 0.80;
-/// From this similarity on another block is a rival.
+/// The lowest similarity that makes another block a rival.
 const RIVAL_SIMILARITY: f64 = 0.50;
-/// More blocks with the same first and last line say nothing.
+/// The most blocks with the same first and last line; more are no evidence.
 const MAX_BLOCKS: usize = 25;
 /// The most characters of a line that are compared.
 const COMPARED_CHARS: usize = 600;
-/// The most pairs of characters that are compared in all: the time bound of the search.
+/// The most pairs of characters that are compared in total: the time bound of the search.
 const MAX_COST: usize = 8_000_000;
 
-/// The blocks between the first and the last line of the old text.
+/// Finds the blocks between the first and last line of the old text.
 pub(crate) fn locate_by_anchors(document: &FileText<'_>, old: &str) -> Option<MatchCandidates> {
     let wanted: Vec<Cow<'_, str>> = lines(old).into_iter().map(key).collect();
     let ([first, middle @ .., last], 3..) = (wanted.as_slice(), wanted.len()) else { return None };
@@ -40,6 +40,7 @@ pub(crate) fn locate_by_anchors(document: &FileText<'_>, old: &str) -> Option<Ma
     if blocks.is_empty() || blocks.len() > MAX_BLOCKS {
         return None;
     }
+    // Score the candidates; a rival makes the match ambiguous, unless it is clearly worse.
     let mut cost = MAX_COST;
     let mut scored = Vec::new();
     for start in blocks {
@@ -102,7 +103,7 @@ impl BlockScore {
     }
 }
 
-/// Similarity from 0 to 1; `None` when the comparison would cost too much.
+/// Returns the similarity, from 0 to 1; `None` if the comparison exceeds the remaining cost.
 fn similarity(one: &str, other: &str, cost: &mut usize) -> Option<f64> {
     let clip = |line: &str| line.chars().take(COMPARED_CHARS).collect::<String>();
     let (one, other) = (clip(one), clip(other));

@@ -5,13 +5,13 @@
 
 use super::{apply::TextEdit, error::EditError, lines::lines, locate::MatchLevel};
 
-/// Old and new text as they may have been meant.
+/// A possible meaning of the old and new text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EditReading {
     pub(crate) level: MatchLevel,
     pub(crate) scope: ReadingScope,
     pub old: String,
-    /// An error when the new text cannot be read in the same way.
+    /// An error if the new text cannot be read in the same way.
     pub new: Result<String, EditError>,
 }
 
@@ -19,12 +19,12 @@ pub(crate) struct EditReading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadingScope {
     Anywhere,
-    /// Only whole lines: line numbers, or blank lines around the text, say so.
+    /// Only whole lines, as implied by line numbers or blank lines around the text.
     WholeLines,
 }
 
 impl EditReading {
-    /// The texts as they are.
+    /// Returns the texts unchanged.
     pub(crate) fn plain(edit: &TextEdit, level: MatchLevel) -> Self {
         Self {
             level,
@@ -35,7 +35,7 @@ impl EditReading {
     }
 }
 
-/// The texts without the line numbers that `read_file` puts before each line.
+/// Returns the texts without the line numbers that `read_file` puts before each line.
 pub(crate) fn without_line_numbers(edit: &TextEdit) -> Option<EditReading> {
     first_number(&edit.old)?;
     let old = strip_line_numbers(&edit.old);
@@ -47,7 +47,7 @@ pub(crate) fn without_line_numbers(edit: &TextEdit) -> Option<EditReading> {
     })
 }
 
-/// The number before the first line, when every line has one and they count up.
+/// Returns the number before the first line, if every line has one and they count up by one.
 pub(crate) fn first_number(text: &str) -> Option<usize> {
     let numbers: Option<Vec<usize>> =
         lines(text).into_iter().map(|line| numbered(line).map(|(number, _)| number)).collect();
@@ -59,7 +59,7 @@ pub(crate) fn first_number(text: &str) -> Option<usize> {
     if counts_up { numbers.first().copied() } else { None }
 }
 
-/// A line in the form of `read_file`: number, tab, text.
+/// Splits a line in the form of `read_file`: number, tab, text.
 fn numbered(line: &str) -> Option<(usize, &str)> {
     let (number, text) = line.split_once('\t')?;
     let number = number.trim_start_matches(' ');
@@ -72,7 +72,7 @@ fn strip_line_numbers(text: &str) -> String {
     text.split_inclusive('\n').map(strip).collect()
 }
 
-/// All lines have numbers, or none has.
+/// Strips the line numbers of the new text. Either all lines have them, or none.
 fn new_without_gutter(new: &str) -> Result<String, EditError> {
     let filled = || lines(new).into_iter().filter(|line| !line.is_empty());
     let Some(line) = filled().find(|line| numbered(line).is_some()) else {
@@ -85,7 +85,7 @@ fn new_without_gutter(new: &str) -> Result<String, EditError> {
     }
 }
 
-/// The texts with one level of backslash escapes resolved.
+/// Returns the texts with one level of backslash escapes resolved.
 pub(crate) fn with_escapes_resolved(edit: &TextEdit) -> Option<EditReading> {
     let old = UnescapedText::read(&edit.old)
         .filter(|old| !old.text.trim().is_empty())
@@ -103,14 +103,14 @@ pub(crate) fn with_escapes_resolved(edit: &TextEdit) -> Option<EditReading> {
     })
 }
 
-/// Text with its escapes resolved, and which characters were escaped.
+/// Text with its escapes resolved, and the set of escaped characters.
 struct UnescapedText {
     text: String,
     kinds: Vec<char>,
 }
 
 impl UnescapedText {
-    /// `None` when a backslash begins no known escape.
+    /// Resolves the escapes; `None` if a backslash begins no known escape.
     fn read(text: &str) -> Option<Self> {
         let mut read = Self { text: String::with_capacity(text.len()), kinds: Vec::new() };
         let mut chars = text.chars();
@@ -149,14 +149,14 @@ const fn meaning(escaped: char) -> Option<char> {
     }
 }
 
-/// A line break within quotes was meant to stay an escape.
+/// Returns whether quotes are balanced in every line. A line break inside quotes was meant to stay an escape.
 fn has_even_quotes(text: &str) -> bool {
     lines(text).iter().all(|line| {
         ['"', '\'', '`'].iter().all(|quote| line.matches(*quote).count().is_multiple_of(2))
     })
 }
 
-/// The texts without the blank lines at their ends.
+/// Returns the texts without the blank lines at their ends.
 pub(crate) fn without_outer_blank_lines(edit: &TextEdit) -> Option<EditReading> {
     let old = TrimmedText::read(&edit.old)?;
     if old.before + old.after == 0 {

@@ -1,4 +1,4 @@
-//! The reasons for refusing an edit. The model reads every text: it says what is true, and what to do next.
+//! The reasons for refusing an edit. The model reads every text, so each says what is true and what to do next.
 
 use std::fmt;
 
@@ -71,7 +71,7 @@ pub enum EditError {
 }
 
 impl EditError {
-    /// Says which edit of several is meant.
+    /// Adds the number of the edit if there are several.
     pub(crate) fn in_edit(self, number: usize, count: usize) -> Self {
         if count > 1 { Self::InEdit { number, count, source: Box::new(self) } } else { self }
     }
@@ -114,7 +114,7 @@ impl fmt::Display for MatchingLines {
     }
 }
 
-/// The way in which the old text fits several places.
+/// The exactness with which the old text fits several places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AmbiguityKind {
     Exact,
@@ -140,7 +140,7 @@ fn advice(likeness: AmbiguityKind) -> &'static str {
     }
 }
 
-/// A line of text as an error shows it.
+/// Shortens a line of text for an error.
 pub(crate) fn shown(line: &str) -> String {
     let mut shown: String = line.chars().take(SHOWN_CHARS).collect();
     if shown.len() < line.len() {

@@ -1,8 +1,8 @@
-//! A file as text: decoded lines with a way back to the exact bytes.
+//! A file as text: decoded lines that map back to the exact bytes.
 //!
-//! The matcher works on the *view*: the text with every line end written as one line feed and without a
-//! byte order mark. Only ranges of the view are ever written, so all other bytes of the file stay untouched.
-//! Knows nothing about edits.
+//! The matcher works on the *view*: the text with every line end written as one line feed and without a byte order
+//! mark. Only ranges of the view are ever written, so all other bytes of the file stay untouched. The module knows
+//! nothing about edits.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -19,9 +19,9 @@ pub(crate) enum FileEncoding {
     Utf8,
     Utf16Le,
     Utf16Be,
-    /// Not UTF-8, no multi-byte UTF-8 anywhere: read as Windows-1252, which maps every byte.
+    /// No UTF-8, and no multi-byte UTF-8 anywhere: decoded as Windows-1252, which maps every byte.
     SingleByte,
-    /// UTF-8 with broken places, each shown as U+FFFD.
+    /// UTF-8 with invalid bytes, each shown as U+FFFD.
     BrokenUtf8,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum LineEnding {
     Cr,
 }
 
-/// One line: where its text is in the view and in the file.
+/// One line: the ranges of its text in the view and in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct DocumentLine {
     view: Range<usize>,
@@ -55,7 +55,7 @@ pub(crate) struct FileText<'a> {
 }
 
 impl<'a> FileText<'a> {
-    /// Decodes a file; refuses what cannot be written back byte for byte.
+    /// Decodes a file; refuses one that cannot be written back byte for byte.
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, EditError> {
         let (encoding, body_start) = detect(bytes)?;
         let body = bytes.get(body_start..).unwrap_or_default();
@@ -105,7 +105,7 @@ impl<'a> FileText<'a> {
         }
     }
 
-    /// The text of the file with line feeds only.
+    /// Returns the text of the file with line feeds only.
     pub(crate) fn view(&self) -> &str {
         &self.view
     }
@@ -129,7 +129,7 @@ impl<'a> FileText<'a> {
         self.lines.len()
     }
 
-    /// The lines of the view without their ends.
+    /// Returns the lines of the view without their ends.
     pub(crate) fn line_texts(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(|line| self.slice(&line.view))
     }
@@ -139,34 +139,34 @@ impl<'a> FileText<'a> {
         self.lines.get(index).map_or(self.view.len()..self.view.len(), |line| line.view.clone())
     }
 
-    /// The text of a line, counted from 0.
+    /// Returns the text of a line, counted from 0.
     pub(crate) fn line_text(&self, index: usize) -> &str {
         self.slice(&self.line_range(index))
     }
 
-    /// The part of the view in `range`.
+    /// Returns the part of the view in `range`.
     pub(crate) fn slice(&self, range: &Range<usize>) -> &str {
         self.view.get(range.clone()).unwrap_or_default()
     }
 
-    /// The line (counted from 0) that holds an offset of the view.
+    /// Returns the line (counted from 0) that contains an offset of the view.
     pub(crate) fn line_at(&self, offset: usize) -> usize {
         self.lines.partition_point(|line| line.view.start <= offset).saturating_sub(1)
     }
 
-    /// The line (counted from 0) that holds a byte of the file.
+    /// Returns the line (counted from 0) that contains a byte of the file.
     pub(crate) fn line_at_byte(&self, offset: usize) -> usize {
         self.lines.partition_point(|line| line.bytes.start <= offset).saturating_sub(1)
     }
 
-    /// The end that a line, or text put in its place, has: its own, else that of the nearest line above.
+    /// Returns the line end for a line or its replacement: its own, or that of the nearest line above that has one.
     pub(crate) fn line_end(&self, index: usize) -> LineEnding {
         let upto = self.lines.get(..=index).unwrap_or(&self.lines);
         let own = upto.iter().rev().map(|line| line.end).find(|end| *end != LineEnding::Missing);
         own.unwrap_or(LineEnding::Lf)
     }
 
-    /// The one line end of the whole file, or `None` when it mixes them.
+    /// Returns the one line end of the whole file, or `None` if it mixes them.
     pub(crate) fn uniform_line_end(&self) -> Option<LineEnding> {
         let mut ends =
             self.lines.iter().map(|line| line.end).filter(|end| *end != LineEnding::Missing);
@@ -174,7 +174,7 @@ impl<'a> FileText<'a> {
         ends.all(|end| end == first).then_some(first)
     }
 
-    /// Brings text of the model to the line ends of the view.
+    /// Converts text of the model to the line ends of the view.
     pub(crate) fn to_view(&self, text: &str) -> String {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
         if self.lines.iter().any(|line| line.end == LineEnding::Cr) {
@@ -184,12 +184,12 @@ impl<'a> FileText<'a> {
         }
     }
 
-    /// The bytes of the file that a range of the view shows.
+    /// Returns the bytes of the file for a range of the view.
     pub(crate) fn bytes(&self, range: &Range<usize>) -> &'a [u8] {
         self.bytes.get(self.byte_range(range)).unwrap_or_default()
     }
 
-    /// Returns the range of the file's bytes that a range of the view shows.
+    /// Returns the byte range of the file for a range of the view.
     pub(crate) fn byte_range(&self, range: &Range<usize>) -> Range<usize> {
         self.byte_offset(range.start)..self.byte_offset(range.end)
     }
@@ -216,8 +216,8 @@ impl<'a> FileText<'a> {
         }
     }
 
-    /// Encodes text for the file. In a file whose encoding is a guess only characters that `known` (text of
-    /// the file that the model has quoted) contains can be written; the first other one is the error.
+    /// Encodes text for the file. In a file whose encoding is a guess, only characters that occur in `known` (text of
+    /// the file that the model quoted) can be written; the error is the first other one.
     pub(crate) fn encode(&self, text: &str, known: &str) -> Result<Vec<u8>, char> {
         match self.encoding {
             FileEncoding::Utf8 => Ok(text.as_bytes().to_vec()),
@@ -238,7 +238,7 @@ impl<'a> FileText<'a> {
         }
     }
 
-    /// The first line (counted from 1) whose bytes are not UTF-8.
+    /// Returns the first line (counted from 1) whose bytes are not UTF-8.
     pub(crate) fn first_foreign_line(&self) -> usize {
         let foreign = |line: &DocumentLine| {
             std::str::from_utf8(self.bytes.get(line.bytes.clone()).unwrap_or_default()).is_err()
@@ -246,7 +246,7 @@ impl<'a> FileText<'a> {
         self.lines.iter().position(foreign).map_or(1, |index| index + 1)
     }
 
-    /// The line (counted from 1) of the first difference to `other`.
+    /// Returns the line (counted from 1) of the first difference to `other`.
     pub(crate) fn first_difference(&self, other: &Self) -> usize {
         let ends = |document: &Self, index: usize| document.lines.get(index).map(|line| line.end);
         let same = self
@@ -299,7 +299,7 @@ impl LineEnding {
     }
 }
 
-/// The encoding of a file and the length of its byte order mark.
+/// Detects the encoding of a file and the length of its byte order mark.
 fn detect(bytes: &[u8]) -> Result<(FileEncoding, usize), EditError> {
     match bytes {
         [0xFF, 0xFE, ..] => return Ok((FileEncoding::Utf16Le, 2)),
@@ -320,7 +320,7 @@ fn detect(bytes: &[u8]) -> Result<(FileEncoding, usize), EditError> {
     Ok((encoding, mark))
 }
 
-/// Splits at line feeds, or at carriage returns where no line feed exists.
+/// Splits at line feeds, or at carriage returns if there is no line feed.
 fn split_lines<CodeUnit: Copy + PartialEq + From<u8>>(
     units: &[CodeUnit],
 ) -> Vec<(Range<usize>, LineEnding)> {

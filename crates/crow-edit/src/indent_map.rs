@@ -1,6 +1,10 @@
-//! Carries indentation over from the old text to the file, learned from the lines that were matched.
+//! Maps indentation from the old text to the file, learned from the lines that were matched.
 //!
-//! Invariant: a mapping is given only when the matched lines allow one answer; everything else is `None`.
+//! The pairs of (old, file) indentation are the evidence. An indentation that occurs among them is looked up; any
+//! other is extended by a common shift and by a common rescaling of steps, and is only accepted where the two agree
+//! or one is ruled out.
+//!
+//! Invariant: a mapping is returned only if the matched lines allow exactly one answer; otherwise `None`.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +13,18 @@ use super::file_text::FileText;
 /// The mapping from the indentation of the old text to that of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IndentMap {
-    /// The file's indentation of the first line, when the old text gives it none. Models often begin to quote
-    /// at the first word, so such a line tells nothing about other lines.
+    /// The file's indentation of the first line, if the old text has none there. Models often begin to quote at the
+    /// first word, so such a line is no evidence for other lines.
     bare: Option<String>,
     /// Every pair of (old, file) indentation among the matched lines.
     pairs: BTreeSet<(String, String)>,
-    /// The step of the model's text, in characters of one kind.
+    /// The indentation step of the model's text, in characters of one kind.
     model_unit: Option<IndentUnit>,
-    /// The step of the file.
+    /// The indentation step of the file.
     file_unit: Option<IndentUnit>,
 }
 
-/// One step of indentation: so many of one character.
+/// One step of indentation: a count of one character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndentUnit {
     char: char,
@@ -28,8 +32,8 @@ pub(crate) struct IndentUnit {
 }
 
 impl IndentMap {
-    /// Learns from matched lines as (old, file), the first of which may be bare, and from the indentation of
-    /// all lines the model wrote.
+    /// Learns from matched lines as (old, file) pairs, of which the first may be bare, and from the indentation of
+    /// all lines that the model wrote.
     pub(crate) fn learn<'a>(
         bare: Option<&str>,
         matched: impl Iterator<Item = (&'a str, &'a str)>,
@@ -47,7 +51,7 @@ impl IndentMap {
         map
     }
 
-    /// Returns true if a line right behind a bare first one is indented as if that one were not indented at all.
+    /// Returns true if a line right after a bare first one is indented as if that one were not indented at all.
     pub(crate) fn is_flattened(&self, indent: &str) -> bool {
         self.bare.as_ref().is_some_and(|bare| !indent.starts_with(bare.as_str()))
     }
@@ -57,7 +61,7 @@ impl IndentMap {
         self.bare.is_none() && self.pairs.iter().all(|(old, file)| old == file)
     }
 
-    /// The same as [`Self::to_file`] for the first line of a text.
+    /// Maps like [`Self::to_file`], for the first line of a text.
     pub(crate) fn first_to_file(&self, indent: &str) -> Option<String> {
         match &self.bare {
             Some(bare) if indent.is_empty() => Some(bare.clone()),
@@ -65,11 +69,11 @@ impl IndentMap {
         }
     }
 
-    /// The indentation in the file of a line that the model indents by `indent`; `None` when unclear.
+    /// Returns the indentation in the file for a line that the model indents by `indent`; `None` if it is unclear.
     pub(crate) fn to_file(&self, indent: &str) -> Option<String> {
         let is_identity = self.pairs.iter().all(|(old, file)| old == file);
         if self.bare.is_some() && indent.is_empty() {
-            // Not indented, or indented as the bare line: only clear when other lines are known to be exact.
+            // It may mean no indentation, or that of the bare line: clear only if other lines are proven exact.
             let is_margin_open = self.pairs.iter().all(|(old, _)| !old.is_empty());
             let is_clear = is_identity && is_margin_open && !self.pairs.is_empty();
             return is_clear.then(String::new);
@@ -86,12 +90,13 @@ impl IndentMap {
         }
     }
 
-    /// Continues what the pairs have in common to an indentation that none of them has.
+    /// Extends the pattern of the pairs to an indentation that none of them has.
     fn extended(&self, indent: &str) -> Option<String> {
         let plain = |text: &str| text.bytes().all(|byte| byte == b' ' || byte == b'\t');
         if !plain(indent) || !self.pairs.iter().all(|(old, file)| plain(old) && plain(file)) {
             return None;
         }
+        // A shift and a rescaling that disagree leave the answer open.
         match (self.shifted(indent), self.rescaled(indent)) {
             (Some(shifted), Some(rescaled)) => (shifted == rescaled).then_some(shifted),
             (Some(shifted), None) => self.is_sure_shift(indent).then_some(shifted),
@@ -99,7 +104,7 @@ impl IndentMap {
         }
     }
 
-    /// The same characters put before, or taken from before, every line.
+    /// Maps by a shift: the same characters added to, or removed from, the front of every line.
     fn shifted(&self, indent: &str) -> Option<String> {
         let (old, file) = self.pairs.first()?;
         let result = if let Some(added) = file.strip_suffix(old.as_str()) {
@@ -125,7 +130,8 @@ impl IndentMap {
         self.file_unit.is_none_or(|unit| unit.levels(blanks).is_some())
     }
 
-    /// A shift by itself does not tell whether the model's steps are as wide as those of the file.
+    /// Returns whether a shift is certain. By itself it does not show whether the model's steps are as wide as the
+    /// file's.
     fn is_sure_shift(&self, indent: &str) -> bool {
         let (Some(model), Some(file)) = (self.model_unit, self.file_unit) else { return true };
         model == file
@@ -133,7 +139,7 @@ impl IndentMap {
             || self.pairs.iter().any(|(old, _)| file.levels(&longer_part(old, indent)).is_some())
     }
 
-    /// The same number of steps, each written as the file writes it.
+    /// Maps by steps: the same number of steps, each as wide as in the file.
     fn rescaled(&self, indent: &str) -> Option<String> {
         let (model, file) = (self.model_unit?, self.file_unit?);
         let mut offsets = BTreeSet::new();
@@ -169,7 +175,7 @@ fn longer_part(one: &str, other: &str) -> String {
     long.strip_prefix(short).unwrap_or(long).to_owned()
 }
 
-/// The widest step of which every indentation is a multiple.
+/// Returns the widest step of which every indentation is a multiple.
 fn written_unit<'a>(indents: impl Iterator<Item = &'a str> + Clone) -> Option<IndentUnit> {
     let mut filled = indents.filter(|indent| !indent.is_empty());
     let char = filled.clone().next()?.chars().next()?;
@@ -187,7 +193,7 @@ fn greatest_common_divisor(one: usize, other: usize) -> usize {
     if other == 0 { one } else { greatest_common_divisor(other, one % other) }
 }
 
-/// The most frequent difference between neighbouring lines of the file.
+/// Returns the most frequent difference between neighbouring lines of the file.
 pub(crate) fn file_unit(document: &FileText<'_>) -> Option<IndentUnit> {
     let mut tabs = 0_usize;
     let mut spaces = [0_usize; 9];

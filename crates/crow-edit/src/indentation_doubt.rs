@@ -1,7 +1,8 @@
-//! Exact matches that begin behind a part, or all, of the indentation of their line.
+//! Exact matches that begin after a part, or all, of the indentation of their line.
 //!
-//! The indentation before such a match stays, whatever the new text is. That is what the model wants when it
-//! starts its texts at the first word, and wrong when it left the indentation away altogether.
+//! The indentation before such a match stays, whatever the new text is. That is right if the model starts its texts
+//! at the first word, and wrong if it dropped the indentation altogether. The check compares how old and new text
+//! continue to tell the two apart.
 
 use std::ops::Range;
 
@@ -12,17 +13,17 @@ use super::{
     locate::MatchCandidates,
 };
 
-/// The doubt that replacing just the matched characters is what the model means.
+/// The doubt about replacing exactly the matched characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum IndentationDoubt {
     None,
-    /// Whole lines are meant.
+    /// Whole lines are meant, so the match must be made line by line.
     Lines,
-    /// It cannot be told how the new lines are to be indented.
+    /// The indentation of the new lines cannot be determined.
     Refused,
 }
 
-/// The indentation before a place that begins behind it.
+/// Returns the indentation before a match that begins after it.
 fn indentation_before<'a>(document: &'a FileText<'_>, place: &Range<usize>) -> Option<&'a str> {
     let line = document.line_range(document.line_at(place.start));
     let before = document.slice(&(line.start..place.start));
@@ -66,7 +67,7 @@ impl<'a> IndentationCheck<'a> {
         }
     }
 
-    /// Returns true if new text would be put behind a line that the model takes for a blank one.
+    /// Returns true if new text would be appended to a line that the model took for a blank one.
     fn is_appended(&self, place: &Range<usize>) -> bool {
         let is_blank = |rows: &[LineParts<'_>]| rows.first().is_none_or(LineParts::is_blank);
         let start = self.document.line_range(self.document.line_at(place.start)).start;
@@ -78,10 +79,10 @@ impl<'a> IndentationCheck<'a> {
     }
 }
 
-/// A text whose first line lacks indentation.
+/// A text whose first line is quoted without indentation.
 struct HalfIndentedText<'a> {
     first: &'a LineParts<'a>,
-    /// The other lines that are not blank.
+    /// The other lines, without blank ones.
     rest: Vec<&'a LineParts<'a>>,
 }
 
@@ -98,7 +99,7 @@ fn doubt_lines(
         return IndentationDoubt::Lines;
     }
     if !old.first.indent.is_empty() {
-        // The model believes in less indentation than there is: clear only when just the first line changes.
+        // The old text has less indentation than the file: clear only if just the first line changes.
         let is_old = |row: &&LineParts<'_>| old.rest.iter().any(|other| equal(other, row));
         let is_same = old.first.indent == new.first.indent && new.rest.iter().all(is_old);
         return if is_same { IndentationDoubt::None } else { IndentationDoubt::Lines };
@@ -111,8 +112,8 @@ fn doubt_lines(
     }
 }
 
-/// Returns true if new lines right behind the first are indented as if the first one were not indented at all.
-/// Behind a line of the old text, which is known to be indented right, they mean what they say.
+/// Returns true if new lines right after the first are indented as if that one were not indented at all. After a line
+/// of the old text, whose indentation is proven, they are taken literally.
 fn is_flattened(before: &str, old: &HalfIndentedText<'_>, new: &HalfIndentedText<'_>) -> bool {
     let is_unopened =
         |next: &&LineParts<'_>| new.first.opens(next) && next.indent.len() <= before.len();
@@ -136,7 +137,7 @@ fn filled<'a>(rows: &'a [LineParts<'a>]) -> Vec<&'a LineParts<'a>> {
     rows.iter().filter(|row| !row.is_blank()).collect()
 }
 
-/// The refusal of such matches.
+/// Returns the error for such matches.
 pub(crate) fn half_indented(document: &FileText<'_>, candidates: &MatchCandidates) -> EditError {
     let place = candidates.places.first().cloned().unwrap_or_default();
     let index = document.line_at(place.start);

@@ -1,12 +1,11 @@
 //! The matcher of `edit_file`: bytes and edits in, bytes out.
 //!
-//! An edit names its place by quoting the old text, and models misquote: line ends, indentation, quotes,
-//! escapes. The matcher therefore *locates* on a ladder from exact to loose (`locate`), but *writes* as a
-//! three-way merge (`merge`): the file keeps every byte that the edit does not change, and what the edit
-//! changes must be what the model has seen. Whatever is not certain is refused with an error that
-//! tells the model what to do next.
+//! An edit names its place by quoting the old text, and models misquote: line ends, indentation, quotes, escapes. The
+//! matcher therefore *locates* on a ladder from exact to loose (`locate`), but *writes* as a three-way merge
+//! (`merge`): the file keeps every byte that the edit does not change, and what the edit changes must be what the
+//! model has seen. Anything uncertain is refused with an error that tells the model what to do next.
 //!
-//! Does no input or output and knows nothing about tools, paths or permissions.
+//! The crate does no input or output and knows nothing about tools, paths or permissions.
 
 mod align;
 mod apply;

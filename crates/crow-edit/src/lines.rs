@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The differences between two lines that are ignored, from strict to loose; each includes those before.
+/// The ignored differences between two lines, from strict to loose; each includes those before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tolerance {
     TrailingBlanks,
@@ -12,7 +12,7 @@ pub(crate) enum Tolerance {
 }
 
 impl Tolerance {
-    /// The form of a line in which two lines that differ only tolerably are equal.
+    /// Returns the canonical form of a line: equal for two lines that differ only tolerably.
     pub(crate) fn key(self, line: &str) -> Cow<'_, str> {
         match self {
             Self::TrailingBlanks => Cow::Borrowed(line.trim_end()),
@@ -62,13 +62,13 @@ impl<'a> LineParts<'a> {
         self.body.is_empty()
     }
 
-    /// Returns true if `next`, the line below, must be deeper than this one.
+    /// Returns true if `next`, the line below, must be indented deeper than this one.
     pub(crate) fn opens(&self, next: &LineParts<'_>) -> bool {
         self.body.ends_with([':', '{', '(', '[']) && !next.body.starts_with(['}', ')', ']'])
     }
 }
 
-/// Splits text into rows; `start` and `end` say where the text lies in its lines.
+/// Splits text into rows; `start` and `end` are the positions of its ends in their lines.
 pub(crate) fn rows(text: &str, start: TextEdge, end: TextEdge) -> Vec<LineParts<'_>> {
     let mut rows = Vec::new();
     let mut edge = start;
@@ -83,12 +83,12 @@ pub(crate) fn rows(text: &str, start: TextEdge, end: TextEdge) -> Vec<LineParts<
     rows
 }
 
-/// The lines of a text without their ends; a final newline adds no line.
+/// Returns the lines of a text without their ends; a final newline adds no line.
 pub(crate) fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').map(|line| line.strip_suffix('\n').unwrap_or(line)).collect()
 }
 
-/// Writes typographic quotes, dashes and spaces as ASCII, character by character.
+/// Replaces typographic quotes, dashes and spaces by ASCII, character by character.
 pub(crate) fn fold(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         Cow::Borrowed(text)
@@ -107,7 +107,7 @@ const fn fold_char(char: char) -> char {
     }
 }
 
-/// Folds, and writes every run of blanks as one space.
+/// Folds, and replaces every run of blanks by one space.
 fn collapse(text: &str) -> Cow<'_, str> {
     let folded = fold(text);
     let plain = |text: &str| {

@@ -1,7 +1,11 @@
-//! Where an old text is in a file: levels from exact to loose, each giving every candidate.
+//! Finds an old text in a file, on levels from exact to loose. Each level returns every candidate.
 //!
-//! Invariant: the first level with a candidate decides. Several candidates are an error, never a reason to
-//! try a looser level.
+//! [`locate`] tries several readings of the edit (as written, without line numbers, unescaped, without outer blank
+//! lines). For each, [`search`] looks for exact characters and [`search_lines`] for whole lines with growing
+//! tolerance; blocks with matching ends come last. [`accept_candidates`] then requires one unambiguous place.
+//!
+//! Invariant: the first level with a candidate decides. Several candidates are an error, never a reason to try a
+//! looser level.
 
 use std::ops::Range;
 
@@ -61,18 +65,18 @@ impl MatchLevel {
     }
 }
 
-/// The places where an edit applies, and its texts as they are to be read there.
+/// The places that an edit replaces, and its texts in the reading that fits there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LocatedEdit {
     pub(crate) level: MatchLevel,
     pub(crate) fit: MatchFit,
-    /// Ranges of the view, ascending and apart; exactly one unless all are to be replaced.
+    /// Ranges of the view, ascending and disjoint; exactly one unless all are to be replaced.
     pub(crate) places: Vec<Range<usize>>,
     pub old: String,
     pub new: String,
 }
 
-/// Finds the places of an edit whose texts have the line ends of the view.
+/// Locates an edit whose texts have the line ends of the view.
 pub(crate) fn locate(document: &FileText<'_>, edit: &TextEdit) -> Result<LocatedEdit, EditError> {
     let plain = EditReading::plain(edit, MatchLevel::Exact);
     let readings = [
@@ -81,7 +85,7 @@ pub(crate) fn locate(document: &FileText<'_>, edit: &TextEdit) -> Result<Located
         with_escapes_resolved(edit),
         without_outer_blank_lines(edit),
     ];
-    // Readings from plain to interpreted: the first one with a candidate decides, and several candidates are an error.
+    // From plain to interpreted: the first reading with a candidate decides, and several candidates are an error.
     for reading in readings.into_iter().flatten() {
         let candidates = match reading.scope {
             ReadingScope::Anywhere => search(document, &reading, edit)?,
@@ -98,14 +102,14 @@ pub(crate) fn locate(document: &FileText<'_>, edit: &TextEdit) -> Result<Located
     Err(EditError::NotFound(Box::new(report_missing_text(document, edit))))
 }
 
-/// Every candidate of one level.
+/// All candidates of one level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MatchCandidates {
     pub(crate) level: MatchLevel,
     pub(crate) places: Vec<Range<usize>>,
 }
 
-/// The candidates of the strictest level that has any.
+/// Returns the candidates of the strictest level that has any.
 fn search(
     document: &FileText<'_>,
     reading: &EditReading,
@@ -113,7 +117,7 @@ fn search(
 ) -> Result<Option<MatchCandidates>, EditError> {
     let old = &reading.old;
     let Some(candidates) = search_text(document, old, edit) else {
-        // Typographic characters may differ within a line, too, as long as the indentation is in no doubt.
+        // Typographic characters may also differ within a line, as long as the indentation is in no doubt.
         let mut inline = find_folded(document, old);
         let new = reading.new.as_deref().unwrap_or_default();
         let check = IndentationCheck::new(document, old, new);
@@ -125,7 +129,7 @@ fn search(
     }
     let Ok(new) = &reading.new else { return Ok(Some(candidates)) };
     let check = IndentationCheck::new(document, old, new);
-    // Exact characters may still be the wrong place to begin: the strongest doubt of all places counts.
+    // Even exact characters may begin at the wrong place: the strongest doubt of all places counts.
     match candidates.places.iter().map(|place| check.doubt(place)).max() {
         None | Some(IndentationDoubt::None) => Ok(Some(candidates)),
         Some(IndentationDoubt::Lines) => search_lines(document, old, Vec::new())
@@ -135,7 +139,7 @@ fn search(
     }
 }
 
-/// The places that equal the old text character by character.
+/// Returns the places that equal the old text character by character, or all of it but a final newline.
 fn search_text(document: &FileText<'_>, old: &str, edit: &TextEdit) -> Option<MatchCandidates> {
     let view = document.view();
     let exact =
@@ -151,7 +155,7 @@ fn search_text(document: &FileText<'_>, old: &str, edit: &TextEdit) -> Option<Ma
     })
 }
 
-/// As [`search`] for whole lines; `inline` are places within lines to be counted in.
+/// Searches whole lines like [`search`]; `inline` are places within lines that count as candidates too.
 fn search_lines(
     document: &FileText<'_>,
     old: &str,
@@ -183,7 +187,7 @@ fn search_lines(
         })
 }
 
-/// The ranges of the windows whose lines equal the wanted ones within the tolerance.
+/// Returns the ranges of the windows whose lines equal the wanted ones within the tolerance.
 fn line_places(
     document: &FileText<'_>,
     old: &str,
@@ -194,7 +198,7 @@ fn line_places(
     starts.into_iter().map(|first| line_range(document, first, wanted.len(), old)).collect()
 }
 
-/// The range of some lines of the file, with the last line's end if the old text ends with one.
+/// Returns the range of some lines of the file, with the last line's end if the old text ends with one.
 pub(crate) fn line_range(
     document: &FileText<'_>,
     first: usize,
@@ -221,7 +225,7 @@ fn with_inline(mut places: Vec<Range<usize>>, inline: Vec<Range<usize>>) -> Vec<
     places
 }
 
-/// Returns true if one and the same indentation was added to, or taken from, every line.
+/// Returns true if the same indentation was added to, or removed from, every line.
 fn is_shifted(file: &str, old: &str) -> bool {
     let (file, old) =
         (rows(file, TextEdge::Line, TextEdge::Line), rows(old, TextEdge::Line, TextEdge::Line));
@@ -240,7 +244,7 @@ fn is_shifted(file: &str, old: &str) -> bool {
     same(added) || same(removed)
 }
 
-/// Accepts the candidates if they say clearly what to replace.
+/// Accepts candidates that determine clearly what to replace.
 fn accept_candidates(
     document: &FileText<'_>,
     candidates: MatchCandidates,
@@ -251,12 +255,14 @@ fn accept_candidates(
     let is_exact = candidates.level.is_exact();
     let takes_all =
         edit.replace_all && level < MatchLevel::BlockAnchor && are_apart(&candidates.places);
+    // 1) Several places, or rivals, are ambiguous.
     if candidates.places.len() > 1 && !takes_all {
         let likeness =
             if level == MatchLevel::Exact { AmbiguityKind::Exact } else { AmbiguityKind::Inexact };
         return Err(ambiguous(document, &candidates.places, likeness));
     }
     refuse_rivals(document, &candidates, level, &reading.old, edit)?;
+    // 2) The new text must be readable in the same way, and end like the old one.
     let new = reading.new?;
     if !is_exact && reading.old.ends_with('\n') && !new.is_empty() && !new.ends_with('\n') {
         return Err(EditError::FinalNewline);
@@ -279,7 +285,7 @@ fn are_apart(places: &[Range<usize>]) -> bool {
     places.is_sorted_by(|one, other| one.end <= other.start)
 }
 
-/// A match that is inexact, or exact but within a line, is in doubt when whole lines elsewhere fit at all.
+/// Refuses a match that is inexact, or exact but within a line, if whole lines elsewhere fit as well.
 fn refuse_rivals(
     document: &FileText<'_>,
     candidates: &MatchCandidates,
@@ -310,7 +316,7 @@ fn refuse_rivals(
     ))
 }
 
-/// Returns true if a range of the view is made of whole lines.
+/// Returns true if a range of the view consists of whole lines.
 fn is_whole(document: &FileText<'_>, place: &Range<usize>) -> bool {
     let starts_line = document.line_range(document.line_at(place.start)).start == place.start;
     let ends_line = document.line_range(document.line_at(place.end)).end == place.end;

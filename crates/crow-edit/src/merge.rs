@@ -1,19 +1,19 @@
-//! Puts new text in the place of matched text as a three-way merge: base is the old text, one side the
-//! file, the other the new text.
+//! Replaces matched text by a three-way merge: base is the old text, one side the file, the other the new text.
 //!
-//! The model quotes the file inexactly, so its new text repeats its misquotations: writing the new text as it is would change
-//! lines that the model does not want to change. Therefore old and new text are aligned line by line. A line that both share
-//! is kept: the bytes of the file are copied. A line that only the new text has is written, and each of its three parts is
-//! carried over to the writing of the file by itself:
+//! The model quotes the file inexactly, so its new text repeats its misquotations: writing the new text as it is
+//! would change lines that the model does not want to change. Therefore old and new text are aligned line by line. A
+//! line that both share is kept: the bytes of the file are copied. A line that only the new text has is written, and
+//! each of its three parts is converted to the file's spelling separately:
 //!
-//! - the indentation by [`IndentMap`], which learned from the matched lines how the file writes the model's indentation;
-//! - the body by the old line with the same body, wherever that is in the match, else by a merge of tokens ([`merge_bodies`]),
-//!   so that quotes, dashes and blanks of the file stay;
+//! - the indentation by [`IndentMap`], which learned from the matched lines how the file writes the model's
+//!   indentation;
+//! - the body by the old line with the same body, anywhere in the match, otherwise by a merge of tokens
+//!   ([`merge_bodies`]), so that quotes, dashes and blanks of the file stay;
 //! - the trailing blanks from the replaced line.
 //!
-//! Invariant: a line that old and new text share keeps the bytes of the file, and a line that the edit
-//! changes equals the old text up to tolerated differences. A loose match can thus never overwrite text
-//! that the model has not seen. Where one of the three parts has no single answer, the edit is refused.
+//! Invariant: a line that old and new text share keeps the bytes of the file, and a line that the edit changes equals
+//! the old text up to tolerated differences. A loose match can thus never overwrite text that the model has not seen.
+//! Where one of the three parts has no single answer, the edit is refused.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ use super::{
 pub(crate) enum MatchFit {
     /// Character by character.
     Exact,
-    /// Line by line, up to tolerated differences; with the step of indentation that the file has.
+    /// Line by line, up to tolerated differences; with the file's indentation step, if known.
     Loose(Option<IndentUnit>),
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum ReplacementPart {
     End(LineEnding),
 }
 
-/// Returns the parts that replace `place` (a range of the view) when `old`, which was found there, gives way to `new`.
+/// Returns the parts that replace `place`, a range of the view in which `old` was found, by `new`.
 pub(crate) fn merge(
     document: &FileText<'_>,
     place: &Range<usize>,
@@ -56,10 +56,10 @@ pub(crate) fn merge(
         && !document.is_lossy()
         && let Some(end) = document.uniform_line_end()
     {
-        // Nothing was tolerated and all line ends are alike: the new text can be written as it is.
+        // Nothing was tolerated and all line ends are equal: the new text is written as it is.
         return Ok(plain(new, end));
     }
-    // The match ends with the file, which has no final newline: neither side has one then.
+    // The match ends with the file, which has no final newline: neither text has one then.
     let loose_end = !document.slice(place).ends_with('\n') && old.ends_with('\n');
     let trimmed = |text| if loose_end { without_final_newline(text) } else { text };
     let merge = LineMerge::new(document, place, fit, trimmed(old), trimmed(new));
@@ -92,7 +92,7 @@ struct MatchedLine<'a> {
     row: LineParts<'a>,
 }
 
-/// The result of the merge, as far as it has come.
+/// The result of the merge so far.
 #[derive(Default)]
 struct MergedLines {
     chunks: Vec<ReplacementPart>,
@@ -124,8 +124,8 @@ impl<'a> LineMerge<'a> {
         old: &'a str,
         new: &'a str,
     ) -> Self {
-        // 1) Split the three texts into lines. A match that begins or ends within a line has no indentation or trailing blanks
-        //    there: what is before and behind it stays in the file.
+        // 1) Split the three texts into lines. A match that begins or ends within a line has no indentation or
+        // trailing blanks there: the text before and after it stays in the file.
         let first_line = document.line_at(place.start);
         let start = if document.line_range(first_line).start == place.start {
             TextEdge::Line
@@ -136,8 +136,8 @@ impl<'a> LineMerge<'a> {
         let end = if last_line.end == place.end { TextEdge::Line } else { TextEdge::Inside };
         let (old, new) = (rows(old, start, end), rows(new, start, end));
         let file = matched_lines(document, place, start, end);
-        // 2) Learn the indentation from the pairs of matched lines. The first line is no proof where it begins behind its
-        //    indentation, and blank lines never are.
+        // 2) Learn the indentation from the pairs of matched lines. The first line is no evidence if it begins after
+        // its indentation, and blank lines never are.
         let pairs = || old.iter().zip(&file).map(|(row, line)| (row, &line.row));
         let bare =
             pairs().next().filter(|(row, line)| row.indent.is_empty() && !line.indent.is_empty());
@@ -152,7 +152,7 @@ impl<'a> LineMerge<'a> {
     }
 
     fn run(&self) -> Result<Vec<ReplacementPart>, EditError> {
-        // 1) Pair the lines that old and new text share; 2) copy those, and write the others.
+        // 1) Pair the lines that old and new text share. 2) Copy those, and write the others.
         let aligned = self.align()?;
         let mut merged = MergedLines::default();
         for step in aligned.steps(self.old.len(), self.new.len()) {
@@ -161,14 +161,14 @@ impl<'a> LineMerge<'a> {
                 AlignmentStep::Change { old, new } => self.change(&mut merged, &old, &new)?,
             }
         }
-        // 3) Look at the result as a whole: a mapped indentation may be wrong although each line had an answer.
+        // 3) Check the result as a whole: a mapped indentation may be wrong although each line had an answer.
         if self.fit != MatchFit::Exact && !self.indents.is_identity() {
             self.refuse_unopened(&merged)?;
         }
         Ok(merged.chunks)
     }
 
-    /// Refuses a new line that opens a block with the next line beside it: the model left out the indentation.
+    /// Refuses a new line that opens a block whose next line is not deeper: the model dropped the indentation.
     fn refuse_unopened(&self, merged: &MergedLines) -> Result<(), EditError> {
         let filled = || merged.indents.iter().zip(&self.new).filter(|(_, row)| !row.is_blank());
         let unopened = filled().zip(filled().skip(1)).any(|((placed, row), (next, next_row))| {
@@ -177,7 +177,7 @@ impl<'a> LineMerge<'a> {
         if unopened { Err(self.needs_exact(0, InexactMatchProblem::Indentation)) } else { Ok(()) }
     }
 
-    /// Pairs the lines that old and new text share, judged by the model's own writing.
+    /// Pairs the lines that old and new text share, compared as the model wrote them.
     fn align(&self) -> Result<Alignment, EditError> {
         let texts = |rows: &[LineParts<'_>]| {
             rows.iter().map(|row| [row.indent, row.body, row.tail].concat()).collect::<Vec<_>>()
@@ -188,15 +188,15 @@ impl<'a> LineMerge<'a> {
             return Ok(align_plain(&old, &new));
         }
         let aligned = align(&old, &new).ok_or(EditError::TooLarge { lines: old.len() })?;
-        // A line that could be paired differently must be written in the file as in the old text: otherwise the choice of the
-        // pair would decide which writing of the file survives.
+        // A line that could be paired differently must have the same text in the file as in the old text: otherwise
+        // the choice of the pair would decide which spelling of the file survives.
         match aligned.contested.iter().find(|index| self.differs_in_file(**index)) {
             Some(index) => Err(self.needs_exact(*index, InexactMatchProblem::Contested)),
             None => Ok(aligned),
         }
     }
 
-    /// Returns true if the file's line is not what the old line would become by indentation alone.
+    /// Returns true if the file's line differs from the old line by more than the mapped indentation.
     fn differs_in_file(&self, index: usize) -> bool {
         let (Some(old), Some(line)) = (self.old.get(index), self.file.get(index)) else {
             return true;
@@ -208,7 +208,7 @@ impl<'a> LineMerge<'a> {
             || self.indents.to_file(old.indent).as_deref() != Some(line.row.indent)
     }
 
-    /// Returns true if the file's line differs from the old one by more than is tolerated.
+    /// Returns true if the file's line differs from the old one by more than the tolerance.
     fn exceeds_tolerance(&self, index: usize) -> bool {
         let (Some(old), Some(line)) = (self.old.get(index), self.file.get(index)) else {
             return true;
@@ -224,31 +224,31 @@ impl<'a> LineMerge<'a> {
             .indents
             .push(NewLineIndent { indent: line.row.indent.to_owned(), is_changed: false });
         let chunks = &mut merged.chunks;
-        // The line end is not part of the copy: only the new text says whether there is one.
+        // The line end is not part of the copy: only the new text determines whether there is one.
         chunks.push(ReplacementPart::Kept(line.range.clone()));
         if self.new.get(new).is_some_and(|row| row.terminated) {
             chunks.push(ReplacementPart::End(self.document.line_end(self.first_line + old)));
         }
     }
 
-    /// Writes the new lines in the place of the old ones; either may be none.
+    /// Writes new lines in place of old ones; either range may be empty.
     fn change(
         &self,
         merged: &mut MergedLines,
         old: &Range<usize>,
         new: &Range<usize>,
     ) -> Result<(), EditError> {
-        // 1) What is removed must be what the model has seen, and the change must be about more than a misquotation.
+        // 1) Removed lines must be what the model has seen, and the change must be more than a misquotation.
         if self.fit != MatchFit::Exact {
             self.refuse_conflict(old)?;
             self.refuse_tolerated_only(old, new)?;
             self.refuse_lone_insertion(old)?;
         }
-        // 2) Each new line gets body, indentation and trailing blanks in the writing of the file.
+        // 2) Each new line gets body, indentation and trailing blanks in the file's spelling.
         let bodies = self.bodies(old, new)?;
         for (index, body) in new.clone().zip(bodies) {
             let Some(row) = self.new.get(index) else { continue };
-            // The old line at the same place of the change, or its last one: line end and trailing blanks come from there.
+            // The old line at the same offset of the change, or its last one: gives the line end and trailing blanks.
             let beside = (old.start + index - new.start).min(old.end.saturating_sub(1));
             let indent = self.indent(row, index, old, new)?;
             let tail = self.tail(row, beside, old, new);
@@ -259,7 +259,7 @@ impl<'a> LineMerge<'a> {
         Ok(())
     }
 
-    /// Refuses to remove a line that the model has not seen as it is.
+    /// Refuses to remove a line that the model has not seen in this form.
     fn refuse_conflict(&self, old: &Range<usize>) -> Result<(), EditError> {
         match old.clone().find(|index| self.exceeds_tolerance(*index)) {
             Some(index) => Err(EditError::Conflict {
@@ -274,7 +274,7 @@ impl<'a> LineMerge<'a> {
         }
     }
 
-    /// Refuses a change of nothing but tolerated differences: they cannot at the same time be what the edit is about.
+    /// Refuses a change of only tolerated differences: they cannot be the subject of the edit and ignored at once.
     fn refuse_tolerated_only(
         &self,
         old: &Range<usize>,
@@ -282,13 +282,13 @@ impl<'a> LineMerge<'a> {
     ) -> Result<(), EditError> {
         let olds = self.old.get(old.clone()).unwrap_or_default();
         let news = self.new.get(new.clone()).unwrap_or_default();
-        // The old and the new lines are equal but for tolerated differences ...
+        // Old and new lines are equal up to tolerated differences ...
         let same = olds.len() == news.len()
             && olds
                 .iter()
                 .zip(news)
                 .all(|(one, other)| Tolerance::InnerBlanks.accepts(one.body, other.body));
-        // ... and the file writes one of the old lines differently: then it is unknown which of the writings is wanted.
+        // ... and the file spells one of the old lines differently: then the wanted spelling is unknown.
         let differs = |index: &usize| match (self.old.get(*index), self.file.get(*index)) {
             (Some(old), Some(line)) => (old.indent, old.body) != (line.row.indent, line.row.body),
             _ => true,
@@ -299,9 +299,9 @@ impl<'a> LineMerge<'a> {
         }
     }
 
-    /// Refuses to put lines between two lines that are both not as the model believes.
+    /// Refuses to insert lines between two lines that both differ from what the model believes.
     fn refuse_lone_insertion(&self, old: &Range<usize>) -> Result<(), EditError> {
-        // One neighbour that is as the model believes is enough to hold on to.
+        // One neighbour that matches is enough as an anchor.
         let seen = |index: usize| index < self.old.len() && !self.exceeds_tolerance(index);
         let anchored = old.start.checked_sub(1).is_some_and(seen) || seen(old.start);
         if old.is_empty() && !anchored {
@@ -311,14 +311,14 @@ impl<'a> LineMerge<'a> {
         }
     }
 
-    /// Returns the bodies of the new lines, in the file's writing wherever the old text had the same.
+    /// Returns the bodies of the new lines, in the file's spelling wherever the old text had the same.
     fn bodies(&self, old: &Range<usize>, new: &Range<usize>) -> Result<Vec<String>, EditError> {
         let news = self.new.get(new.clone()).unwrap_or_default();
         if self.old.iter().zip(&self.file).all(|(row, line)| row.body == line.row.body) {
-            // The model quotes every body exactly, so it writes the new ones as the file would.
+            // The model quotes every body exactly, so its new bodies need no conversion.
             return Ok(news.iter().map(|row| row.body.to_owned()).collect());
         }
-        // 1) A new line that repeats an old one, wherever that was, takes its writing from the file.
+        // 1) A new line that repeats an old one, anywhere in the match, takes its spelling from the file.
         let mut used = Vec::new();
         let mut bodies = Vec::with_capacity(news.len());
         for row in news {
@@ -328,7 +328,7 @@ impl<'a> LineMerge<'a> {
                 moved.and_then(|index| self.file.get(index)).map(|line| line.row.body.to_owned()),
             );
         }
-        // 2) The other new lines are merged token by token with those old lines of the change that are left.
+        // 2) The other new lines are merged token by token with the remaining old lines of the change.
         let rest: Vec<usize> = old.clone().filter(|index| !used.contains(index)).collect();
         let mut merged = self.merge_rest(&rest, news, &bodies)?.into_iter();
         Ok(bodies
@@ -337,7 +337,7 @@ impl<'a> LineMerge<'a> {
             .collect())
     }
 
-    /// Returns the old line that a new one repeats: one that is not used yet, else the first.
+    /// Returns the old line that a new one repeats: an unused one, otherwise the first.
     fn repeated_line(
         &self,
         row: &LineParts<'_>,
@@ -352,7 +352,7 @@ impl<'a> LineMerge<'a> {
         if let Some(index) = same.iter().find(|index| self.exceeds_tolerance(**index)) {
             return Err(self.needs_exact(*index, InexactMatchProblem::Repeated));
         }
-        // Several such lines are as good as one if the file writes them alike.
+        // Several such lines count as one if the file spells them equally.
         let mut writings =
             same.iter().filter_map(|index| self.file.get(*index)).map(|line| line.row.body);
         let first = writings.next();
@@ -364,7 +364,7 @@ impl<'a> LineMerge<'a> {
         }
     }
 
-    /// Merges the changed lines that repeat no old line.
+    /// Merges the changed lines that repeat no old line, token by token.
     fn merge_rest(
         &self,
         old: &[usize],
@@ -380,7 +380,7 @@ impl<'a> LineMerge<'a> {
             .collect();
         let open = news.iter().zip(bodies).filter(|(_, body)| body.is_none());
         let open: Vec<&str> = open.map(|(row, _)| row.body).collect();
-        // Nothing of the file's own writing can get lost.
+        // The file's spelling equals the old text, so nothing of it can get lost.
         if olds == files {
             return Ok(open.into_iter().map(str::to_owned).collect());
         }
@@ -388,7 +388,7 @@ impl<'a> LineMerge<'a> {
         merge_bodies(&olds, &files, &open).map_err(|reason| self.needs_exact(line, reason))
     }
 
-    /// Returns the indentation in the file for a new line that is written.
+    /// Returns the indentation in the file for a new line.
     fn indent(
         &self,
         row: &LineParts<'_>,
@@ -399,9 +399,9 @@ impl<'a> LineMerge<'a> {
         if row.is_blank() {
             return Ok(String::new());
         }
-        // Behind a first line that the model quoted without its indentation, unindented lines may mean anything.
+        // After a first line quoted without its indentation, unindented lines may mean anything.
         let follows_first = index > 0 && old.start <= 1 && self.indents.is_flattened(row.indent);
-        // One line for one line: an edited line stays where it was.
+        // One line for one line: an edited line keeps its indentation.
         let replaced = (old.len() == 1 && new.len() == 1)
             .then(|| self.replaced_indent(row, old.start))
             .flatten();
@@ -410,7 +410,7 @@ impl<'a> LineMerge<'a> {
         indent.ok_or_else(|| self.needs_exact(old.start, InexactMatchProblem::Indentation))
     }
 
-    /// The indentation in the file for a line of old or new text.
+    /// Returns the indentation in the file for a line of old or new text.
     fn file_indent(&self, row: &LineParts<'_>, index: usize) -> Option<String> {
         if index == 0 {
             self.indents.first_to_file(row.indent)
@@ -419,12 +419,12 @@ impl<'a> LineMerge<'a> {
         }
     }
 
-    /// The indentation of the one line that this one replaces, if both begin alike.
+    /// Returns the file's indentation of the one replaced line, if both begin alike.
     fn replaced_indent(&self, row: &LineParts<'_>, index: usize) -> Option<&'a str> {
         let old = self.old.get(index)?;
         let first =
             |body: &'a str| body.split(|char: char| !char.is_alphanumeric() && char != '_').next();
-        // The same first word (`let`, `return`, a name) says that it is the same statement.
+        // The same first word (`let`, `return`, a name) indicates the same statement.
         let word = first(old.body).filter(|word| !word.is_empty())?;
         let alike = row.indent == old.indent
             && row.body.strip_prefix(word).is_some_and(|rest| {
@@ -433,7 +433,8 @@ impl<'a> LineMerge<'a> {
         if alike { self.file.get(index).map(|line| line.row.indent) } else { None }
     }
 
-    /// Returns the trailing blanks: those of the file where lines are replaced one by one and the edit does not touch them.
+    /// Returns the trailing blanks: the file's where lines are replaced one by one and the edit leaves them
+    /// unchanged.
     fn tail<'b>(
         &'b self,
         row: &LineParts<'b>,
@@ -452,7 +453,7 @@ impl<'a> LineMerge<'a> {
         }
     }
 
-    /// Returns a matched line as it is in the file, for errors.
+    /// Returns a matched line of the file, for errors.
     fn file_text(&self, index: usize) -> String {
         self.file.get(index).map_or_else(String::new, |line| line.text.to_owned())
     }

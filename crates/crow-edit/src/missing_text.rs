@@ -16,29 +16,29 @@ use super::{
 const MAX_PLACES: usize = 25;
 /// The most characters of each place that are compared.
 const COMPARED_CHARS: usize = 600;
-/// Places less alike than this say nothing.
+/// Least similarity of a place that is worth showing.
 const MIN_SIMILARITY: f64 = 0.40;
-/// A line that is more frequent than this is no hint.
+/// A more frequent line is no hint.
 const MAX_REPEATS: usize = 50;
 /// The most lines of differences that are shown.
 const SHOWN_LINES: usize = 16;
-/// New text shorter than this may stand anywhere by chance.
+/// Shorter new text may occur anywhere by chance.
 const MIN_PRESENT_CHARS: usize = 8;
 
 /// The report on an old text that is not in the file. Its text continues the sentence "old text not found".
 #[derive(Debug, Clone, PartialEq)]
 pub struct MissingTextReport {
-    /// The line (counted from 1) where the new text already is.
+    /// The line (counted from 1) that already has the new text.
     pub(crate) present: Option<usize>,
-    /// A line of the old text that stands for omitted lines.
+    /// A placeholder line of the old text.
     pub(crate) placeholder: Option<String>,
     pub(crate) closest: Option<ClosestPassage>,
 }
 
-/// The place of the file that is most like the old text.
+/// The passage of the file that is most similar to the old text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ClosestPassage {
-    /// Its lines, counted from 1, the last included.
+    /// Its first and last line, counted from 1, inclusive.
     pub(crate) first: usize,
     pub(crate) last: usize,
     pub(crate) percent: u8,
@@ -81,7 +81,7 @@ impl fmt::Display for MissingTextReport {
     }
 }
 
-/// Looks for the text that the model may have meant.
+/// Searches for the text that the model may have meant.
 pub(crate) fn report_missing_text(document: &FileText<'_>, edit: &TextEdit) -> MissingTextReport {
     MissingTextReport {
         present: present(document, edit),
@@ -90,7 +90,7 @@ pub(crate) fn report_missing_text(document: &FileText<'_>, edit: &TextEdit) -> M
     }
 }
 
-/// The line where the new text already is.
+/// Returns the line that already has the new text.
 fn present(document: &FileText<'_>, edit: &TextEdit) -> Option<usize> {
     let new = edit.new.trim_matches('\n');
     if new.trim().chars().count() < MIN_PRESENT_CHARS || edit.old.contains(new) {
@@ -99,6 +99,7 @@ fn present(document: &FileText<'_>, edit: &TextEdit) -> Option<usize> {
     document.view().find(new).map(|at| document.line_at(at) + 1)
 }
 
+/// Finds the window of the file that is most similar to the old text.
 fn closest(document: &FileText<'_>, old: &str) -> Option<ClosestPassage> {
     let old_lines = lines(old);
     let clipped = clip(old_lines.iter().copied());
@@ -129,11 +130,11 @@ fn closest(document: &FileText<'_>, old: &str) -> Option<ClosestPassage> {
 }
 
 fn percent(similarity: f64) -> u8 {
-    // A text that was not found is never shown as wholly equal.
+    // Text that was not found is never shown as 100 % equal.
     (0..=99).rev().find(|percent| f64::from(*percent) <= similarity * 100.0).unwrap_or(0)
 }
 
-/// The lines of the file from `start` (which may be before its beginning) on.
+/// Returns the window of lines from `start`, which may be before the beginning of the file.
 fn window(document: &FileText<'_>, start: isize, count: usize) -> Range<usize> {
     let end = start.saturating_add_unsigned(count).unsigned_abs().min(document.line_count());
     usize::try_from(start).unwrap_or(0).min(end)..end
@@ -153,7 +154,8 @@ fn clip<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     clipped
 }
 
-/// Windows by the number of lines they share with the old text, rare lines only.
+/// Returns the starts of windows that share lines with the old text, most shared lines first. Frequent lines do not
+/// count.
 fn windows_by_lines(document: &FileText<'_>, old: &[&str]) -> Vec<isize> {
     let mut wanted: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, line) in old.iter().enumerate().filter(|(_, line)| line.trim().len() > 2) {
@@ -165,6 +167,7 @@ fn windows_by_lines(document: &FileText<'_>, old: &[&str]) -> Vec<isize> {
             places.entry(line.trim()).or_default().push(index);
         }
     }
+    // Each shared line votes for the window that aligns it.
     let mut votes: HashMap<isize, usize> = HashMap::new();
     for (line, places) in places.iter().filter(|(_, places)| places.len() <= MAX_REPEATS) {
         for (index, place) in wanted
@@ -182,7 +185,7 @@ fn windows_by_lines(document: &FileText<'_>, old: &[&str]) -> Vec<isize> {
     ranked.into_iter().map(|(start, _)| start).collect()
 }
 
-/// Windows that share one of the longest words of the old text.
+/// Returns the starts of windows that share one of the longest words of the old text.
 fn windows_by_words(document: &FileText<'_>, old: &[&str]) -> Vec<isize> {
     let mut words: Vec<(&str, usize)> = Vec::new();
     for (index, line) in old.iter().enumerate() {
@@ -226,7 +229,7 @@ fn differences(old: &[&str], file: &[&str]) -> String {
     shown_lines
 }
 
-/// A line with the characters that cannot be seen, or pass for others, written as escapes.
+/// Returns a line with characters that are invisible, or can be mistaken for others, as escapes.
 fn escape_invisible(line: &str) -> String {
     let mut visible = String::new();
     for char in shown(line).chars() {

@@ -1,4 +1,4 @@
-//! Finds placeholders such as `// ... existing code ...`, which stand for text a model left out.
+//! Finds placeholders such as `// ... existing code ...` for text that a model left out.
 
 use super::lines::lines;
 
@@ -9,7 +9,7 @@ const SIGNS: &[char] = &[
 /// The beginnings of a comment.
 const COMMENTS: &[&str] =
     &["//", "#", "--", "/*", "<!--", ";", "%", "{/*", "(*", "'''", "\"\"\"", "*"];
-/// The words that make a placeholder of a line with dots.
+/// Words that make a line with dots a placeholder.
 const TOPICS: &[&str] = &[
     "existing",
     "rest of",
@@ -27,7 +27,7 @@ const TOPICS: &[&str] = &[
     "keep",
     "snip",
 ];
-/// The beginnings of a placeholder without leading dots.
+/// Beginnings of a placeholder without leading dots.
 const OPENINGS: &[&str] = &[
     "rest of",
     "the rest of",
@@ -40,18 +40,18 @@ const OPENINGS: &[&str] = &[
     "keep existing",
     "keep the existing",
 ];
-/// The endings of such a placeholder.
+/// Endings of such a placeholder.
 const ENDINGS: &[&str] =
     &["...", "unchanged", "same", "here", "before", "as is", "remains", "omitted", "as-is"];
-/// Longer comments are prose.
+/// The most words of a placeholder; longer comments are prose.
 const MAX_WORDS: usize = 10;
 
-/// The first placeholder line of a text.
+/// Returns the first placeholder line of a text.
 pub(crate) fn placeholder(text: &str) -> Option<&str> {
     lines(text).into_iter().find(|line| is_placeholder(line))
 }
 
-/// The first placeholder that the new text brings in: it is neither in the old text nor in the file.
+/// Returns the first placeholder that the new text adds: it is neither in the old text nor in the file.
 pub(crate) fn new_placeholder<'a>(old: &str, new: &'a str, file: &str) -> Option<&'a str> {
     let shrinks = lines(new).len() < lines(old).len();
     lines(new).into_iter().find(|line| {
@@ -60,7 +60,7 @@ pub(crate) fn new_placeholder<'a>(old: &str, new: &'a str, file: &str) -> Option
     })
 }
 
-/// A comment of nothing but dots.
+/// Returns whether a line is a comment of nothing but dots.
 fn is_bare(line: &str) -> bool {
     let line = line.trim();
     let inner = dotted(line);
@@ -88,7 +88,7 @@ fn is_placeholder(line: &str) -> bool {
         && ENDINGS.iter().any(|ending| inner.ends_with(ending))
 }
 
-/// The text of a comment in lower case, with three dots for every ellipsis.
+/// Returns the text of a comment in lower case, with three dots for every ellipsis.
 fn dotted(line: &str) -> String {
     line.trim_matches(SIGNS).replace('\u{2026}', "...").to_lowercase()
 }

@@ -1,4 +1,4 @@
-//! What lines touch, on a real file system.
+//! The files that lines touch, on a real file system.
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
@@ -15,7 +15,7 @@ struct Place {
     workspace: Workspace,
 }
 
-fn place() -> Place {
+fn test_tree() -> Place {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().canonicalize().unwrap();
     let root = top.join("p");
@@ -32,11 +32,12 @@ fn place() -> Place {
     Place { _folder: folder, workspace: Workspace::new(root.clone()), root }
 }
 
-/// The touches and files of all commands: `r` and `w`, with `+` for all below. Paths as seen from the root.
-fn told(place: &Place, text: &str) -> String {
+/// Returns the touches and redirections of all commands: `r` and `w`, with `+` for recursive, and paths relative to
+/// the root; then the extent of the effects.
+fn effects(place: &Place, text: &str) -> String {
     let line = plan_command_line(text, &place.root, &place.workspace);
     let CommandMeaning::Commands(commands) = line.meaning else { return "unclear".to_owned() };
-    let mut told = Vec::new();
+    let mut effects = Vec::new();
     let top = place.root.parent().unwrap();
     let shown = |path: &std::path::Path| match path.strip_prefix(&place.root) {
         Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
@@ -53,25 +54,25 @@ fn told(place: &Place, text: &str) -> String {
     for command in commands {
         for touch in &command.touches {
             let depth = if touch.depth == TouchDepth::Below { "+" } else { "" };
-            told.push(format!("{}{depth} {}", letter(touch.access), shown(&touch.path)));
+            effects.push(format!("{}{depth} {}", letter(touch.access), shown(&touch.path)));
         }
         for redirect in command.redirects.iter().filter(|it| !it.is_device()) {
             let path = redirect.path.as_deref().map_or("?".to_owned(), shown);
-            told.push(format!("{} {path}", letter(redirect.access)));
+            effects.push(format!("{} {path}", letter(redirect.access)));
         }
         match command.extent {
-            SideEffects::Anything => told.push("anything".to_owned()),
-            SideEffects::Hidden => told.push("hidden".to_owned()),
+            SideEffects::Anything => effects.push("anything".to_owned()),
+            SideEffects::Hidden => effects.push("hidden".to_owned()),
             SideEffects::Reads => {}
-            SideEffects::HeldReads => told.push("held".to_owned()),
+            SideEffects::HeldReads => effects.push("held".to_owned()),
         }
     }
-    told.join(", ")
+    effects.join(", ")
 }
 
 #[test]
-fn what_a_line_touches_is_resolved() {
-    let place = place();
+fn touched_paths_are_resolved() {
+    let place = test_tree();
     for (line, wanted) in [
         ("cat a.txt", "r a.txt"),
         ("cat sub/../a.txt", "r a.txt"),
@@ -130,13 +131,13 @@ fn what_a_line_touches_is_resolved() {
         ("env cat a.txt", "r a.txt, anything"),
         ("./ls", "r ls, anything"),
     ] {
-        assert_eq!(told(&place, line), wanted, "{line}");
+        assert_eq!(effects(&place, line), wanted, "{line}");
     }
 }
 
 #[test]
 fn a_command_is_seen_from_every_folder_that_it_may_run_in() {
-    let place = place();
+    let place = test_tree();
     for (line, wanted) in [
         ("cd sub && cat ../a.txt", "r sub, r a.txt"),
         ("cd sub; cat b.txt", "r sub, r sub/b.txt"),
@@ -166,7 +167,7 @@ fn a_command_is_seen_from_every_folder_that_it_may_run_in() {
         ("x=a.txt; x=/etc/passwd eval 'cat $x'", "anything, hidden"),
     ] {
         assert_eq!(
-            told(&place, line).trim_start_matches(", "),
+            effects(&place, line).trim_start_matches(", "),
             wanted.trim_start_matches(", "),
             "{line}"
         );
@@ -174,8 +175,8 @@ fn a_command_is_seen_from_every_folder_that_it_may_run_in() {
 }
 
 #[test]
-fn a_line_that_leads_elsewhere_by_the_time_it_runs_is_noticed() {
-    let place = place();
+fn a_line_whose_paths_lead_elsewhere_later_is_widened() {
+    let place = test_tree();
     let plan = |text| plan_command_line(text, &place.root, &place.workspace);
     let lines = ["cat a.txt", "echo x > new.txt", "cp a.txt new", "ls sub", "mkdir made"];
     let before: Vec<_> = lines.iter().map(|line| plan(line)).collect();
@@ -184,7 +185,7 @@ fn a_line_that_leads_elsewhere_by_the_time_it_runs_is_noticed() {
         pairs.map(|(before, line)| is_widened(before, &plan(line), &place.workspace)).collect()
     };
     assert_eq!(widened(), [false; 5]);
-    // A call before it made the target a folder.
+    // An earlier call made the target a folder.
     fs::create_dir(place.root.join("new")).unwrap();
     assert_eq!(widened(), [false; 5]);
     fs::remove_file(place.root.join("a.txt")).unwrap();
@@ -195,7 +196,7 @@ fn a_line_that_leads_elsewhere_by_the_time_it_runs_is_noticed() {
 
 #[test]
 fn a_pattern_over_a_living_folder_may_match_other_files_of_it() {
-    let place = place();
+    let place = test_tree();
     let outside = place.root.parent().unwrap().join("living");
     for name in ["1", "2", "3"] {
         fs::create_dir_all(outside.join(name)).unwrap();
@@ -211,7 +212,7 @@ fn a_pattern_over_a_living_folder_may_match_other_files_of_it() {
         let now = [plan(&read), plan(&written)];
         [0, 1].map(|at| is_widened(&before[at], &now[at], &place.workspace))
     };
-    // One ends, another begins.
+    // One process ends, another begins.
     fs::remove_dir_all(outside.join("2")).unwrap();
     fs::create_dir(outside.join("4")).unwrap();
     fs::write(outside.join("4/state"), "").unwrap();
@@ -225,7 +226,7 @@ fn a_pattern_over_a_living_folder_may_match_other_files_of_it() {
 #[test]
 fn executing_a_linked_program_of_the_project_is_not_reading_its_target() {
     use std::os::unix::fs::PermissionsExt as _;
-    let place = place();
+    let place = test_tree();
     let out = place.root.parent().unwrap().join("out");
     fs::write(out.join("python3.11"), "").unwrap();
     fs::set_permissions(out.join("python3.11"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -243,14 +244,14 @@ fn executing_a_linked_program_of_the_project_is_not_reading_its_target() {
     for (line, wanted) in [
         (".venv/bin/python -m pytest", "anything"),
         ("./node_modules/.bin/tsc", "anything"),
-        // A text that is no program would be read by the shell.
+        // A text file that is no program would be read by the shell.
         (".venv/bin/secret", "r ../out/secret, anything"),
         ("evil/python -m pytest", "r ../out/python3.11, anything"),
         (".venv/bin/../../evil/python -m pytest", "r ../out/python3.11, anything"),
         ("linked/node_modules/.bin/tsc", "r ../out/python3.11, anything"),
         (".venv/bin/python ../out/secret", "r ../out/secret, anything"),
     ] {
-        assert_eq!(told(&place, line), wanted, "{line}");
+        assert_eq!(effects(&place, line), wanted, "{line}");
     }
 }
 

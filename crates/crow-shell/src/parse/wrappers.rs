@@ -1,4 +1,9 @@
-//! Commands that start other commands.
+//! Commands that start other commands: finds the started ones.
+//!
+//! [`unwrap`] strips transparent wrappers (`env`, `nice`, `time` …) from the front of a command, one per iteration;
+//! they stay in its `wrappers`. A command that starts others but is something itself (`sudo`, `xargs`, `find -exec`,
+//! `bash -c`) is added and then read by [`nested`]. Options before a started command must all be known, since an
+//! unknown one may take a value and shift its beginning.
 
 use crow_core::tool::{CommandWord, SimpleCommand};
 
@@ -16,13 +21,14 @@ use super::{
 /// The most wrappers around one command.
 const MAX_WRAPPERS: usize = 16;
 
-/// Hands over what a command starts: itself, what is behind it, or both.
+/// Adds a command to the line, with the commands that it starts.
 pub(super) fn unwrap(
     command: SimpleCommand,
     reading: &mut ParsedLine,
 ) -> Result<(), UnclearReason> {
     let mut command = command;
     for _ in 0..MAX_WRAPPERS {
+        // 1) Programs that end the search: the project's own files, and those that cannot be understood.
         let Some(CommandWord::Literal(program)) = command.words.first() else {
             return reading.push(command);
         };
@@ -37,6 +43,7 @@ pub(super) fn unwrap(
         if is_own && !STARTERS.contains(&name.as_str()) {
             return reading.push(command);
         }
+        // 2) Find the end of a transparent wrapper's own words.
         let inner = if name == "env" {
             Some(env(&command)?)
         } else if let Some(wrapper) = TRANSPARENT.iter().find(|wrapper| wrapper.name == name) {
@@ -45,7 +52,7 @@ pub(super) fn unwrap(
             }
             let at = skip_options(&command.words, &wrapper.options)? + wrapper.operands;
             let at = known_up_to(&command.words, at)?;
-            // What follows `time` is grammar again.
+            // The text after `time` is grammar again.
             if name == "time" && command.words.get(at).is_some_and(is_grammar) {
                 return Err("time is not understood".into());
             }
@@ -53,6 +60,7 @@ pub(super) fn unwrap(
         } else {
             None
         };
+        // 3) Continue with the started command.
         match inner {
             Some((at, assignments)) if at < command.words.len() => {
                 if is_own {
@@ -69,12 +77,12 @@ pub(super) fn unwrap(
     Err("commands nested too deep".into())
 }
 
-/// The last part of a program's path.
+/// Returns the last component of a program's path.
 fn name_of(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// Whether a program is given by a path that need not be the system's program of that name.
+/// Returns whether a program is given by a path outside of the system's program folders.
 fn is_own_file(program: &str) -> bool {
     program.contains('/')
         && !["/bin/", "/usr/bin/"]
@@ -82,12 +90,12 @@ fn is_own_file(program: &str) -> bool {
             .any(|folder| program.strip_prefix(folder).is_some_and(|name| !name.contains('/')))
 }
 
-/// `command -v x` asks for a program and starts none.
+/// Returns whether a command is `command -v x`, which looks a program up and starts none.
 fn is_query(command: &SimpleCommand) -> bool {
     matches!(command.words.get(1).and_then(CommandWord::as_literal), Some("-v" | "-V"))
 }
 
-/// Whether a word is no program where a command begins.
+/// Returns whether a word is grammar where a command begins, and not a program.
 pub(super) fn is_grammar(word: &CommandWord) -> bool {
     let (CommandWord::Literal(text) | CommandWord::Computed(text)) = word;
     let is_assignment = text.split_once('=').is_some_and(|(name, _)| {
@@ -96,8 +104,8 @@ pub(super) fn is_grammar(word: &CommandWord) -> bool {
     RESERVED.contains(&text.as_str()) || is_assignment
 }
 
-/// Returns a place if all words before it are known. Others may turn into several words, or into none, and then another
-/// word is the command that is started.
+/// Returns `at` if all words before it are literal. Others may become several words or none, which would shift the
+/// started command.
 fn known_up_to(words: &[CommandWord], at: usize) -> Result<usize, UnclearReason> {
     if words.iter().take(at).all(|word| word.as_literal().is_some()) {
         Ok(at)
@@ -106,11 +114,11 @@ fn known_up_to(words: &[CommandWord], at: usize) -> Result<usize, UnclearReason>
     }
 }
 
-/// Returns the place of the first word after the options.
+/// Returns the index of the first word after the options.
 fn skip_options(words: &[CommandWord], options: &WrapperOptions) -> Result<usize, UnclearReason> {
     let mut at = 1;
     while let Some(word) = words.get(at) {
-        // What it turns into decides whether it is an option.
+        // A computed word may become an option or not.
         let word = word.as_literal().ok_or("options that are not known")?;
         if word == "--" {
             return known_up_to(words, at + 1);
@@ -141,7 +149,7 @@ fn skip_options(words: &[CommandWord], options: &WrapperOptions) -> Result<usize
     known_up_to(words, at)
 }
 
-/// Whether the value of a long option may be the word after it.
+/// Returns whether the value of a long option may be the next word.
 fn needs_next(name: &str, word: &str) -> bool {
     const VALUED: [&str; 16] = [
         "--adjustment",
@@ -164,10 +172,10 @@ fn needs_next(name: &str, word: &str) -> bool {
     VALUED.contains(&name) && !word.contains('=')
 }
 
-/// Reads `env [options] [NAME=value …] command`: where the command begins, and the names.
+/// Reads `env [options] [NAME=value …] command`. Returns the index of the command, and the names.
 fn env(command: &SimpleCommand) -> Result<(usize, Vec<String>), UnclearReason> {
     let mut at = skip_options(&command.words, &ENV)?;
-    // The same as `-i`, and other options may follow.
+    // The same as `-i`; other options may follow.
     if command.words.get(at).and_then(CommandWord::as_literal) == Some("-") {
         at += 1;
         let is_option = |word: &str| word.starts_with('-');
@@ -188,7 +196,7 @@ fn env(command: &SimpleCommand) -> Result<(usize, Vec<String>), UnclearReason> {
     Ok((at, assignments))
 }
 
-/// Commands that are listed, and with them what they start.
+/// Adds a command, and reads the commands that it starts.
 fn nested(
     name: &str,
     command: SimpleCommand,
@@ -240,7 +248,7 @@ fn nested(
     }
 }
 
-/// A test as a command, of which it is not known where in the line it stands.
+/// Checks a test that is a command. Its offset in the line is unknown, so numeric variables are refused.
 fn without_numbers(words: &[CommandWord]) -> Result<(), UnclearReason> {
     if test(words)?.is_empty() { Ok(()) } else { Err("a test that is not understood".into()) }
 }
@@ -249,6 +257,7 @@ fn starts_lines(name: &str) -> bool {
     matches!(name, "sh" | "bash" | "dash" | "ksh" | "ash" | "eval" | "trap" | "source" | ".")
 }
 
+/// Adds a command that another one starts, with the outer command's variables.
 fn inner(
     outer: &SimpleCommand,
     words: Vec<CommandWord>,
@@ -264,11 +273,11 @@ fn inner(
     if is_assignment {
         return Err("variables before a command that another one starts".into());
     }
-    // The wrappers in it are taken off too. Each step takes words away, and the depth is bounded by the line.
+    // Its own wrappers are stripped, too. Each step removes words, so the length of the line bounds the depth.
     reading.deeper(|reading| unwrap(command, reading))
 }
 
-/// The words from the input come last, or in place of a mark.
+/// Adds the command of xargs. The words from its input come last, or replace a mark.
 fn xargs(
     outer: &SimpleCommand,
     words: &[CommandWord],
@@ -289,7 +298,7 @@ fn xargs(
                 option.strip_prefix("--replace").map(|mark| mark.strip_prefix('=').unwrap_or("{}"))
             }
         });
-    // In a cluster of options the mark is easily overlooked.
+    // In a cluster of options the mark is easily missed.
     let is_cluster =
         |option: &&str| !option.starts_with("--") && option.len() > 2 && option.contains('I');
     if mark.is_none() && options.iter().any(is_cluster) {
@@ -323,16 +332,18 @@ fn xargs_passing(options: &[&str]) -> Option<FilePassing> {
     Some(passing)
 }
 
+/// Returns a word as computed if it contains the mark.
 fn replaced(word: &CommandWord, mark: Option<&str>) -> CommandWord {
     match word {
         CommandWord::Literal(text) if mark.is_some_and(|mark| text.contains(mark)) => {
-            // As braces that are no list: nothing takes it for a pattern of the shell.
+            // Written as `{}`, which is not taken for a glob pattern or brace list.
             CommandWord::Computed(text.replace(mark.unwrap_or("{}"), "{}"))
         }
         CommandWord::Literal(_) | CommandWord::Computed(_) => word.clone(),
     }
 }
 
+/// Adds the commands of `-exec` and the like, up to `;` or `+`.
 fn find(
     outer: &SimpleCommand,
     words: &[CommandWord],
@@ -369,7 +380,7 @@ fn find(
     Ok(())
 }
 
-/// `fd -x command`, up to a `;` or the end. The names come last, or in place of marks.
+/// Adds the command of `fd -x command`, up to a `;` or the end. The file names come last, or replace marks.
 fn fd(
     outer: &SimpleCommand,
     words: &[CommandWord],
@@ -385,7 +396,7 @@ fn fd(
     let attached =
         |word: &CommandWord| word.as_literal().is_some_and(|word| word.starts_with("--exec"));
     let Some(at) = words.iter().position(starts) else {
-        // `--exec=command` and names that are cut short.
+        // `--exec=command`, and abbreviated options.
         return if words.iter().any(attached) {
             Err("the options of fd are not understood".into())
         } else {
@@ -403,7 +414,7 @@ fn fd(
     inner(outer, inner_words, reading)
 }
 
-/// Reads the line that words make together.
+/// Reads the line that words form when joined.
 fn line(words: &[CommandWord], reading: &mut ParsedLine) -> Result<(), UnclearReason> {
     let words: Option<Vec<&str>> = words.iter().map(CommandWord::as_literal).collect();
     let Some(words) = words else {

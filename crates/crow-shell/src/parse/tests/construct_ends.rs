@@ -1,12 +1,12 @@
-//! Constructs whose end the grammar and the shells may see in different places: quotes with a dollar, arithmetic,
+//! Constructs whose end the grammar and the shells may see in different places: ANSI-C quotes, arithmetic,
 //! here-documents, patterns, comments and tests.
 
 use super::shells::{Numbers, check_generated};
 
-/// How many lines are made unless `CROW_EXPANSION_LINES` says otherwise.
+/// The number of generated lines, unless `CROW_EXPANSION_LINES` sets another.
 const LINES: usize = 4_000;
 
-/// Constructs. `S` is text of pieces, `P` a program.
+/// Constructs. `S` is replaced by random pieces, `P` by a program.
 const CONSTRUCTS: [&str; 58] = [
     "echo $'S'",
     "echo $\"S\"",

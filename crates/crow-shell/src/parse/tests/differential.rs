@@ -1,4 +1,4 @@
-//! The real shell is the judge: whatever it starts must have been read.
+//! Compares the parser with real shells: every program that a shell starts must have been read.
 
 use std::{
     cell::Cell,
@@ -18,7 +18,7 @@ use super::super::{needs_bash, read_command_line};
 
 const PROGRAMS: [&str; 4] = ["p1", "p2", "p3", "p4"];
 
-/// Pieces that are put together at random. Nothing that loops, and no program but the stubs.
+/// Pieces that are joined at random. None loops, and none is a program other than the stubs.
 const PIECES: [&str; 64] = [
     "p1",
     "p2",
@@ -91,7 +91,7 @@ fn stubs(folder: &Path) {
     fs::create_dir(folder.join("cwd")).unwrap();
     for name in PROGRAMS {
         let path = folder.join("bin").join(name);
-        // One write, so that the entries of a pipe do not mix.
+        // One write, so that the entries of a pipeline do not mix.
         let script = "#!/bin/sh\nentry=${0##*/}\nfor word; do entry=\"$entry\u{1f}$word\"; done\nprintf '%s\u{1e}' \"$entry\" >> \"$LOG\"\n";
         fs::write(&path, script).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -101,7 +101,7 @@ fn stubs(folder: &Path) {
 #[expect(clippy::disallowed_methods, reason = "the judge is the shell itself")]
 /// Runs a line and returns the programs that were started, with their arguments.
 fn started(shell: &str, line: &str, folder: &Path) -> Vec<Vec<String>> {
-    // What is left running writes late, but never into the log of another line.
+    // A process left running may write late, but not into the log of another line.
     let log = tempfile::NamedTempFile::new_in(folder).unwrap().into_temp_path();
     let status = Command::new(shell)
         .args(["-c", &format!("PATH={}\n{line}\nwait", folder.join("bin").display())])
@@ -127,7 +127,7 @@ fn explains(command: &SimpleCommand, program: &[String]) -> bool {
     }
 }
 
-/// Pieces without any order, most of them nonsense.
+/// Pieces in random order, mostly nonsense.
 fn soup() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(&PIECES[..]);
     let glue = prop::sample::select(&["", " ", " "][..]);
@@ -135,7 +135,7 @@ fn soup() -> impl Strategy<Value = String> {
         .prop_map(|pieces| pieces.into_iter().flat_map(|(piece, glue)| [piece, glue]).collect())
 }
 
-/// Lines that mostly make sense.
+/// Lines that are mostly valid.
 fn sense() -> impl Strategy<Value = String> {
     let simple = prop::sample::select(
         &[
@@ -187,7 +187,7 @@ fn sense() -> impl Strategy<Value = String> {
     })
 }
 
-/// Lines that made sense before something was put in or taken out.
+/// Valid lines with something inserted or removed.
 fn broken() -> impl Strategy<Value = String> {
     let change =
         (any::<prop::sample::Index>(), prop::option::of(prop::sample::select(&PIECES[..])));
@@ -212,7 +212,7 @@ fn check(line: &str, folder: &Path) -> Result<bool, TestCaseError> {
     let CommandMeaning::Commands(commands) = read_command_line(line).meaning else {
         return Ok(false);
     };
-    // What the two read differently is not given to the second.
+    // Lines that dash reads differently are run by bash only.
     let has_dash = ["/bin/dash", "/usr/bin/dash"].iter().any(|path| Path::new(path).exists());
     let shells = if has_dash && !needs_bash(line) { &["bash", "dash"][..] } else { &["bash"][..] };
     for shell in shells {
@@ -227,11 +227,11 @@ fn check(line: &str, folder: &Path) -> Result<bool, TestCaseError> {
 }
 
 #[test]
-fn what_a_real_shell_starts_was_read() {
+fn every_program_that_a_real_shell_starts_was_read() {
     let folder = tempfile::tempdir().unwrap();
     stubs(folder.path());
     let default = Config::default().cases;
-    // A larger number comes from `PROPTEST_CASES`.
+    // `PROPTEST_CASES` sets a larger number.
     let cases = if default == 256 { 150 } else { default };
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut runner =

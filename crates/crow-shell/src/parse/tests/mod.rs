@@ -47,7 +47,8 @@ fn shown(line: &str) -> String {
     }
 }
 
-/// Real lines and attacks, one a line; `⏎` is the end of a line inside of one, `⇐` a carriage return.
+/// Real lines and attacks, one per line; `
+/// ` is a line feed inside one, `⇐` a carriage return.
 #[test]
 fn lines_are_read_as_recorded() {
     let mut read = String::new();
@@ -59,7 +60,7 @@ fn lines_are_read_as_recorded() {
 }
 
 #[test]
-fn what_is_behind_a_command_is_read_too() {
+fn nested_commands_are_read_too() {
     for (line, read) in [
         ("git log; rm -rf x", "git log ; rm -rf x"),
         ("git log && $(rm x)", "git log ; <$(rm x)> ; rm x"),
@@ -77,7 +78,7 @@ fn what_is_behind_a_command_is_read_too() {
     }
 }
 
-/// The scanner of the grammar asks a table of 384 entries whether the character behind a brace is a digit.
+/// The scanner of the grammar looks up the character after a brace in a table of 384 entries.
 #[test]
 fn no_character_behind_a_brace_crashes_the_reader() {
     let chars = (0x80..=u32::from(char::MAX)).step_by(61).filter_map(char::from_u32);

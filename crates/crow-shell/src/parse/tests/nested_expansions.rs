@@ -1,8 +1,8 @@
-//! `${…}` in each other and in everything else: where one ends decides what runs after it.
+//! `${…}` nested in each other and in other constructs: the end of each decides what runs after it.
 
 use super::shells::{Numbers, check_generated};
 
-/// How many lines are made unless `CROW_EXPANSION_LINES` says otherwise.
+/// The number of generated lines, unless `CROW_EXPANSION_LINES` sets another.
 const LINES: usize = 20_000;
 const PARAMETERS: [&str; 18] = [
     "x", "x", "x", "y", "HOME", "1", "@", "*", "#", "?", "x[0]", "x[@]", "!x", "#x", "#", "",
@@ -14,7 +14,7 @@ const OPERATORS: [&str; 32] = [
     "=", ":+", "+", "@", ":", ":1:", "@Q", "@P", "~", "", "#", "##", "%", "//", ":-",
 ];
 
-/// Pieces of operands. Those in the second half start something if they lie outside of it.
+/// Pieces of operands. Those in the second half start something if they are outside of the operand.
 const OPERANDS: [&str; 64] = [
     "a",
     "a",
@@ -82,7 +82,7 @@ const OPERANDS: [&str; 64] = [
     "<<E",
 ];
 
-/// What stands around an expansion, which is `E`. `T` is one more piece.
+/// Contexts of an expansion, which replaces `E`.
 const CONTEXTS: [&str; 34] = [
     "echo E",
     "echo \"E\"",
@@ -120,7 +120,7 @@ const CONTEXTS: [&str; 34] = [
     "# E",
 ];
 
-/// What follows.
+/// Text after the construct.
 const TAILS: [&str; 22] = [
     "",
     "",

@@ -1,4 +1,4 @@
-//! What holds for any line.
+//! Properties of any line.
 
 use crow_core::tool::{CommandMeaning, CommandWord};
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn simple() -> impl Strategy<Value = Vec<String>> {
     );
     (program, arguments).prop_map(|(program, arguments)| {
         let mut words = vec![program.to_owned()];
-        // An option before the subcommand of git is judged by itself.
+        // An option before git's subcommand is checked separately.
         words.extend(arguments.into_iter().map(|argument| format!("a{argument}")));
         words
     })
@@ -37,7 +37,7 @@ proptest! {
             line.push_str(&words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" "));
         }
         let CommandMeaning::Commands(read) = read_command_line(&line).meaning else {
-            // The grammar takes some pipes over a line's end for one command: that is asked about.
+            // The grammar reads some pipelines over a line end as one command; those are refused.
             prop_assert!(line.contains('\n') && line.contains('|'), "not understood: {line}");
             return Ok(());
         };

@@ -1,4 +1,4 @@
-//! Many lines in one real shell: what each of them starts.
+//! Runs many lines in one real shell, to learn what each of them starts.
 
 use std::{
     fmt::Write as _,
@@ -13,10 +13,10 @@ use crow_core::tool::{CommandMeaning, CommandWord, SimpleCommand};
 
 use super::super::{needs_bash, read_command_line};
 
-/// How many lines one shell runs.
+/// The number of lines that one shell runs.
 const BATCH: usize = 500;
 
-/// Programs that only note that they were started.
+/// Programs that only log that they were started.
 const STUBS: [&str; 4] = ["p1", "p2", "p3", "p4"];
 /// The file that lines may redirect to.
 const CANARY: &str = "f";
@@ -52,8 +52,8 @@ impl Shells {
         self.directory.path().join(name)
     }
 
-    /// Reads lines, runs those that are understood, and says which of them started a program, or wrote a file, that was
-    /// not read. Returns how many were understood.
+    /// Reads lines and runs the understood ones. Fails if one of them started a program or wrote a file that was not
+    /// read. Returns how many were understood.
     pub(super) fn check(&self, lines: &[String]) -> Result<usize, String> {
         let read: Vec<(&str, Vec<SimpleCommand>)> = lines
             .iter()
@@ -63,14 +63,14 @@ impl Shells {
             })
             .collect();
         for shell in &self.names {
-            // What the two read differently is not given to the second.
+            // Lines that dash reads differently are run by bash only.
             let given: Vec<_> =
                 read.iter().filter(|(line, _)| *shell == "bash" || !needs_bash(line)).collect();
             let texts: Vec<&str> = given.iter().map(|(line, _)| *line).collect();
             for (number, argv) in self.run(shell, &texts) {
                 let (line, commands) = given[number];
                 let is_known = |argv: &Argv| commands.iter().any(|command| explains(command, argv));
-                // What an earlier line left running may have been late: alone it is sure.
+                // The entry may come late from an earlier line: running the line alone decides.
                 let is_sure = || self.run(shell, &[line]).iter().any(|(_, argv)| !is_known(argv));
                 if !is_known(&argv) && is_sure() {
                     return Err(format!("{shell}: {line:?} did {argv:?}, read {commands:?}"));
@@ -86,7 +86,7 @@ impl Shells {
         let cwd = tempfile::tempdir_in(self.directory.path()).unwrap();
         let (script, log) = (cwd.path().join("script"), cwd.path().join("log"));
         let mut text = format!("PATH={}\n", self.path("bin").display());
-        // Functions are faster than programs; these stand for a program wherever no other one starts it.
+        // Functions are faster than programs. They are used except where another program starts a stub.
         for name in STUBS {
             writeln!(text, "{name}() {{\n{}}}", noting(name)).unwrap();
         }
@@ -120,7 +120,7 @@ impl Shells {
     }
 }
 
-/// A generator of numbers that is the same on every machine.
+/// A deterministic random number generator.
 pub(super) struct Numbers(u64);
 
 impl Numbers {
@@ -137,7 +137,7 @@ impl Numbers {
     }
 }
 
-/// Checks generated lines: `lines` of them, unless `CROW_EXPANSION_LINES` says otherwise.
+/// Checks `lines` generated lines, or the number in `CROW_EXPANSION_LINES`.
 pub(super) fn check_generated(lines: usize, line: fn(&mut Numbers) -> String) {
     #[expect(clippy::disallowed_methods, reason = "a longer run is asked for by a variable")]
     let wanted = std::env::var("CROW_EXPANSION_LINES");
@@ -145,7 +145,7 @@ pub(super) fn check_generated(lines: usize, line: fn(&mut Numbers) -> String) {
     let shells = Shells::new();
     let (understood, next) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let batches = wanted.div_ceil(BATCH);
-    // Half of the time goes into the shells, so that two threads keep two cores busy.
+    // Half of the time is spent in the shells, so two threads keep two cores busy.
     let work = || -> Result<(), String> {
         loop {
             let batch = next.fetch_add(1, Ordering::Relaxed);
@@ -166,7 +166,7 @@ pub(super) fn check_generated(lines: usize, line: fn(&mut Numbers) -> String) {
     assert!(understood * 20 > wanted, "only {understood} of {wanted} lines were understood");
 }
 
-/// The body of a stub: one write, so that the entries of a pipe do not mix.
+/// Returns the body of a stub. It writes once, so that the entries of a pipeline do not mix.
 fn noting(name: &str) -> String {
     format!(
         "entry=\"$LINE\u{1f}{name}\"\nfor word; do entry=\"$entry\u{1f}$word\"; done\n\
@@ -174,7 +174,7 @@ fn noting(name: &str) -> String {
     )
 }
 
-/// Returns whether a command that was read is the program that was started.
+/// Returns whether a command that was read accounts for a started program.
 fn explains(command: &SimpleCommand, argv: &[String]) -> bool {
     if argv == ["FILE"] {
         return command
