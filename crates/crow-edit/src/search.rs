@@ -1,4 +1,4 @@
-//! Finds every place of a text or of a run of lines, in linear time. Knows nothing about edits.
+//! Finds all places of a text or of a run of lines, in linear time. Knows nothing about edits.
 
 use std::{borrow::Cow, collections::HashMap, ops::Range};
 
@@ -7,13 +7,13 @@ use super::{
     lines::{Tolerance, fold},
 };
 
-/// The most places that are collected where one is wanted: enough to list them.
+/// The most places that are collected where one is wanted: enough to list in an error.
 pub(crate) const MANY: usize = 50;
 
-/// An identifier that no line of the pattern has.
+/// The id of a line that is not in the pattern.
 const FOREIGN: u32 = u32::MAX;
 
-/// Every place of `needle`, overlapping ones too, at most [`MANY`].
+/// Returns the places of `needle`, including overlapping ones, at most [`MANY`].
 pub(crate) fn find_overlapping(haystack: &str, needle: &str) -> Vec<Range<usize>> {
     let Some(step) = needle.chars().next().map(char::len_utf8) else { return Vec::new() };
     let mut found = Vec::new();
@@ -26,12 +26,12 @@ pub(crate) fn find_overlapping(haystack: &str, needle: &str) -> Vec<Range<usize>
     found
 }
 
-/// Every place of `needle` as `str::replace` finds them.
+/// Returns the places of `needle` that `str::replace` would replace.
 pub(crate) fn find_successive(haystack: &str, needle: &str) -> Vec<Range<usize>> {
     haystack.match_indices(needle).map(|(at, text)| at..at + text.len()).collect()
 }
 
-/// The places of `needle` in the view when typographic characters count as their ASCII forms.
+/// Returns the places of `needle` in the view, with typographic characters equal to their ASCII forms.
 pub(crate) fn find_folded(document: &FileText<'_>, needle: &str) -> Vec<Range<usize>> {
     let view = document.view();
     if view.is_ascii() && needle.is_ascii() {
@@ -49,7 +49,7 @@ pub(crate) fn find_folded(document: &FileText<'_>, needle: &str) -> Vec<Range<us
         .collect()
 }
 
-/// Folding maps character to character, so offsets are translated by walking both texts once.
+/// Maps offsets of the folded text to the view. Folding maps character to character, so both texts are walked once.
 fn unfold(folded: &str, view: &str, sorted: &[usize]) -> HashMap<usize, usize> {
     let ends = std::iter::once((folded.len(), view.len()));
     let starts =
@@ -64,7 +64,7 @@ fn unfold(folded: &str, view: &str, sorted: &[usize]) -> HashMap<usize, usize> {
     unfolded
 }
 
-/// The first lines of every window of the file whose lines equal `wanted` within the tolerance.
+/// Returns the first line of every window of the file whose lines equal `wanted` within the tolerance.
 pub(crate) fn find_line_windows(
     document: &FileText<'_>,
     wanted: &[&str],
@@ -80,7 +80,7 @@ pub(crate) fn find_line_windows(
     find_runs(document.line_texts().map(id), &pattern)
 }
 
-/// Knuth, Morris and Pratt: the starts of every run of `pattern`, overlapping ones too.
+/// Returns the starts of all runs of `pattern`, including overlapping ones (Knuth-Morris-Pratt).
 fn find_runs(ids: impl Iterator<Item = u32>, pattern: &[u32]) -> Vec<usize> {
     let borders = borders(pattern);
     let mut found = Vec::new();
@@ -94,7 +94,7 @@ fn find_runs(ids: impl Iterator<Item = u32>, pattern: &[u32]) -> Vec<usize> {
     found
 }
 
-/// For every prefix of the pattern the length of its longest proper border.
+/// Returns for every prefix of the pattern the length of its longest proper border.
 fn borders(pattern: &[u32]) -> Vec<usize> {
     let mut borders = Vec::with_capacity(pattern.len());
     let mut matched = 0;
@@ -107,6 +107,7 @@ fn borders(pattern: &[u32]) -> Vec<usize> {
     borders
 }
 
+/// Returns the length of the longest prefix that matches after `id`.
 fn extend(pattern: &[u32], borders: &[usize], mut matched: usize, id: u32) -> usize {
     loop {
         if pattern.get(matched) == Some(&id) {

@@ -1,7 +1,10 @@
 //! Three-way merge within changed lines whose old text differs from the file in quotes, dashes or blanks.
 //!
-//! Invariant: a token that old and new text share keeps the bytes of the file; where that is not certain
-//! the merge is refused.
+//! All lines are split into tokens, so that a token of the old text has the same index in the file. The alignment of
+//! old and new tokens decides which ones the edit keeps; of those the file's spelling is copied.
+//!
+//! Invariant: a token that old and new text share keeps the bytes of the file; where that is not certain the merge is
+//! refused.
 
 use std::ops::Range;
 
@@ -10,7 +13,7 @@ use super::{align::align, error::InexactMatchProblem, lines::Tolerance};
 /// The token that separates lines.
 const BREAK: &str = "\n";
 
-/// Merges the bodies of lines: `old` and `file` are the same lines up to tolerated differences.
+/// Merges the bodies of lines. `old` and `file` are the same lines up to tolerated differences.
 pub(crate) fn merge_bodies(
     old: &[&str],
     file: &[&str],
@@ -21,6 +24,7 @@ pub(crate) fn merge_bodies(
         return Err(InexactMatchProblem::Contested);
     }
     let aligned = align(&old, &new).ok_or(InexactMatchProblem::Contested)?;
+    // Tokens that the file spells differently must each have a certain fate.
     let foreign: Vec<usize> =
         (0..old.len()).filter(|index| old.get(*index) != file.get(*index)).collect();
     if aligned.contested.iter().any(|index| foreign.contains(index)) {
@@ -42,13 +46,13 @@ struct TokenMerge<'a> {
 }
 
 impl TokenMerge<'_> {
-    /// Returns true if it is sure what becomes of a token that the file writes differently.
+    /// Returns true if it is certain whether a token that the file spells differently is kept.
     fn is_sure(&self, index: usize) -> bool {
         let token = self.old.get(index).copied().unwrap_or_default();
         let at = self.pairs.partition_point(|pair| pair.0 < index);
         let pair = self.pairs.get(at).copied().filter(|pair| pair.0 == index);
         let stays = pair.is_none_or(|pair| self.is_beside_kept(pair) && self.keeps_line(index));
-        // Blanks are everywhere, so only those between the same kept tokens can be meant.
+        // Blanks are everywhere, so only those between the same kept neighbours count.
         let range = if kind_of(token) == TokenKind::Blank {
             let before = at.checked_sub(1).and_then(|before| self.pairs.get(before));
             before.map_or(0, |pair| pair.1 + 1)
@@ -59,7 +63,8 @@ impl TokenMerge<'_> {
         stays && !self.adds(token, range)
     }
 
-    /// Returns true if the new text has such a token of its own: the model's writing of what the file writes otherwise.
+    /// Returns true if the new text adds a token like this one: the model's spelling of what the file spells
+    /// differently.
     fn adds(&self, token: &str, range: Range<usize>) -> bool {
         range
             .filter(|index| self.pairs.binary_search_by_key(index, |pair| pair.1).is_err())
@@ -67,14 +72,15 @@ impl TokenMerge<'_> {
             .any(|other| Tolerance::InnerBlanks.accepts(&padded(token), &padded(other)))
     }
 
-    /// Returns true if the token before or behind a kept one is kept with it.
+    /// Returns true if the token before or after a kept one is kept with it.
     fn is_beside_kept(&self, (old, new): (usize, usize)) -> bool {
         let is_kept = |pair: (usize, usize)| self.pairs.binary_search(&pair).is_ok();
         let before = old.checked_sub(1).zip(new.checked_sub(1));
         (old, new) == (0, 0) || before.is_some_and(is_kept) || is_kept((old + 1, new + 1))
     }
 
-    /// Returns true if the token's line still begins as it did and keeps a word, so that it is the same line.
+    /// Returns true if the token's line still begins with the same token and keeps a word, so that it is the same
+    /// line.
     fn keeps_line(&self, index: usize) -> bool {
         let is_break =
             |tokens: &[&str], index: usize| tokens.get(index).is_none_or(|token| *token == BREAK);
@@ -90,6 +96,7 @@ impl TokenMerge<'_> {
             && kept().any(|pair| is_word(pair.0))
     }
 
+    /// Joins the new tokens, with the file's spelling of the kept ones, to lines.
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut line = String::new();
@@ -111,12 +118,12 @@ impl TokenMerge<'_> {
     }
 }
 
-/// Keeps a token of blanks from being trimmed away before it is compared.
+/// Protects a token of blanks from being trimmed before it is compared.
 fn padded(token: &str) -> String {
     format!("|{token}|")
 }
 
-/// The words, runs of blanks and single other characters of every line, each line followed by a break.
+/// Splits every line into words, runs of blanks and single other characters, each line followed by a break.
 fn tokens<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let mut tokens = Vec::new();
     for line in lines {

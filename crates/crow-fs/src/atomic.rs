@@ -1,4 +1,4 @@
-//! A new file that takes its place in one step.
+//! A new file that is put at its path in one step.
 
 use std::{
     ffi::OsString,
@@ -18,7 +18,7 @@ const TRIES: usize = 64;
 const BEGINNING: &str = ".crow-";
 const END: &str = ".tmp";
 
-/// A file under a name of its own in the directory where it will take its place. Dropped before that, it is removed.
+/// A temporary file in the directory of its final path. It is removed if dropped before [`persist`](Self::persist).
 #[derive(Debug)]
 pub struct NewFile<'a> {
     directory: &'a Directory,
@@ -28,7 +28,7 @@ pub struct NewFile<'a> {
 }
 
 impl<'a> NewFile<'a> {
-    /// Makes an empty file in a directory. The mode is what the process' mask leaves of `mode`.
+    /// Creates an empty file in a directory. The process's umask applies to `mode`.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl<'a> NewFile<'a> {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a temporary file"))
     }
 
-    /// Returns the file, to be written and given its mode and owner.
+    /// Returns the file, for writing and for setting its mode and owner.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -74,12 +74,12 @@ impl<'a> NewFile<'a> {
         Ok(rustix::fs::fchmod(&self.file, rustix::fs::Mode::from_raw_mode(number(mode)))?)
     }
 
-    /// Puts the file where it belongs.
+    /// Renames the file to its final name.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] if something else is under the temporary name, and those of [`Directory::rename`]. Then
-    /// the new file is gone, and what was at `name` is as it was.
+    /// [`io::ErrorKind::NotFound`] if another file has the temporary name, and those of [`Directory::rename`]. Then
+    /// the new file is removed, and the entry at `name` is unchanged.
     pub fn persist(mut self, name: &EntryName, mode: RenameMode) -> io::Result<()> {
         let Some(own) = self.name.take() else { return Ok(()) };
         // Another process with write access to the directory could have replaced the temporary file.
@@ -104,7 +104,8 @@ impl<'a> NewFile<'a> {
         renamed
     }
 
-    /// Takes a free name where the file system cannot rename without replacing: a second name fails if the name is taken.
+    /// Takes a free name where the file system cannot rename without replacing: a hard link fails if the name is
+    /// taken.
     fn link_in_place(&self, own: &EntryName, name: &EntryName) -> io::Result<()> {
         self.directory.hard_link(own, self.directory, name)?;
         self.directory.remove_file(own)
@@ -113,7 +114,7 @@ impl<'a> NewFile<'a> {
 
 impl Drop for NewFile<'_> {
     fn drop(&mut self) {
-        // It may stay: its name marks it as a temporary file of ours.
+        // On failure it stays: its name marks it as a temporary file of ours.
         if let Some(name) = &self.name {
             drop(self.directory.remove_file(name));
         }

@@ -1,26 +1,25 @@
-//! Times of the last change of an inode, and when they prove that a file is unchanged.
+//! Times of the last change of an inode, and the rule for when they prove that a file is unchanged.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// For so long a file system may give the same time to two changes: more than a tick of any kernel.
+/// Nanoseconds within which a file system may give two changes the same time: more than a tick of any kernel.
 const TICK: i64 = 100_000_000;
-/// The same where it keeps whole seconds only.
+/// The same for a file system that keeps whole seconds only.
 const COARSE_TICK: i64 = 2_000_000_000;
 const SECOND: i64 = 1_000_000_000;
 
-/// Returns the nanoseconds from 1970 to a moment.
+/// Returns the nanoseconds from 1970 to a point in time.
 pub fn since_1970(moment: SystemTime) -> i64 {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Returns the nanoseconds from 1970 to what the file system says as seconds and nanoseconds.
+/// Returns the nanoseconds from 1970 to a time of the file system, given as seconds and nanoseconds.
 pub fn nanoseconds((seconds, nanoseconds): (i64, i64)) -> i64 {
     seconds.saturating_mul(SECOND).saturating_add(nanoseconds)
 }
 
-/// Returns whether a change made since a scan started would show in the time of the last change. Both are nanoseconds since
-/// 1970.
+/// Returns whether a change after the start of a scan would show in the change time. Both are nanoseconds since 1970.
 pub fn is_settled(changed: i64, started: i64) -> bool {
     let tick = if changed % SECOND == 0 { COARSE_TICK } else { TICK };
     changed < started.saturating_sub(tick)

@@ -1,4 +1,4 @@
-//! A directory that is held by descriptor, and what can be done with the names in it.
+//! A directory held open by a descriptor, and the operations on its entries.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -24,12 +24,12 @@ use crate::{
     resolve::{HELD_DIRECTORY, invalid, open_absolute, open_beneath},
 };
 
-/// Flags of every file that is opened: neither follows a link nor waits for the other end of a pipe.
+/// Flags of every opened file: it neither follows a link nor waits for the other end of a pipe.
 const OPENED_FILE: OFlags =
     OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
-/// A directory that is held by descriptor: it stays the same one, whatever is put at its path meanwhile. Names are those of
-/// entries in it; a name that is a link is never followed.
+/// A directory held open by a descriptor: it stays the same one, whatever is put at its path meanwhile. Names are
+/// those of its entries; a name that is a link is never followed.
 #[derive(Debug)]
 pub struct Directory(OwnedFd);
 
@@ -42,10 +42,10 @@ pub struct EntryName(OsString);
 pub enum RenameMode {
     /// It is replaced, as by `rename(2)`.
     Replace,
-    /// Nothing may be there: else it fails with [`io::ErrorKind::AlreadyExists`]. Where the file system cannot do that in
+    /// Fails with [`io::ErrorKind::AlreadyExists`] if the new name exists. Where the file system cannot do that in
     /// one step, it fails with [`io::ErrorKind::Unsupported`].
     Keep,
-    /// Both change places. Where the file system cannot do that, it fails with [`io::ErrorKind::Unsupported`].
+    /// The two entries are exchanged. Fails with [`io::ErrorKind::Unsupported`] where the file system cannot do that.
     Exchange,
 }
 
@@ -54,7 +54,7 @@ impl EntryName {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidInput`] if it could lead anywhere but to an entry of the directory.
+    /// [`io::ErrorKind::InvalidInput`] if it could name anything but an entry of the directory.
     pub fn new(name: impl Into<OsString>) -> io::Result<Self> {
         let name = name.into();
         check_name(&name)?;
@@ -97,7 +97,7 @@ impl Directory {
         Ok((Self::open(parent)?, EntryName::new(name)?))
     }
 
-    /// Opens the nearest directory of an absolute path that exists, and returns the names below it that are missing, the
+    /// Opens the nearest directory of an absolute path that exists, and returns the names below it that are missing,
     /// outermost first.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl Directory {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Makes directories in each other, where they are missing, and opens the innermost.
+    /// Creates nested directories where they are missing, and opens the innermost.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Directory {
         Ok((self.open_beneath(parent)?, EntryName::new(name)?))
     }
 
-    /// Returns which directory this is.
+    /// Returns the identity of the directory.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl Directory {
         Ok(self.own_metadata()?.identity)
     }
 
-    /// Returns what the file system says of the directory itself.
+    /// Returns the metadata of the directory itself.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl Directory {
         Ok(EntryMetadata::new(&fstat(&self.0)?))
     }
 
-    /// Returns what the file system says of an entry.
+    /// Returns the metadata of an entry.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl Directory {
         Ok(EntryMetadata::new(&statat(&self.0, &name.0, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    /// As [`metadata`](Self::metadata), without a copy of the name: for those who look at very many entries.
+    /// Returns the same as [`metadata`](Self::metadata), without copying the name, for callers with very many entries.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl Directory {
         Ok(EntryMetadata::new(&statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    /// Returns where a link leads, as it is written.
+    /// Returns the target of a link as it is written.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ impl Directory {
         Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
-    /// Opens a file for reading. What is no regular file is opened as well, without waiting for anything.
+    /// Opens a file for reading. Other kinds of entries are opened as well, without waiting.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl Directory {
         self.open_entry(name, OFlags::RDONLY, 0)
     }
 
-    /// Opens a file that is there for writing, and changes nothing in it.
+    /// Opens an existing file for writing, without truncating it.
     ///
     /// # Errors
     ///
@@ -224,7 +224,7 @@ impl Directory {
         self.open_entry(name, OFlags::WRONLY, 0)
     }
 
-    /// Makes a file where nothing is, and opens it for reading and writing.
+    /// Creates a file at a free name, and opens it for reading and writing.
     ///
     /// # Errors
     ///
@@ -239,7 +239,7 @@ impl Directory {
         Ok(File::from(opened?))
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
     ///
@@ -248,7 +248,7 @@ impl Directory {
         Ok(mkdirat(&self.0, &name.0, Mode::from_raw_mode(number(mode)))?)
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     ///
     /// # Errors
     ///
@@ -257,7 +257,7 @@ impl Directory {
         Ok(symlinkat(target, &self.0, &name.0)?)
     }
 
-    /// Gives a file another name.
+    /// Adds another name to a file (a hard link).
     ///
     /// # Errors
     ///
@@ -288,20 +288,21 @@ impl Directory {
         }
     }
 
-    /// `fchmod` takes no descriptor that only holds a path; the link to it in `/proc` leads to exactly that file.
+    /// Sets the mode through `/proc`: `fchmod` rejects a descriptor opened with `O_PATH`, but its link in `/proc`
+    /// leads to exactly that file.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn set_mode_of_unreadable(&self, name: &EntryName, mode: Mode) -> io::Result<()> {
         use std::os::fd::AsRawFd as _;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let held = openat(&self.0, &name.0, flags, Mode::empty())?;
-        let found = EntryMetadata::new(&fstat(&held)?);
+        let descriptor = openat(&self.0, &name.0, flags, Mode::empty())?;
+        let found = EntryMetadata::new(&fstat(&descriptor)?);
         if found.is_symlink() {
             return Err(Errno::LOOP.into());
         }
         if !found.is_file() && !found.is_directory() {
             return Err(invalid(Path::new(&name.0), "is neither a file nor a directory"));
         }
-        let link = format!("/proc/self/fd/{}", held.as_raw_fd());
+        let link = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
         Ok(rustix::fs::chmod(link, mode)?)
     }
 
@@ -328,7 +329,7 @@ impl Directory {
         }
     }
 
-    /// Removes what is no directory.
+    /// Removes an entry that is no directory.
     ///
     /// # Errors
     ///
@@ -346,7 +347,7 @@ impl Directory {
         Ok(unlinkat(&self.0, &name.0, AtFlags::REMOVEDIR)?)
     }
 
-    /// Returns the names in it, in the order of the file system.
+    /// Returns the names of its entries, in the order of the file system.
     ///
     /// # Errors
     ///
@@ -356,8 +357,8 @@ impl Directory {
         Ok(entries.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Returns the first `limit` names in it with what each is, in the order of the file system. What is removed meanwhile
-    /// is left out.
+    /// Returns the first `limit` names with their kinds, in the order of the file system. Entries removed meanwhile
+    /// are left out.
     ///
     /// # Errors
     ///
@@ -376,7 +377,7 @@ impl Directory {
                 break;
             }
             let name = EntryName(name);
-            // Not every file system says it with the name.
+            // Not every file system returns the kind with the name.
             let kind = if entry.file_type() == FileType::Unknown {
                 match self.metadata(&name) {
                     Ok(metadata) => metadata.kind,

@@ -1,31 +1,31 @@
-//! Locks on files, by which processes know of each other.
+//! Locks on files, which processes use to detect each other.
 
 use std::{
     fs::{File, TryLockError},
     io,
 };
 
-/// A file that is locked until this is dropped, or the process ends.
+/// A locked file; unlocked when this is dropped or the process ends.
 ///
-/// It is unlocked, not only closed: a child process that is just being started has the file open as well until its program
-/// begins, and would keep the lock until then.
+/// Dropping unlocks the file instead of only closing it: a child process that is just being started also has the file
+/// open until its program begins, and would keep the lock until then.
 #[derive(Debug)]
 pub struct FileLock(File);
 
 impl FileLock {
-    /// Waits for the lock that nobody else may have.
+    /// Takes an exclusive lock; waits for it.
     pub fn exclusive(file: File) -> io::Result<Self> {
         file.lock()?;
         Ok(Self(file))
     }
 
-    /// Waits for the lock that others may share.
+    /// Takes a shared lock; waits for it.
     pub fn shared(file: File) -> io::Result<Self> {
         file.lock_shared()?;
         Ok(Self(file))
     }
 
-    /// Takes the lock that nobody else may have. The file comes back if somebody has a lock on it.
+    /// Tries to take an exclusive lock. Returns the file as `Err` if another lock is held.
     pub fn try_exclusive(file: File) -> io::Result<Result<Self, File>> {
         match file.try_lock() {
             Ok(()) => Ok(Ok(Self(file))),
@@ -34,7 +34,7 @@ impl FileLock {
         }
     }
 
-    /// Returns whether somebody has the lock that nobody else may have.
+    /// Returns whether an exclusive lock is held by another.
     pub fn is_held_by_other(file: File) -> io::Result<bool> {
         match file.try_lock_shared() {
             Ok(()) => {
@@ -46,7 +46,7 @@ impl FileLock {
         }
     }
 
-    /// Returns the file.
+    /// Returns the locked file.
     pub fn file(&self) -> &File {
         &self.0
     }
@@ -69,7 +69,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let open = || File::options().read(true).write(true).open(file.path()).unwrap();
         let held = open();
-        // As a process has it that was forked and has not begun its program.
+        // Like the copy in a forked process that has not begun its program.
         let inherited = held.try_clone().unwrap();
         let lock = FileLock::exclusive(held).unwrap();
         assert!(FileLock::is_held_by_other(open()).unwrap());

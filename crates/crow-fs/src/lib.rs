@@ -1,19 +1,20 @@
-//! Files held by descriptor.
+//! Files and directories accessed through held descriptors.
 //!
-//! A path is a promise about the moment in which it was looked at. Whoever can change the directories on the way, a
-//! sandboxed command for instance, can put a symbolic link there between a check and the act that follows, and the act
-//! then happens elsewhere. This crate closes that gap: every function resolves the directory part of its path **in one
+//! A path describes only the moment in which it was looked at. A process that can change the directories on the way,
+//! such as a sandboxed command, can put a symbolic link there between a check and the following act, and the act then
+//! happens elsewhere. This crate closes that gap: every function resolves the directory part of its path **in one
 //! step and without following a single link**, holds the result as a descriptor, and acts on the last name in it. A
 //! path in which a link appeared meanwhile is an error ([`is_link_error`]), never another file.
 //!
-//! Callers resolve links *before* they decide (`std::fs::canonicalize`), decide on the resolved path, and hand that
+//! Callers resolve links *before* they decide (`std::fs::canonicalize`), decide on the resolved path, and pass that
 //! path to this crate. So links that users made are followed, and links that were made after the decision are not.
 //!
-//! On Linux the kernel does the resolution (`openat2` with `RESOLVE_NO_SYMLINKS`). Where that call is missing, the path
-//! is walked name by name, each opened with `O_NOFOLLOW` in the descriptor of the one before. What cannot be opened that
-//! way (a directory that may be entered but not read, where the system has no `O_PATH`) is refused.
+//! On Linux the kernel does the resolution (`openat2` with `RESOLVE_NO_SYMLINKS`). Where that call is missing, the
+//! path is walked name by name, each opened with `O_NOFOLLOW` in the descriptor of the one before. A path that cannot
+//! be opened that way (through a directory that may be entered but not read, where the system has no `O_PATH`) is
+//! refused.
 //!
-//! The crate knows neither agents nor tools, and follows no policy: which path may be touched is decided elsewhere.
+//! The crate knows neither agents nor tools, and has no policy: callers decide which paths may be touched.
 
 mod atomic;
 pub mod change_time;

@@ -1,4 +1,4 @@
-//! Metadata of an entry; of a symbolic link that of the link itself.
+//! Metadata of an entry; for a symbolic link that of the link itself.
 
 use std::{fs::File, io};
 
@@ -19,7 +19,7 @@ pub enum EntryKind {
     Special,
 }
 
-/// By what one file is told from another: two names with the same identity are the same file.
+/// The identity of a file: two names with the same identity are the same file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileIdentity {
     /// The device that the file is on.
@@ -33,7 +33,7 @@ pub struct FileIdentity {
 pub struct EntryMetadata {
     /// Its kind.
     pub kind: EntryKind,
-    /// By what it is told from other files.
+    /// Its identity.
     pub identity: FileIdentity,
     /// The bits that `chmod` sets.
     pub mode: u32,
@@ -45,9 +45,10 @@ pub struct EntryMetadata {
     pub user: u32,
     /// The group that owns it.
     pub group: u32,
-    /// When the content changed: seconds since 1970, and nanoseconds.
+    /// The time of the last content change: seconds since 1970, and nanoseconds.
     pub modified: (i64, i64),
-    /// When content, mode, owner or names changed: seconds since 1970, and nanoseconds. Programs cannot set it.
+    /// The time of the last change of content, mode, owner or names: seconds since 1970, and nanoseconds. Programs
+    /// cannot set it.
     pub changed: (i64, i64),
     file_type: FileType,
 }
@@ -68,7 +69,7 @@ impl EntryKind {
 }
 
 impl EntryMetadata {
-    /// Returns what the file system says of an open file.
+    /// Returns the metadata of an open file.
     ///
     /// # Errors
     ///
@@ -93,7 +94,7 @@ impl EntryMetadata {
         }
     }
 
-    /// Names what it is, as in "it is a socket".
+    /// Returns the kind as a noun phrase, as in "it is a socket".
     pub fn describe_kind(&self) -> &'static str {
         match self.file_type {
             FileType::RegularFile => "a regular file",
@@ -110,7 +111,7 @@ impl EntryMetadata {
         self.kind == EntryKind::File
     }
 
-    /// Returns whether it is a directory, and no link to one.
+    /// Returns whether it is a directory (not a link to one).
     pub fn is_directory(&self) -> bool {
         self.kind == EntryKind::Directory
     }
@@ -121,7 +122,7 @@ impl EntryMetadata {
     }
 }
 
-/// Converts between types that are not the same on all systems. The values always fit: the system made them.
+/// Converts between integer types that differ between systems. The values always fit, as they come from the system.
 pub(crate) fn number<From, To: TryFrom<From> + Default>(value: From) -> To {
     value.try_into().unwrap_or_default()
 }

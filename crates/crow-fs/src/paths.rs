@@ -1,5 +1,5 @@
-//! The same by absolute paths. Each function resolves the directory of the path without following a link, and acts on the
-//! last name in what it holds then; that name is not followed, either.
+//! The operations of [`Directory`] by absolute paths. Each function resolves the directory part without following a
+//! link, holds it, and acts on the last name in it, which is not followed either.
 
 use std::{
     ffi::OsStr,
@@ -16,7 +16,7 @@ use crate::{
     resolve::{HELD, open_absolute},
 };
 
-/// Returns what the file system says of what is at a path.
+/// Returns the metadata of the entry at a path.
 ///
 /// # Errors
 ///
@@ -29,8 +29,8 @@ pub fn metadata(path: &Path) -> io::Result<EntryMetadata> {
     directory.metadata(&name)
 }
 
-/// Returns what the file system says of the last name of a path, in one system call. Links on the way are followed: this only
-/// tells whether something that was looked at before has changed. Whoever acts on what is there uses [`metadata`].
+/// Returns the metadata of the last name of a path, in one system call. Links on the way are followed: this only
+/// serves to detect changes of an entry seen before. Use [`metadata`] to act on the entry.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Returns where a link leads, as it is written.
+/// Returns the target of a link as it is written.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub fn read_link(path: &Path) -> io::Result<PathBuf> {
     directory.read_link(&name)
 }
 
-/// Keeps hold of a file or a directory without reading it: its number is not given to another one meanwhile.
+/// Holds a file or a directory open without reading it, so that its inode number is not reused meanwhile.
 ///
 /// # Errors
 ///
@@ -85,7 +85,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     directory.open_file(&name)
 }
 
-/// Opens a file that is there for writing, and changes nothing in it.
+/// Opens an existing file for writing, without truncating it.
 ///
 /// # Errors
 ///
@@ -126,7 +126,7 @@ pub fn read_file(file: File, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Makes a file where nothing is, and opens it for reading and writing.
+/// Creates a file at a free path, and opens it for reading and writing.
 ///
 /// # Errors
 ///
@@ -136,7 +136,7 @@ pub fn create_file(path: &Path, mode: u32) -> io::Result<File> {
     directory.create_file(&name, mode)
 }
 
-/// Makes a directory.
+/// Creates a directory.
 ///
 /// # Errors
 ///
@@ -146,7 +146,7 @@ pub fn create_directory(path: &Path, mode: u32) -> io::Result<()> {
     directory.create_directory(&name, mode)
 }
 
-/// Makes a directory and those above it that are missing, and opens it.
+/// Creates a directory and its missing parents, and opens it.
 ///
 /// # Errors
 ///
@@ -156,7 +156,7 @@ pub fn create_directories(path: &Path, mode: u32) -> io::Result<Directory> {
     nearest.create_directories(&missing, mode)
 }
 
-/// Makes a symbolic link at a path.
+/// Creates a symbolic link at a path.
 ///
 /// # Errors
 ///
@@ -166,7 +166,7 @@ pub fn create_symlink(target: &OsStr, path: &Path) -> io::Result<()> {
     directory.create_symlink(target, &name)
 }
 
-/// Gives a file another name.
+/// Adds another name to a file (a hard link).
 ///
 /// # Errors
 ///
@@ -187,7 +187,7 @@ pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     directory.set_mode(&name, mode)
 }
 
-/// Renames something, and replaces what is at the new path.
+/// Renames an entry, replacing one at the new path.
 ///
 /// # Errors
 ///
@@ -196,7 +196,7 @@ pub fn rename(path: &Path, new: &Path) -> io::Result<()> {
     rename_with(path, new, RenameMode::Replace)
 }
 
-/// Renames something to a path where nothing is.
+/// Renames an entry to a free path.
 ///
 /// # Errors
 ///
@@ -205,7 +205,7 @@ pub fn rename_without_replacing(path: &Path, new: &Path) -> io::Result<()> {
     rename_with(path, new, RenameMode::Keep)
 }
 
-/// Lets two entries change places.
+/// Exchanges two entries.
 ///
 /// # Errors
 ///
@@ -220,7 +220,7 @@ fn rename_with(path: &Path, new: &Path, mode: RenameMode) -> io::Result<()> {
     from.rename(&name, &to, &new_name, mode)
 }
 
-/// Removes what is no directory.
+/// Removes an entry that is no directory.
 ///
 /// # Errors
 ///
@@ -240,7 +240,7 @@ pub fn remove_directory(path: &Path) -> io::Result<()> {
     directory.remove_directory(&name)
 }
 
-/// Returns the names in a directory, in the order of the file system.
+/// Returns the names of the entries of a directory, in the order of the file system.
 ///
 /// # Errors
 ///

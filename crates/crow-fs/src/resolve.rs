@@ -1,4 +1,4 @@
-//! From a path to a descriptor, without following a link.
+//! Opens a path as a descriptor, without following a link.
 
 use std::{
     io,
@@ -20,16 +20,18 @@ pub(crate) const HELD: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// The flags of a descriptor that is not read from.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) const HELD: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
-/// The flags of a descriptor in which names are resolved: needs no right to read the directory where the system can do that.
+/// The flags of a descriptor for resolving names: needs no read permission for the directory where the system
+/// supports that.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) const HELD_DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// The flags of a descriptor in which names are resolved: needs no right to read the directory where the system can do that.
+/// The flags of a descriptor for resolving names: needs no read permission for the directory where the system
+/// supports that.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) const HELD_DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Returns whether an error says that there is a symbolic link where none was expected.
+/// Returns whether an error means that a symbolic link is where none was expected.
 pub fn is_link_error(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::LOOP)
 }
@@ -57,7 +59,7 @@ pub(crate) fn open_beneath(
     open_without_links(directory, path, flags, mode)
 }
 
-/// Refuses what would leave the directory, and what the system would read otherwise than we do.
+/// Refuses paths that would leave the directory, or that the system would read differently.
 fn check_components(path: &Path) -> io::Result<()> {
     if path.components().any(|part| part == Component::ParentDir) {
         return Err(invalid(path, "goes up with `..`"));
@@ -95,7 +97,8 @@ fn open_without_links(
     by_walking(directory, path, flags, mode)
 }
 
-/// Lets the kernel resolve the whole path. None where the kernel, or a filter of system calls, does not offer that.
+/// Lets the kernel resolve the whole path. Returns `None` if the kernel, or a filter of system calls, does not
+/// support that.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn in_one_step(
     directory: BorrowedFd<'_>,
@@ -126,7 +129,7 @@ fn in_one_step(
                 IS_MISSING.store(true, Ordering::Relaxed);
                 return None;
             }
-            // Filters of containers answer so for calls that they do not know, but files do as well.
+            // Container filters answer so for calls that they do not know, but so do files.
             Err(Errno::PERM) => return None,
             opened => return Some(opened.map_err(io::Error::from)),
         }
@@ -147,32 +150,32 @@ fn by_walking(
             None
         }
     });
-    let mut held: Option<OwnedFd> = if path.is_absolute() {
+    let mut parent: Option<OwnedFd> = if path.is_absolute() {
         Some(openat(CWD, c"/", HELD_DIRECTORY, Mode::empty())?)
     } else {
         None
     };
     let Some(mut name) = names.next() else {
-        let start = held.as_ref().map_or(directory, |held| held.as_fd());
+        let start = parent.as_ref().map_or(directory, |parent| parent.as_fd());
         return Ok(openat(start, c".", flags | OFlags::CLOEXEC, mode)?);
     };
     for next in names {
-        let start = held.as_ref().map_or(directory, |held| held.as_fd());
+        let start = parent.as_ref().map_or(directory, |parent| parent.as_fd());
         let opened = openat(start, name, HELD_DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
-        held = Some(opened.map_err(|error| link_or(error, start, name))?);
+        parent = Some(opened.map_err(|error| link_or(error, start, name))?);
         name = next;
     }
-    let start = held.as_ref().map_or(directory, |held| held.as_fd());
+    let start = parent.as_ref().map_or(directory, |parent| parent.as_fd());
     let opened = openat(start, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
         .map_err(|error| link_or(error, start, name))?;
-    // With O_PATH alone a link itself is opened.
+    // With `O_PATH` alone, a link itself is opened.
     if FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode) == FileType::Symlink {
         return Err(Errno::LOOP.into());
     }
     Ok(opened)
 }
 
-/// A link that should be a directory is answered with `ENOTDIR`: says that it is a link.
+/// Converts `ENOTDIR` for a link in place of a directory into `ELOOP`.
 fn link_or(error: Errno, directory: BorrowedFd<'_>, name: &std::ffi::OsStr) -> io::Error {
     let is_link = || {
         statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_of_resolving_a_path_agree() {
+    fn kernel_and_walk_resolve_a_path_alike() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         fs::create_dir_all(base.join("a/b")).unwrap();

@@ -6,15 +6,15 @@ use rustix::io::Errno;
 
 use crate::directory::{Directory, EntryName};
 
-/// The greatest depth of a tree to remove: each level holds a descriptor.
+/// The greatest depth of a removed tree; each level holds a descriptor open.
 const DEEPEST: usize = 512;
 
-/// Removes an entry with everything in it, whatever is put in its place meanwhile. Links are removed, not followed. That it
-/// is gone already is no error.
+/// Removes an entry with everything in it, whatever is put in its place meanwhile. Links are removed, not followed. A
+/// missing entry is no error.
 ///
 /// # Errors
 ///
-/// Those of the file system; [`io::ErrorKind::DirectoryNotEmpty`] if somebody keeps filling it.
+/// Those of the file system; [`io::ErrorKind::DirectoryNotEmpty`] if another process keeps filling it.
 pub fn remove_tree(directory: &Directory, name: &EntryName) -> io::Result<()> {
     remove(directory, name, DEEPEST)
 }
@@ -42,7 +42,7 @@ fn remove(directory: &Directory, name: &EntryName, depth: usize) -> io::Result<(
     }
 }
 
-/// Linux says `EISDIR`, others `EPERM`.
+/// Returns whether removal as a file failed because it is a directory: Linux returns `EISDIR`, others `EPERM`.
 fn is_directory(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::ISDIR | Errno::PERM))
 }

@@ -1,7 +1,8 @@
-//! Which characters look like ASCII, by the data of the Unicode consortium.
+//! Characters that look like ASCII, by the data of the Unicode Consortium.
 
-/// The bounds of the ranges of characters that are not ASCII and whose skeleton (UTS 39) is: where one begins, where it has
-/// ended, where the next one begins. Made by a test of `lookalike.rs`, which prints it when it is to be made anew.
+/// The bounds of the ranges of non-ASCII characters whose skeleton (UTS 39) is ASCII: the start of a range, the end
+/// after it, the start of the next one and so on. A test of `lookalike.rs` prints the table when it must be
+/// regenerated.
 pub(crate) const ASCII_CONFUSABLES: [u32; 1680] = [
     0xa1, 0xa2, 0xb4, 0xb5, 0xb8, 0xb9, 0xbc, 0xbf, 0xc6, 0xc7, 0xd7, 0xd8, 0xe6, 0xe7, 0xfe, 0xff,
     0x131, 0x134, 0x149, 0x14a, 0x152, 0x154, 0x17f, 0x180, 0x181, 0x182, 0x184, 0x185, 0x187,

@@ -1,9 +1,9 @@
-//! What the user is asked to approve, so that it can be told from everything else.
+//! Exact display of text that the user is asked to approve.
 
 use crate::{lookalike, neutralise};
 
-/// Returns the harmless form of what the user is asked to approve. Programs tell spaces of other kinds from the usual one,
-/// and letters that look alike, and here the user does, too.
+/// Returns the harmless form of text to approve. Unusual spaces and look-alike letters are escaped, because programs
+/// treat them differently from the usual ones and the user must see that.
 pub fn exact(text: &str) -> String {
     let harmless = neutralise(text);
     if harmless.is_ascii() {
@@ -13,7 +13,7 @@ pub fn exact(text: &str) -> String {
     let mut last = None;
     for character in harmless.chars() {
         let is_odd_space = character.is_whitespace() && !matches!(character, ' ' | '\n' | '\t');
-        // A letter has no other form: here it only makes two names out of what looks like one.
+        // A selector does not change a letter: here it only makes two different names look alike.
         let is_idle_selector = matches!(character, '\u{fe0e}' | '\u{fe0f}')
             && last.is_none_or(|last: char| last.is_ascii() || last.is_alphanumeric());
         if is_odd_space || is_idle_selector {
@@ -26,7 +26,7 @@ pub fn exact(text: &str) -> String {
     lookalike::mark(&shown)
 }
 
-/// Returns the same as one line: usual spaces and the ends of lines become single spaces.
+/// Returns the same as one line: ASCII white space becomes single spaces.
 pub fn exact_line(text: &str) -> String {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     exact(&words.join(" "))
@@ -36,9 +36,9 @@ pub fn exact_line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Everything that was used to make an approval look like another one.
+    /// Tricks that make an approval look like another one.
     #[test]
-    fn nothing_is_hidden_in_what_is_approved() {
+    fn nothing_is_hidden_in_text_to_approve() {
         let table = [
             ("ls\u{1b}[8m; rm -rf x\u{1b}[0m", "ls␛[8m; rm -rf x␛[0m"),
             ("ls\u{1b}]8;;http://x\u{7}link\u{1b}]8;;\u{7}", "ls␛]8;;http://x␇link␛]8;;␇"),

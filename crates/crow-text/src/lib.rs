@@ -1,8 +1,8 @@
-//! Text of others as it can be shown.
+//! Safe display of text from other sources.
 //!
-//! What a model, a tool, a file or a server says may hold characters that a terminal obeys, that cannot be seen or that look
-//! like others. There is one table of them, and one set of functions, for the terminal and for editors alike. Everything
-//! here is pure: text in, text out.
+//! Text from a model, a tool, a file or a server may hold characters that a terminal obeys, that are invisible or
+//! that look like others. One table of them, and one set of functions, serves the terminal and editors alike.
+//! Everything here is pure: text in, text out.
 
 mod confusable;
 mod exact_text;

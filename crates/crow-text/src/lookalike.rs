@@ -1,16 +1,17 @@
-//! Characters that look like ASCII.
+//! Marking of characters that look like ASCII.
 
 use crate::confusable::ASCII_CONFUSABLES;
 
-/// Letters that the consortium lists, and that ordinary words of Latin scripts are written with.
+/// Letters of the Unicode list that are common in ordinary words of Latin scripts.
 const EVERYDAY: [char; 6] = ['¡', 'Æ', 'æ', 'Œ', 'œ', 'þ'];
 
-/// Returns the text with escapes for characters that look like ASCII, where they stand among ASCII: a Russian word is
-/// shown as it is, a Latin one with a Russian letter in it is not.
+/// Escapes characters that look like ASCII, where they occur among ASCII: a Russian word is shown as it is, a Latin
+/// one with a Russian letter in it is not.
 ///
-/// A letter is marked if its run of letters holds ASCII letters or digits, or consists of such letters alone in a word
-/// with ASCII in it. A sign is marked in any word with ASCII in it. Words end at white space. What looks like a sign of
-/// quotation, of a comment or a backslash is marked in every line with ASCII in it: what it seems to quote is run.
+/// A letter is marked if its run of letters holds ASCII letters or digits, or consists only of such letters in a word
+/// with ASCII in it. A sign is marked in any word with ASCII in it. Words end at white space. A sign that looks like
+/// a quotation mark, a comment sign or a backslash is marked in every line with ASCII in it: the text that it seems
+/// to quote would be run.
 pub(crate) fn mark(text: &str) -> String {
     if text.is_ascii() {
         return text.to_owned();
@@ -31,6 +32,7 @@ pub(crate) fn mark(text: &str) -> String {
     marked
 }
 
+/// Marks a word that has ASCII in it, run by run of letters or signs.
 fn mark_word(word: &str, marked: &mut String) {
     let mut rest = word;
     let mut before = None;
@@ -64,14 +66,14 @@ fn mark_if(text: &str, is_marked: impl Fn(char) -> bool, marked: &mut String) {
     }
 }
 
-/// Returns whether a character is easily taken for one of ASCII, or for several.
+/// Returns whether a character is easily mistaken for one or several of ASCII.
 fn looks_like_ascii(char: char) -> bool {
-    // Each number of the table begins or ends a range, by turns.
+    // The table's numbers alternately begin and end a range.
     let passed = ASCII_CONFUSABLES.partition_point(|bound| *bound <= u32::from(char));
     passed % 2 == 1 && !EVERYDAY.contains(&char)
 }
 
-/// Returns whether a character looks like one of ASCII, or nearly so, or as a picture of one.
+/// Returns whether a character looks like ASCII, or nearly so, or is a pictorial form of it.
 fn resembles_ascii(char: char) -> bool {
     looks_like_ascii(char)
         || matches!(
@@ -86,8 +88,8 @@ fn resembles_ascii(char: char) -> bool {
         )
 }
 
-/// Returns whether a character looks like a sign that takes the meaning from what follows: of quotation, of a comment, or a
-/// backslash.
+/// Returns whether a character looks like a sign that disables the text after it: a quotation mark, a comment sign or
+/// a backslash.
 fn seems_to_take_meaning(char: char) -> bool {
     matches!(
         char,
@@ -102,12 +104,12 @@ fn seems_to_take_meaning(char: char) -> bool {
     )
 }
 
-/// Returns whether a letter is of a script that is written without spaces, with signs of its own.
+/// Returns whether a letter is of a script that is written without spaces and has punctuation of its own.
 fn is_ideographic(char: char) -> bool {
     char >= '\u{2e80}' && char.is_alphabetic() && !('\u{ff00}'..='\u{ff5e}').contains(&char)
 }
 
-/// Returns whether a sign ends or parts sentences of such scripts. None of them takes the meaning from anything.
+/// Returns whether a sign is punctuation of such scripts. None of them looks like a quotation mark or comment sign.
 fn is_wide_punctuation(char: char) -> bool {
     matches!(
         char,
@@ -147,7 +149,7 @@ mod tests {
         }
     }
 
-    /// One of each kind: letters of other scripts and of other forms, numerals, signs, ligatures.
+    /// One example of each kind: letters of other scripts and of other forms, numerals, signs, ligatures.
     #[test]
     fn every_kind_of_lookalike_is_marked_in_a_word() {
         for char in [
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_seems_to_quote_is_marked_wherever_the_line_has_ascii() {
+    fn lookalike_quotes_are_marked_in_every_line_with_ascii() {
         for (text, shown) in [
             ("echo \u{2018}; rm x; \u{2019}", "echo \\u{2018}; rm x; \\u{2019}"),
             ("echo \u{201d} ; rm x", "echo \\u{201d} ; rm x"),
@@ -260,7 +262,7 @@ mod tests {
         }
     }
 
-    /// Prints the right table where the one in the source is another.
+    /// Prints the correct table if the one in the source differs.
     #[test]
     fn the_table_is_that_of_the_consortium() {
         let is_confusable = |char: char| {

@@ -1,12 +1,12 @@
-//! Makes text of others harmless on a terminal.
+//! Makes text from other sources harmless on a terminal.
 //!
-//! A terminal obeys what stands in the text that it prints: escape sequences move the cursor, set the title or fill
-//! the clipboard; bidirectional and invisible characters make a line look like another. Each such character is
-//! replaced by a visible form, so that what follows it is plain text.
+//! A terminal obeys control characters in the text that it prints: escape sequences move the cursor, set the title or
+//! fill the clipboard; bidirectional and invisible characters make a line look like another. Each such character is
+//! replaced by a visible form, so that the text after it is plain.
 
 use crate::unseen_characters::is_unseen;
 
-/// Characters before which nothing invisible is due: most text consists of nothing else.
+/// Returns whether a byte needs no treatment; most text consists only of such bytes.
 fn is_plain_ascii(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\n' | b'\t')
 }
@@ -17,7 +17,7 @@ fn is_plain_ascii(byte: u8) -> bool {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Neutraliser {
     last: Option<char>,
-    /// A carriage return came last. Before a line feed it is dropped, else it is shown.
+    /// True if the last character was a carriage return. Before a line feed it is dropped, otherwise shown.
     held_return: bool,
 }
 
@@ -60,7 +60,8 @@ impl Neutraliser {
         self.last = Some(character);
     }
 
-    /// Scripts from Arabic to Burmese are misspelt without joiners, and joined emoji fall apart.
+    /// Returns whether a joiner is legitimate here: scripts from Arabic to Burmese are misspelt without joiners, and
+    /// joined emoji fall apart.
     fn takes_joiner(self, joiner: char) -> bool {
         match self.last {
             Some(last) if is_unseen(last) => last == '\u{fe0f}' && joiner == '\u{200d}',
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_becomes_visible() {
+    fn control_sequences_become_visible() {
         let table = [
             ("plain\ttext\n", "plain\ttext\n"),
             ("\u{1b}[31mred\u{1b}[0m", "␛[31mred␛[0m"),

@@ -1,6 +1,6 @@
-//! Cutting a text that is too long.
+//! Shortening of text.
 
-/// Returns a text of at most so many bytes: its beginning with `…` if it has more.
+/// Returns a text of at most `most` bytes: its beginning with `…` if it is longer.
 pub fn shorten(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -1,7 +1,7 @@
-//! The one table of characters that cannot be seen.
+//! The table of invisible characters.
 
-/// Returns whether a character controls the terminal or the direction of text, or cannot be seen: C1 controls,
-/// separators of lines, and what Unicode calls ignorable by default.
+/// Returns whether a character controls the terminal or the direction of text, or is invisible: C1 controls, line
+/// separators, and Unicode's default ignorable characters.
 pub fn is_unseen(character: char) -> bool {
     matches!(
         character,

@@ -1,4 +1,4 @@
-//! What is checked before anything is searched, several edits, and replacing all.
+//! Checks before the search, several edits, and replacing all.
 
 use super::*;
 

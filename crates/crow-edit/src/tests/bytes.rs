@@ -1,4 +1,4 @@
-//! Encodings and line ends: what is not edited keeps its bytes.
+//! Encodings and line ends: text that is not edited keeps its bytes.
 
 use super::*;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Debug builds run some ten times slower than what users run.
+/// Debug builds run about ten times slower than release builds.
 const BUDGET: Duration = Duration::from_millis(if cfg!(debug_assertions) { 4000 } else { 500 });
 
 #[track_caller]

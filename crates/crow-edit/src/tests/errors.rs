@@ -1,4 +1,4 @@
-//! What the model is told. Every text is true, names the place and says what to do.
+//! Errors for the model. Each is true, names the place and says what to do.
 
 use super::*;
 

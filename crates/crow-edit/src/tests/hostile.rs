@@ -1,4 +1,4 @@
-//! Inputs that made other editors write the wrong thing.
+//! Inputs that made other editors write wrong text.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn a_block_between_weak_ends_is_never_matched() {
 
 #[test]
 fn the_copy_of_a_moved_block_is_not_edited_in_its_place() {
-    // The block of a() grew a line, so only its near copy in b() has the right number of lines.
+    // The block of a() got another line, so only its near copy in b() has the right number of lines.
     let file = "try start:\n    open(file_a)\n    log()\n    work(x)\n    close(file_a)\nfinish block\n\ntry start:\n    open(file_b)\n    work(x)\n    close(file_b)\nfinish block\n";
     let old = "try start:\n    open(file_a)\n    work(x)\n    close(file_a)\nfinish block\n";
     let error = refused(file, old, &old.replace("work(x)", "work(y)"));
@@ -214,7 +214,7 @@ fn two_paragraphs_with_the_same_words_are_ambiguous_when_folded() {
 
 #[test]
 fn an_old_text_with_too_little_indentation_is_no_exact_match() {
-    // Found character by character within the indentation, but the second new line would be shifted.
+    // Found exactly within the indentation, but the second new line would be shifted.
     check(
         MatchType::IndentationFlexible,
         "f:\n    x()\nz()\n",

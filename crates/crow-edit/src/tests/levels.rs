@@ -1,4 +1,4 @@
-//! Every level of the ladder, and that a stricter level wins.
+//! Every level of the ladder, and that a stricter level is preferred.
 
 use super::*;
 

@@ -28,7 +28,7 @@ fn text(applied: &EditedFile) -> &str {
     std::str::from_utf8(&applied.content).unwrap()
 }
 
-/// Applies one edit and compares the whole new file.
+/// Applies one edit and compares the whole file.
 #[track_caller]
 fn check(match_type: MatchType, file: &str, old: &str, new: &str, expected: &str) {
     let applied = try_apply(file, old, new).unwrap_or_else(|error| panic!("refused: {error}"));

@@ -22,7 +22,7 @@ const WORDS: &[&str] = &[
     "it\u{2019}s",
 ];
 
-/// A line: indentation, words, trailing blanks. Few words, so that lines repeat.
+/// A line: indentation, words, trailing blanks. There are few words, so that lines repeat.
 fn line() -> impl Strategy<Value = String> {
     let blank = prop::sample::select(vec!["", "", "    ", "\t"]).prop_map(str::to_owned);
     prop_oneof![
@@ -36,7 +36,7 @@ fn line() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A file as lines, each with its end.
+/// A file as lines, each with its line end.
 fn file() -> impl Strategy<Value = Vec<(String, &'static str)>> {
     let mixed = prop::collection::vec((line(), prop::sample::select(vec!["\n", "\r\n"])), 1..25);
     let plain = prop::collection::vec(line(), 1..25)
@@ -56,7 +56,7 @@ fn file() -> impl Strategy<Value = Vec<(String, &'static str)>> {
     )
 }
 
-/// How a model misquotes the file. The same change is made to old and new text.
+/// A kind of misquotation by the model, applied to old and new text alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fuzz {
     Nothing,
@@ -97,14 +97,13 @@ const FUZZES: &[Fuzz] = &[
 ];
 
 impl Fuzz {
-    /// Whether lines other than the first are indented differently afterwards.
+    /// Returns whether lines other than the first get another indentation.
     fn reindents(self) -> bool {
         use Fuzz::{Dedent, Flatten, HalveIndent, Indent, SpacesToTabs, TabsToSpaces};
         matches!(self, Dedent | Indent | Flatten | TabsToSpaces | SpacesToTabs | HalveIndent)
     }
 
-    /// Misquotes a text of whole lines; `common` is the indentation that all lines share, `first` the
-    /// number of the first line.
+    /// Misquotes a text of whole lines; `common` is their common indentation, `first` the number of the first line.
     fn apply(self, text: &str, common: &str, first: usize) -> String {
         let each = |change: &dyn Fn(&str) -> String| -> String {
             text.split_inclusive('\n')
@@ -158,7 +157,7 @@ impl Fuzz {
     }
 }
 
-/// What the model wants: in the block of lines, change, insert or delete one line.
+/// The change that the model intends, within a block of lines.
 #[derive(Debug, Clone)]
 enum Intent {
     Replace(Index, String),
@@ -187,7 +186,7 @@ fn intent() -> impl Strategy<Value = Intent> {
     ]
 }
 
-/// A body that every misquotation leaves as it is: what the model writes anew is not to be repaired.
+/// A body that no misquotation changes: text that the model writes anew is not repaired.
 fn fresh() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("fresh(1)".to_owned()),
@@ -197,11 +196,11 @@ fn fresh() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Carries out an intent on lines that are written as in the file.
+/// Applies an intent to lines as they are written in the file.
 fn carry_out(intent: &Intent, lines: &[(String, &'static str)]) -> Vec<(String, &'static str)> {
     let mut lines = lines.to_vec();
     let lead = |line: &str| split_indent(line).0.to_owned();
-    // A line put in place of a blank one is indented as the line above, or else below.
+    // A line that replaces a blank one is indented as the nearest line above, or else below.
     let usual = |lines: &[(String, &'static str)], at: usize| {
         let (above, below) = lines.split_at(at);
         let mut filled =
@@ -253,7 +252,7 @@ fn joined(lines: &[(String, &'static str)]) -> String {
     lines.iter().flat_map(|(line, end)| [line.as_str(), end]).collect()
 }
 
-/// The text as the model sees it.
+/// Returns the text as the model sees it.
 fn seen(lines: &[(String, &'static str)]) -> String {
     joined(lines).replace("\r\n", "\n")
 }
@@ -272,13 +271,13 @@ fn common_indent(lines: &[(String, &'static str)]) -> String {
     common.to_owned()
 }
 
-/// Lines without what no edit tool can be held to: blanks at line ends, in blank lines and at the end of the file, and which line
-/// end a new line has in a mixed file.
+/// Returns the lines without differences that no edit tool can be responsible for: blanks at line ends, in blank
+/// lines and at the end of the file, and the line end of a new line in a mixed file.
 fn essence(text: &str) -> Vec<String> {
     text.trim_end().lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Whether `result` keeps `before` and `after` around the edited block byte for byte.
+/// Returns whether `result` keeps the bytes before and after the edited block.
 fn keeps_surroundings(result: &str, before: &str, after: &str) -> bool {
     result.starts_with(before)
         && result.ends_with(after)
@@ -298,7 +297,7 @@ proptest! {
 
     #[test]
     fn a_unique_exact_match_is_replaced_as_bytes(
-        // Behind indentation an exact match may be refused, so the text before does not end with a blank.
+        // After indentation an exact match may be refused, so the text before does not end with a blank.
         before in "([ab \n]{0,11}[ab\n])?", old in "[a-c][ab\n ]{0,6}[a-c]", after in "[ab \n]{0,12}", new in "[a-d \n\u{e9}]{0,8}",
     ) {
         let file = format!("{before}{old}{after}");
@@ -308,7 +307,7 @@ proptest! {
                 prop_assert_eq!(text(&applied), file.replacen(&old, &new, 1));
                 prop_assert_eq!(applied.match_type, MatchType::Exact);
             }
-            // Within a line, while whole lines elsewhere fit inexactly.
+            // A match within a line, while whole lines elsewhere fit inexactly.
             Err(EditError::Ambiguous { likeness: AmbiguityKind::Mixed, .. }) => {}
             Err(error) => prop_assert!(false, "{error}"),
         }
@@ -331,28 +330,28 @@ proptest! {
         lines in file(), start in any::<Index>(), count in 1_usize..8, intent in intent(),
         fuzz in prop::sample::select(FUZZES), second in prop::sample::select(FUZZES),
     ) {
-        // Escapes in the new text alone are what the model wants to write.
+        // Escapes in the new text alone are literal.
         prop_assume!(![fuzz, second].contains(&Fuzz::Escape) || !intent.body().contains(['"', '\'']));
         let start = start.index(lines.len());
         let stop = (start + count).min(lines.len());
         let block = &lines[start..stop];
         let changed = carry_out(&intent, block);
-        // Only the first line of the old text is to lose its indentation, not another one of the new text.
+        // Only the first line of the old text may lose its indentation, not another line of the new text.
         let level = |lines: &[(String, &str)]| {
             let filled = lines.first().filter(|(line, _)| !line.trim().is_empty());
             filled.map(|(line, _)| split_indent(line).0.to_owned())
         };
         prop_assume!(![fuzz, second].contains(&Fuzz::FirstLineBare) || !(fuzz.reindents() || second.reindents()));
         prop_assume!(![fuzz, second].contains(&Fuzz::FirstLineBare) || (level(block).is_some() && level(block) == level(&changed)));
-        // Deleting a line but not its end leaves a blank line, as asked.
+        // Deleting a line but not its line end leaves a blank line, as requested.
         prop_assume!(![fuzz, second].contains(&Fuzz::DropFinalNewline) || !changed.is_empty());
         let (common, first) = (common_indent(block), start + 1);
         let quote = |lines: &[(String, &'static str)]| second.apply(&fuzz.apply(&seen(lines), &common, first), &common, first);
         let (old, new) = (quote(block), quote(&changed));
         let file = joined(&lines);
-        // A misquotation that happens to be lines of the file is a quotation of those.
+        // A misquotation that equals other lines of the file quotes those.
         let quoted = old.replace("\r\n", "\n");
-        // Blank lines with other blank lines around them are other lines.
+        // Blank lines among other blank lines are ambiguous.
         prop_assume!(!quoted.trim().is_empty() && !seen(block).trim().is_empty());
         let is_exact = format!("\n{}", seen(&lines)).contains(&format!("\n{quoted}"));
         prop_assume!(!is_exact || (quoted == seen(block) && new.replace("\r\n", "\n") == seen(&changed)));
@@ -387,7 +386,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_and_edits_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..60), old in "\\PC{0,4}", new in "\\PC{0,4}") {
+    fn any_bytes_and_edits_are_handled_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), old in "\\PC{0,4}", new in "\\PC{0,4}") {
         drop(apply_edits(&bytes, &[edit(&old, &new)]));
         drop(apply_edits(&bytes, &[edit_all(&old, &new)]));
     }
