@@ -32,7 +32,7 @@ impl<'a> NewFile<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`Directory::create_file`].
+    /// The errors of [`Directory::create_file`].
     pub fn create(directory: &'a Directory, mode: u32) -> io::Result<Self> {
         for _ in 0..TRIES {
             let name =
@@ -60,7 +60,7 @@ impl<'a> NewFile<'a> {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Any error of the file system.
     pub fn write(&mut self, content: &[u8]) -> io::Result<()> {
         self.file.write_all(content)
     }
@@ -69,7 +69,7 @@ impl<'a> NewFile<'a> {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Any error of the file system.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
         Ok(rustix::fs::fchmod(&self.file, rustix::fs::Mode::from_raw_mode(number(mode)))?)
     }
@@ -126,7 +126,7 @@ impl Drop for NewFile<'_> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::open`] and [`Directory::names`].
+/// The errors of [`Directory::open`] and [`Directory::names`].
 pub fn remove_left_files(directory: &Path) -> io::Result<usize> {
     let directory = Directory::open(directory)?;
     let mut removed = 0;

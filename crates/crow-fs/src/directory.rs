@@ -89,7 +89,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`io::ErrorKind::InvalidInput`] if the path has no last name.
+    /// The errors of [`open`](Self::open), and [`io::ErrorKind::InvalidInput`] if the path has no last name.
     pub fn open_parent(path: &Path) -> io::Result<(Self, EntryName)> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(invalid(path, "names no entry of a directory"));
@@ -102,7 +102,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_nearest(path: &Path) -> io::Result<(Self, Vec<EntryName>)> {
         let mut missing = Vec::new();
         for above in path.ancestors() {
@@ -124,7 +124,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// Those of [`create_directory`](Self::create_directory) and [`open_beneath`](Self::open_beneath).
+    /// The errors of [`create_directory`](Self::create_directory) and [`open_beneath`](Self::open_beneath).
     pub fn create_directories(&self, names: &[EntryName], mode: u32) -> io::Result<Self> {
         let mut directory = self.open_beneath(Path::new("."))?;
         for name in names {
@@ -141,7 +141,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`io::ErrorKind::InvalidInput`] if the path is absolute or goes up.
+    /// The errors of [`open`](Self::open), and [`io::ErrorKind::InvalidInput`] if the path is absolute or goes up.
     pub fn open_beneath(&self, path: &Path) -> io::Result<Self> {
         open_beneath(self.0.as_fd(), path, HELD_DIRECTORY, Mode::empty()).map(Self)
     }
@@ -150,7 +150,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// As [`open_beneath`](Self::open_beneath).
+    /// The errors of [`open_beneath`](Self::open_beneath).
     pub fn open_parent_beneath(&self, path: &Path) -> io::Result<(Self, EntryName)> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(invalid(path, "names no entry of a directory"));
@@ -163,7 +163,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Any error of the file system.
     pub fn identity(&self) -> io::Result<FileIdentity> {
         Ok(self.own_metadata()?.identity)
     }
@@ -172,7 +172,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Any error of the file system.
     pub fn own_metadata(&self) -> io::Result<EntryMetadata> {
         Ok(EntryMetadata::new(&fstat(&self.0)?))
     }
@@ -190,7 +190,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// Those of [`EntryName::new`] and [`metadata`](Self::metadata).
+    /// The errors of [`EntryName::new`] and [`metadata`](Self::metadata).
     pub fn metadata_of(&self, name: &OsStr) -> io::Result<EntryMetadata> {
         check_name(name)?;
         Ok(EntryMetadata::new(&statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
@@ -219,7 +219,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// As [`open_file`](Self::open_file).
+    /// The errors of [`open_file`](Self::open_file).
     pub fn open_for_writing(&self, name: &EntryName) -> io::Result<File> {
         self.open_entry(name, OFlags::WRONLY, 0)
     }
@@ -310,7 +310,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// As [`RenameMode`] says, and those of the file system.
+    /// The errors documented at [`RenameMode`], and those of the file system.
     pub fn rename(
         &self,
         name: &EntryName,
@@ -333,7 +333,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Any error of the file system.
     pub fn remove_file(&self, name: &EntryName) -> io::Result<()> {
         Ok(unlinkat(&self.0, &name.0, AtFlags::empty())?)
     }
@@ -351,7 +351,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Any error of the file system.
     pub fn names(&self) -> io::Result<Vec<EntryName>> {
         let entries = self.entries(usize::MAX)?;
         Ok(entries.into_iter().map(|(name, _)| name).collect())
@@ -362,7 +362,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Any error of the file system.
     pub fn entries(&self, limit: usize) -> io::Result<Vec<(EntryName, EntryKind)>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = openat(&self.0, c".", flags, Mode::empty())?;

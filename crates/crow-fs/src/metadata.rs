@@ -73,7 +73,7 @@ impl EntryMetadata {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Any error of the file system.
     pub fn of_file(file: &File) -> io::Result<Self> {
         Ok(Self::new(&fstat(file)?))
     }

@@ -20,7 +20,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Those of [`Directory::metadata`].
+/// The errors of [`Directory::metadata`].
 pub fn metadata(path: &Path) -> io::Result<EntryMetadata> {
     if path == Path::new("/") {
         return Directory::open(path)?.own_metadata();
@@ -60,7 +60,7 @@ pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::read_link`].
+/// The errors of [`Directory::read_link`].
 pub fn read_link(path: &Path) -> io::Result<PathBuf> {
     let (directory, name) = Directory::open_parent(path)?;
     directory.read_link(&name)
@@ -79,7 +79,7 @@ pub fn hold(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::open_file`].
+/// The errors of [`Directory::open_file`].
 pub fn open_file(path: &Path) -> io::Result<File> {
     let (directory, name) = Directory::open_parent(path)?;
     directory.open_file(&name)
@@ -89,7 +89,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::open_for_writing`].
+/// The errors of [`Directory::open_for_writing`].
 pub fn open_for_writing(path: &Path) -> io::Result<File> {
     let (directory, name) = Directory::open_parent(path)?;
     directory.open_for_writing(&name)
@@ -109,7 +109,7 @@ pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// As [`read_bounded`].
+/// The errors of [`read_bounded`].
 pub fn read_file(file: File, limit: u64) -> io::Result<Vec<u8>> {
     let found = file.metadata()?;
     if !found.is_file() {
@@ -130,7 +130,7 @@ pub fn read_file(file: File, limit: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::create_file`].
+/// The errors of [`Directory::create_file`].
 pub fn create_file(path: &Path, mode: u32) -> io::Result<File> {
     let (directory, name) = Directory::open_parent(path)?;
     directory.create_file(&name, mode)
@@ -140,7 +140,7 @@ pub fn create_file(path: &Path, mode: u32) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::create_directory`].
+/// The errors of [`Directory::create_directory`].
 pub fn create_directory(path: &Path, mode: u32) -> io::Result<()> {
     let (directory, name) = Directory::open_parent(path)?;
     directory.create_directory(&name, mode)
@@ -150,7 +150,7 @@ pub fn create_directory(path: &Path, mode: u32) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::create_directory`] and [`Directory::open`].
+/// The errors of [`Directory::create_directory`] and [`Directory::open`].
 pub fn create_directories(path: &Path, mode: u32) -> io::Result<Directory> {
     let (nearest, missing) = Directory::open_nearest(path)?;
     nearest.create_directories(&missing, mode)
@@ -160,7 +160,7 @@ pub fn create_directories(path: &Path, mode: u32) -> io::Result<Directory> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::create_symlink`].
+/// The errors of [`Directory::create_symlink`].
 pub fn create_symlink(target: &OsStr, path: &Path) -> io::Result<()> {
     let (directory, name) = Directory::open_parent(path)?;
     directory.create_symlink(target, &name)
@@ -170,7 +170,7 @@ pub fn create_symlink(target: &OsStr, path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::hard_link`].
+/// The errors of [`Directory::hard_link`].
 pub fn hard_link(path: &Path, new: &Path) -> io::Result<()> {
     let ((from, name), (to, new_name)) =
         (Directory::open_parent(path)?, Directory::open_parent(new)?);
@@ -181,7 +181,7 @@ pub fn hard_link(path: &Path, new: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::set_mode`].
+/// The errors of [`Directory::set_mode`].
 pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     let (directory, name) = Directory::open_parent(path)?;
     directory.set_mode(&name, mode)
@@ -191,7 +191,7 @@ pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::rename`].
+/// The errors of [`Directory::rename`].
 pub fn rename(path: &Path, new: &Path) -> io::Result<()> {
     rename_with(path, new, RenameMode::Replace)
 }
@@ -200,7 +200,7 @@ pub fn rename(path: &Path, new: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of [`RenameMode::Keep`].
+/// The errors of [`RenameMode::Keep`].
 pub fn rename_without_replacing(path: &Path, new: &Path) -> io::Result<()> {
     rename_with(path, new, RenameMode::Keep)
 }
@@ -209,7 +209,7 @@ pub fn rename_without_replacing(path: &Path, new: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of [`RenameMode::Exchange`].
+/// The errors of [`RenameMode::Exchange`].
 pub fn exchange(path: &Path, other: &Path) -> io::Result<()> {
     rename_with(path, other, RenameMode::Exchange)
 }
@@ -224,7 +224,7 @@ fn rename_with(path: &Path, new: &Path, mode: RenameMode) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::remove_file`].
+/// The errors of [`Directory::remove_file`].
 pub fn remove_file(path: &Path) -> io::Result<()> {
     let (directory, name) = Directory::open_parent(path)?;
     directory.remove_file(&name)
@@ -234,7 +234,7 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::remove_directory`].
+/// The errors of [`Directory::remove_directory`].
 pub fn remove_directory(path: &Path) -> io::Result<()> {
     let (directory, name) = Directory::open_parent(path)?;
     directory.remove_directory(&name)
@@ -244,7 +244,7 @@ pub fn remove_directory(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of [`Directory::open`] and [`Directory::names`].
+/// The errors of [`Directory::open`] and [`Directory::names`].
 pub fn read_directory(path: &Path) -> io::Result<Vec<EntryName>> {
     Directory::open(path)?.names()
 }

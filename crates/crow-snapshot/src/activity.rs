@@ -1,4 +1,8 @@
-//! Which processes are changing files of the project right now, so that a change can be attributed to one of them.
+//! Records of the processes that currently change files of the project, so that a change can be attributed to one.
+//!
+//! Each activity locks a file in the folder of its store and increments a counter. A later comparison of the counters shows
+//! whether another activity began meanwhile, and a locked file shows one that still runs. Activities are also registered in
+//! the stores of projects around this one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -20,7 +20,7 @@ pub(super) struct FileOverlay<'a> {
     foreseen: BTreeMap<PathBuf, SnapshotEntry>,
 }
 
-/// Whether a path can be reached without following a link.
+/// The reachability of a path without following a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathReachability {
     /// Existing folders, or ones that can be created, lead to it.

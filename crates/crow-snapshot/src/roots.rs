@@ -162,7 +162,7 @@ impl SnapshotStore {
         };
         let mut changes = Vec::new();
         for (root, before_trees) in before_trees.iter().filter(|(root, _)| is_meant(root)) {
-            // What changed in a root that only one snapshot holds is unknown.
+            // Changes in a root that only one snapshot holds are unknown.
             if let Some((_, after_trees)) = after_trees.iter().find(|(other, _)| other == root) {
                 diff::folders(&self.objects, root, before_trees, after_trees, &mut changes)?;
             }

@@ -500,7 +500,7 @@ impl<'a> ScanWalk<'a> {
         Ok(())
     }
 
-    /// Makes the stamp of an entry. It is settled only if a later change would have got another time.
+    /// Returns the index stamp of an entry. It is settled only if a later change would have got another time.
     fn seen(&self, stamp: FileStamp) -> IndexStamp {
         IndexStamp { stamp, settled: is_settled(stamp.changed, self.started) }
     }

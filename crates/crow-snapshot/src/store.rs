@@ -391,7 +391,7 @@ impl SnapshotStore {
         job_marks::killed_jobs(&self.folder, session)
     }
 
-    /// Makes two snapshots of single paths, before and after known changes. The contents of their files must already
+    /// Creates two snapshots of single paths, before and after known changes. The contents of their files must already
     /// be stored. The session refers to both.
     pub fn record(
         &self,

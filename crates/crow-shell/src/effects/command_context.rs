@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 4096;
 /// The most lookups in the file system for one line: paths and entries of folders.
 const MOST_LOOKS: usize = 20_000;
 
-/// Whether the last component of a path is followed if it is a link.
+/// The treatment of a link as the last component of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FollowLinks {
     Yes,
@@ -48,7 +48,7 @@ impl LookupBudget {
         Self(Cell::new(MOST_LOOKS))
     }
 
-    /// Takes one lookup; `None` if none is left.
+    /// Consumes one lookup; `None` if none is left.
     pub(super) fn take(&self) -> Option<()> {
         self.0.set(self.0.get().checked_sub(1)?);
         Some(())

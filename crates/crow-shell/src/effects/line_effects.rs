@@ -228,7 +228,7 @@ pub(super) fn program_effects(
                 extent: SideEffects::Hidden,
                 ..unknown_programs::unknown(name, arguments, scene)
             },
-            // What a reader reads is unknown if an argument is.
+            // The files of a reader are unknown if one of its arguments is.
             OptionsOf::Harmless(_) | OptionsOf::Unlisted(_)
                 if is_reader && arguments.contains(&Argument::Unknown) =>
             {

@@ -4,7 +4,7 @@
 //! settings from elsewhere or runs code of the command line goes beyond it. So the harmless options are listed, from
 //! the manuals of the programs, and the user is asked about any other one.
 
-/// How a program writes its options.
+/// The option syntax of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OptionStyle {
     /// `-abc`, `-a value`, `--name`, `--name=value`.

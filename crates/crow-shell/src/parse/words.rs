@@ -34,14 +34,14 @@ pub(super) fn is_whole_ansi_string(text: &str) -> bool {
     false
 }
 
-/// Whether the value of a word is known before the line runs.
+/// The certainty of a word: its value is known before the line runs, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WordCertainty {
     Yes,
     No,
 }
 
-/// Whether a `{` was read, so that a comma or `..` may make a brace expansion.
+/// The state of a possible brace expansion: after a `{`, a comma or `..` makes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BraceState {
     None,
