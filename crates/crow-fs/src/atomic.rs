@@ -121,8 +121,8 @@ impl Drop for NewFile<'_> {
     }
 }
 
-/// Removes the new files of processes that were killed before they took their place. Those that are in use stay. Returns
-/// how many there were.
+/// Removes the temporary files of processes that were killed before they renamed them. Files in use stay. Returns the
+/// number of removed files.
 ///
 /// # Errors
 ///

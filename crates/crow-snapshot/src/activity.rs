@@ -1,8 +1,8 @@
 //! Records of the processes that currently change files of the project, so that a change can be attributed to one.
 //!
-//! Each activity locks a file in the folder of its store and increments a counter. A later comparison of the counters shows
-//! whether another activity began meanwhile, and a locked file shows one that still runs. Activities are also registered in
-//! the stores of projects around this one.
+//! Each activity locks a file in the folder of its store and increments a counter. A later comparison of the counters
+//! shows whether another activity began meanwhile, and a locked file shows one that still runs. Activities are also
+//! registered in the stores of projects around this one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -54,7 +54,7 @@ struct CountedStore {
     begun: Arc<Counter>,
 }
 
-/// Something that changes files, from [`begin`](super::SnapshotStore::begin) until it is dropped.
+/// An activity that changes files, from [`begin`](super::SnapshotStore::begin) until it is dropped.
 #[derive(Debug)]
 pub struct Activity {
     _locks: ActivityLocks,

@@ -27,12 +27,12 @@ impl Argument {
 }
 
 /// Returns the arguments that words expand to.
-pub(super) fn arguments(words: &[CommandWord], scene: &CommandContext<'_>) -> Vec<Argument> {
+pub(super) fn arguments(words: &[CommandWord], context: &CommandContext<'_>) -> Vec<Argument> {
     let mut arguments = Vec::new();
     for word in words {
         match word {
             CommandWord::Literal(text) => arguments.push(Argument::Known(text.clone())),
-            CommandWord::Computed(text) => arguments.extend(computed(text, scene)),
+            CommandWord::Computed(text) => arguments.extend(computed(text, context)),
         }
         if arguments.len() > MAX_ARGUMENTS {
             return vec![Argument::Unknown];
@@ -41,11 +41,11 @@ pub(super) fn arguments(words: &[CommandWord], scene: &CommandContext<'_>) -> Ve
     arguments
 }
 
-fn computed(text: &str, scene: &CommandContext<'_>) -> Vec<Argument> {
+fn computed(text: &str, context: &CommandContext<'_>) -> Vec<Argument> {
     if text.starts_with("<(") && text.ends_with(')') {
         return vec![Argument::Pipe];
     }
-    let values = variable(text, scene).or_else(|| expanded(text, scene));
+    let values = variable(text, context).or_else(|| expanded(text, context));
     match values {
         Some(values) => values.into_iter().map(Argument::Known).collect(),
         None => vec![Argument::Unknown],
@@ -54,15 +54,15 @@ fn computed(text: &str, scene: &CommandContext<'_>) -> Vec<Argument> {
 
 /// Returns the values of a variable that a loop sets, or that is assigned once; `None` if they are unknown or may
 /// become options or several words.
-fn variable(text: &str, scene: &CommandContext<'_>) -> Option<Vec<String>> {
+fn variable(text: &str, context: &CommandContext<'_>) -> Option<Vec<String>> {
     let bare = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let inner = bare.unwrap_or(text).strip_prefix('$')?;
     let name = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner);
     let mut values = Vec::new();
-    for word in scene.notes.variables.get(name)?.as_ref()? {
+    for word in context.notes.variables.get(name)?.as_ref()? {
         match word {
             CommandWord::Literal(text) => values.push(text.clone()),
-            CommandWord::Computed(text) => values.extend(expanded(text, scene)?),
+            CommandWord::Computed(text) => values.extend(expanded(text, context)?),
         }
     }
     let is_one_word = |value: &String| {
@@ -73,9 +73,9 @@ fn variable(text: &str, scene: &CommandContext<'_>) -> Option<Vec<String>> {
     values.iter().all(is_safe).then_some(values)
 }
 
-fn expanded(text: &str, scene: &CommandContext<'_>) -> Option<Vec<String>> {
-    let [folder] = scene.folders? else { return None };
-    let values = globs::expand(text, folder, scene.budget)?;
+fn expanded(text: &str, context: &CommandContext<'_>) -> Option<Vec<String>> {
+    let [folder] = context.folders? else { return None };
+    let values = globs::expand(text, folder, context.budget)?;
     // A file may be named like an option; a pattern without matches stays as it is.
     let is_safe = |value: &String| !value.starts_with('-') || value == text;
     values.iter().all(is_safe).then_some(values)

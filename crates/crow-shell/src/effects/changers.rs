@@ -132,7 +132,7 @@ const CARRIED_BY_GIT: [&str; 9] = [
 pub(super) fn add_changes(
     name: &str,
     words: &[&str],
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     touches: &mut Vec<PathTouch>,
 ) -> Option<()> {
     let (program, words) = started_program(name, words);
@@ -150,7 +150,7 @@ pub(super) fn add_changes(
             .filter_map(|word| PACKED.iter().find_map(|ending| word.strip_suffix(ending)));
         packed.for_each(|word| change(word, TouchDepth::Itself));
         let is_formatter = WITH.iter().any(|(name, _)| *name == program);
-        let is_there = |word| scene.only(word).is_some_and(|path| path.exists());
+        let is_there = |word| context.only(word).is_some_and(|path| path.exists());
         if is_formatter && !operands().any(is_there) {
             change(".", TouchDepth::Within);
         }
@@ -173,7 +173,7 @@ pub(super) fn add_changes(
         }
         "git" => {
             git(words, &mut changed);
-            touches.extend(committed_files(words, scene)?);
+            touches.extend(committed_files(words, context)?);
         }
         // The patch itself says which files it changes.
         "patch" => change(".", TouchDepth::Within),
@@ -181,7 +181,7 @@ pub(super) fn add_changes(
     }
     // 3) Resolve the names.
     for (name, access, depth) in changed.into_iter().filter(|(name, ..)| is_name(name)) {
-        for touch in scene.touch(&name, access, depth, FollowLinks::Yes)? {
+        for touch in context.touch(&name, access, depth, FollowLinks::Yes)? {
             if !touches.contains(&touch) {
                 touches.push(touch);
             }
@@ -364,7 +364,7 @@ fn git(words: &[&str], changed: &mut Vec<(String, Access, TouchDepth)>) {
 }
 
 /// Returns the files that git records without their being named: all except ignored ones.
-fn committed_files(words: &[&str], scene: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
+fn committed_files(words: &[&str], context: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
     let command = words.iter().position(|word| matches!(*word, "add" | "commit" | "stage"));
     let Some((command, rest)) = command.and_then(|at| words.get(at..)?.split_first()) else {
         return Some(Vec::new());
@@ -380,13 +380,13 @@ fn committed_files(words: &[&str], scene: &CommandContext<'_>) -> Option<Vec<Pat
         return Some(Vec::new());
     }
     let mut touches = Vec::new();
-    for here in scene.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes)? {
-        let root = scene.workspace.roots().iter().find(|root| here.path.starts_with(root));
+    for here in context.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes)? {
+        let root = context.workspace.roots().iter().find(|root| here.path.starts_with(root));
         let mut walk = ignore::WalkBuilder::new(root.unwrap_or(&here.path));
         walk.hidden(false).git_global(false).require_git(false).max_depth(Some(1));
         walk.filter_entry(|entry| entry.file_name() != ".git");
         for entry in walk.build().flatten().filter(|entry| entry.depth() > 0) {
-            scene.budget.take()?;
+            context.budget.take()?;
             let path = entry.into_path();
             touches.push(PathTouch { access: Access::Read, path, depth: TouchDepth::Below });
         }

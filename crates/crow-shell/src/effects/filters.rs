@@ -62,7 +62,7 @@ fn in_place_suffix(text: &str) -> Option<&str> {
     letters.trim_start_matches(|letter| SED.flags.contains(letter)).strip_prefix('i')
 }
 
-pub(super) fn sed(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
+pub(super) fn sed(arguments: &[Argument], context: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '.' | '~' | '_');
     let mut rest = Vec::new();
     for argument in arguments {
@@ -86,7 +86,7 @@ pub(super) fn sed(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<
     for name in names {
         // Depending on the build and options, it replaces a link with a file or follows it.
         for follow in [FollowLinks::Yes, FollowLinks::No] {
-            for touch in scene.touch(name, Access::Write, TouchDepth::Itself, follow)? {
+            for touch in context.touch(name, Access::Write, TouchDepth::Itself, follow)? {
                 if !touches.contains(&touch) {
                     touches.push(touch);
                 }
@@ -97,7 +97,7 @@ pub(super) fn sed(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<
 }
 
 /// Returns the files that `tee` writes, as redirections.
-pub(super) fn tee(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<Vec<Redirect>> {
+pub(super) fn tee(arguments: &[Argument], context: &CommandContext<'_>) -> Option<Vec<Redirect>> {
     const OPTIONS: ProgramOptions =
         ProgramOptions { flags: "ai", valued: "", long: "--append --ignore-interrupts" };
     let given = OPTIONS.read(arguments)?;
@@ -105,7 +105,7 @@ pub(super) fn tee(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<
         let name = operand.as_known()?;
         let target = CommandWord::Literal(name.to_owned());
         let redirect = Redirect { access: Access::Write, target, path: None };
-        let path = if redirect.is_device() { None } else { Some(scene.only(name)?) };
+        let path = if redirect.is_device() { None } else { Some(context.only(name)?) };
         Some(Redirect { path, ..redirect })
     });
     files.collect()
@@ -116,7 +116,7 @@ pub(super) fn has_output(arguments: &[Argument]) -> bool {
     SORT.read(arguments).is_some_and(|given| given.has('o', "--output"))
 }
 
-pub(super) fn sort(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
+pub(super) fn sort(arguments: &[Argument], context: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
     let given = SORT.read(arguments)?;
     let short = given.values.iter().filter(|(letter, _)| *letter == 'o').map(|(_, value)| *value);
     let long: Vec<&str> = given
@@ -127,18 +127,18 @@ pub(super) fn sort(arguments: &[Argument], scene: &CommandContext<'_>) -> Option
         .collect::<Option<_>>()?;
     let written = short
         .chain(long)
-        .map(|name| scene.touch(name, Access::Write, TouchDepth::Itself, FollowLinks::Yes));
+        .map(|name| context.touch(name, Access::Write, TouchDepth::Itself, FollowLinks::Yes));
     let read = given.operands.iter().map(|it| match it {
         Argument::Pipe => Some(Vec::new()),
         Argument::Known(name) => {
-            scene.touch(name, Access::Read, TouchDepth::Itself, FollowLinks::Yes)
+            context.touch(name, Access::Read, TouchDepth::Itself, FollowLinks::Yes)
         }
         Argument::Unknown => None,
     });
     Some(written.chain(read).collect::<Option<Vec<_>>>()?.concat())
 }
 
-pub(super) fn dd(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
+pub(super) fn dd(arguments: &[Argument], context: &CommandContext<'_>) -> Option<Vec<PathTouch>> {
     let mut touches = Vec::new();
     for argument in arguments {
         let (key, value) = argument.as_known()?.split_once('=')?;
@@ -147,7 +147,7 @@ pub(super) fn dd(arguments: &[Argument], scene: &CommandContext<'_>) -> Option<V
             "if" => Access::Read,
             _ => continue,
         };
-        touches.extend(scene.touch(value, access, TouchDepth::Itself, FollowLinks::Yes)?);
+        touches.extend(context.touch(value, access, TouchDepth::Itself, FollowLinks::Yes)?);
     }
     Some(touches)
 }

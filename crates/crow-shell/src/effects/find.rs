@@ -84,7 +84,7 @@ const VALUED: [&str; 38] = [
 pub(super) fn find(
     arguments: &[Argument],
     given: &[CommandWord],
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<CommandEffects> {
     let words: Vec<&str> = arguments.iter().map(Argument::as_known).collect::<Option<_>>()?;
     let words = words.iter().copied().skip_while(|word| matches!(*word, "-H" | "-P"));
@@ -101,7 +101,7 @@ pub(super) fn find(
     let starts = if starts.is_empty() { &["."][..] } else { starts };
     let mut touches: Vec<PathTouch> = Vec::new();
     for start in starts {
-        touches.extend(scene.touch(start, access, TouchDepth::Below, FollowLinks::Yes)?);
+        touches.extend(context.touch(start, access, TouchDepth::Below, FollowLinks::Yes)?);
     }
     let mut only_looks = access == Access::Read;
     let mut expression = expression.iter();
@@ -111,7 +111,7 @@ pub(super) fn find(
             word if PLAIN.contains(&word) => {}
             "-newer" | "-anewer" | "-cnewer" | "-samefile" => {
                 let name = expression.next()?;
-                touches.extend(scene.touch(
+                touches.extend(context.touch(
                     name,
                     Access::Read,
                     TouchDepth::Itself,
@@ -122,7 +122,7 @@ pub(super) fn find(
             "-fprint" | "-fprint0" | "-fls" | "-fprintf" => {
                 only_looks = false;
                 let name = expression.next()?;
-                touches.extend(scene.touch(
+                touches.extend(context.touch(
                     name,
                     Access::Write,
                     TouchDepth::Itself,

@@ -49,23 +49,23 @@ pub(super) fn read_found(
     command: &SimpleCommand,
     found: &FoundFiles,
     before: &[SimpleCommand],
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<CommandEffects> {
     let finder = before.get(found.finder)?;
-    let search = FileSearch::parse(finder, found.passing, scene)?;
+    let search = FileSearch::parse(finder, found.passing, context)?;
     // 1) What the command would do with the folders of the search in place of the files.
     let replaced = with_folders(command, &search.folders)?;
     let [CommandWord::Literal(program), words @ ..] = replaced.words.as_slice() else {
         return None;
     };
-    let mut effects = program_effects(program, &arguments(words, scene), &replaced, scene);
-    if effects.extent != SideEffects::Reads || !search.is_read_by(program, &effects, scene) {
+    let mut effects = program_effects(program, &arguments(words, context), &replaced, context);
+    if effects.extent != SideEffects::Reads || !search.is_read_by(program, &effects, context) {
         return None;
     }
     // 2) Whether it may do so with everything that `find` may pass on. A command that searches folders also reads what
     // `find` leaves out.
     let is_recursive = effects.touches.iter().any(|touch| touch.depth == TouchDepth::Below);
-    let secret = search.check_files(is_recursive, scene)?;
+    let secret = search.check_files(is_recursive, context)?;
     for touch in &mut effects.touches {
         touch.depth = TouchDepth::Below;
     }
@@ -105,9 +105,9 @@ impl FileSearch {
     fn parse(
         finder: &SimpleCommand,
         passing: FilePassing,
-        scene: &CommandContext<'_>,
+        context: &CommandContext<'_>,
     ) -> Option<Self> {
-        let known = arguments(finder.words.get(1..)?, scene);
+        let known = arguments(finder.words.get(1..)?, context);
         let words: Option<Vec<&str>> = known.iter().map(Argument::as_known).collect();
         let mut words = words?.into_iter().peekable();
         let mut folders = Vec::new();
@@ -168,10 +168,10 @@ impl FileSearch {
         &self,
         program: &str,
         effects: &CommandEffects,
-        scene: &CommandContext<'_>,
+        context: &CommandContext<'_>,
     ) -> bool {
         let reads = |folder: &String| {
-            let path = scene.only(folder);
+            let path = context.only(folder);
             effects.touches.iter().any(|touch| Some(&touch.path) == path.as_ref())
         };
         PRINTING.contains(&program) || self.folders.iter().all(reads)
@@ -182,9 +182,9 @@ impl FileSearch {
     fn check_files(
         &self,
         is_recursive: bool,
-        scene: &CommandContext<'_>,
+        context: &CommandContext<'_>,
     ) -> Option<Option<PathTouch>> {
-        let [here] = scene.folders? else { return None };
+        let [here] = context.folders? else { return None };
         let mut entries = 0;
         for folder in &self.folders {
             for entry in whole_walk(&here.join(folder)).build() {
@@ -206,7 +206,7 @@ impl FileSearch {
                 if kind.is_symlink() {
                     // It is judged by the file that it leads to. A folder behind it is not searched here.
                     path = path.canonicalize().ok()?;
-                    if path.is_dir() || !scene.leads_inside(entry.path()) {
+                    if path.is_dir() || !context.leads_inside(entry.path()) {
                         return None;
                     }
                 }

@@ -77,13 +77,13 @@ const IS_MORE: [&str; 16] = [
 pub(super) fn git(
     arguments: &[Argument],
     words: &[CommandWord],
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<CommandEffects> {
     let (at, subcommand) = git_subcommand(words.get(1..)?)?;
-    // Commands without a list of options have one of whole words.
+    // Subcommands without a table of options are checked by whole words in `only_reads`.
     let is_listed = git_options::table(subcommand).is_some();
     if is_listed {
-        let options = git_options_of(subcommand, words.get(at + 2..)?, scene)?;
+        let options = git_options_of(subcommand, words.get(at + 2..)?, context)?;
         if !options.unlisted.is_empty() {
             return None;
         }
@@ -108,18 +108,18 @@ pub(super) fn git(
     // 2) The files that the subcommand reads.
     let (command, rest) = rest.split_first()?;
     let depth = if shows_contents(command, rest) { TouchDepth::Below } else { TouchDepth::Itself };
-    let mut touches = scene.touch(folder, Access::Read, depth, FollowLinks::Yes)?;
+    let mut touches = context.touch(folder, Access::Read, depth, FollowLinks::Yes)?;
     if *command == "diff" {
-        touches.extend(compared_files(folder, rest, scene)?);
+        touches.extend(compared_files(folder, rest, context)?);
     }
     match *command {
         "grep" => secret_search::add_secret_of_git(rest, &mut touches)?,
         // It lists all settings.
         "var" if rest.contains(&"-l") => {
-            secret_search::add_settings_of_git(command, rest, &mut touches, scene.workspace);
+            secret_search::add_settings_of_git(command, rest, &mut touches, context.workspace);
         }
         "config" | "remote" => {
-            secret_search::add_settings_of_git(command, rest, &mut touches, scene.workspace);
+            secret_search::add_settings_of_git(command, rest, &mut touches, context.workspace);
         }
         _ => {}
     }
@@ -156,12 +156,12 @@ pub(super) fn git(
 fn compared_files(
     folder: &str,
     rest: &[&str],
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<Vec<PathTouch>> {
     let mut files = Vec::new();
     for word in rest.iter().filter(|word| !word.starts_with('-')) {
         let named = if folder == "." { (*word).to_owned() } else { format!("{folder}/{word}") };
-        let found = scene.touch(&named, Access::Read, TouchDepth::Below, FollowLinks::Yes)?;
+        let found = context.touch(&named, Access::Read, TouchDepth::Below, FollowLinks::Yes)?;
         files.extend(found.into_iter().filter(|touch| touch.path.exists()));
     }
     Some(files)

@@ -57,15 +57,15 @@ enum ProgramWord {
 pub(super) fn options_of(
     program: &str,
     words: &[CommandWord],
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> OptionsOf {
     let Some((table, rest)) = tables_of(program, words) else {
-        return OptionsOf::Unlisted(unlisted_words::positions(program, words, scene));
+        return OptionsOf::Unlisted(unlisted_words::positions(program, words, context));
     };
     if program.rsplit('/').next() == Some("git") && formats_signatures(words) {
         return OptionsOf::Unknown;
     }
-    known_options(&table, words.len() - rest.len() + 1, rest, scene)
+    known_options(&table, words.len() - rest.len() + 1, rest, context)
         .map_or(OptionsOf::Unknown, OptionsOf::Harmless)
 }
 
@@ -73,9 +73,9 @@ pub(super) fn options_of(
 pub(super) fn git_options_of(
     subcommand: &str,
     words: &[CommandWord],
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<KnownOptions> {
-    known_options(git_options::table(subcommand)?, 0, words, scene)
+    known_options(git_options::table(subcommand)?, 0, words, context)
 }
 
 /// Returns whether git is asked to run its signature program for a format.
@@ -101,13 +101,13 @@ fn known_options(
     table: &OptionTable,
     offset: usize,
     words: &[CommandWord],
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<KnownOptions> {
-    let given = given(words, scene)?;
+    let given = given(words, context)?;
     let read = OptionReader::new(table, &given).read()?;
     let mut known = KnownOptions::default();
     for (access, name) in read.files {
-        known.touches.extend(scene.touch(name, access, TouchDepth::Below, FollowLinks::Yes)?);
+        known.touches.extend(context.touch(name, access, TouchDepth::Below, FollowLinks::Yes)?);
     }
     known.unlisted = read.operands.into_iter().map(|position| position + offset).collect();
     Some(known)
@@ -163,14 +163,14 @@ pub(super) fn git_subcommand(words: &[CommandWord]) -> Option<(usize, &str)> {
 
 /// Returns the words as the program receives them, with their positions. Returns `None` if one may become several
 /// words or an option.
-fn given(words: &[CommandWord], scene: &CommandContext<'_>) -> Option<Vec<(usize, ProgramWord)>> {
+fn given(words: &[CommandWord], context: &CommandContext<'_>) -> Option<Vec<(usize, ProgramWord)>> {
     let mut given = Vec::new();
     for (position, word) in words.iter().enumerate() {
-        for argument in arguments(std::slice::from_ref(word), scene) {
+        for argument in arguments(std::slice::from_ref(word), context) {
             let value = match argument {
                 Argument::Known(text) => ProgramWord::Known(text),
                 Argument::Pipe => ProgramWord::Pipe,
-                Argument::Unknown => unknown(word, scene)?,
+                Argument::Unknown => unknown(word, context)?,
             };
             given.push((position, value));
         }
@@ -179,8 +179,8 @@ fn given(words: &[CommandWord], scene: &CommandContext<'_>) -> Option<Vec<(usize
 }
 
 /// Returns whether a word is certainly no option.
-pub(super) fn is_operand(word: &CommandWord, scene: &CommandContext<'_>) -> bool {
-    given(std::slice::from_ref(word), scene).is_some_and(|given| {
+pub(super) fn is_operand(word: &CommandWord, context: &CommandContext<'_>) -> bool {
+    given(std::slice::from_ref(word), context).is_some_and(|given| {
         given.iter().all(|(_, given)| match given {
             ProgramWord::Known(text) => {
                 !text.starts_with(['-', '+']) || text == "-" || text == "--"
@@ -193,7 +193,7 @@ pub(super) fn is_operand(word: &CommandWord, scene: &CommandContext<'_>) -> bool
 
 /// Classifies a computed word: a variable of the environment, whose value the line did not choose, or a word in
 /// double quotes, which stays one word. Returns `None` for others.
-fn unknown(word: &CommandWord, scene: &CommandContext<'_>) -> Option<ProgramWord> {
+fn unknown(word: &CommandWord, context: &CommandContext<'_>) -> Option<ProgramWord> {
     let CommandWord::Computed(text) = word else { return None };
     let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let inner = quoted.unwrap_or(text);
@@ -205,7 +205,7 @@ fn unknown(word: &CommandWord, scene: &CommandContext<'_>) -> Option<ProgramWord
             && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
     };
     let is_of_the_line =
-        |name: &str| scene.notes.variables.contains_key(name) || is_set_by_the_shell(name);
+        |name: &str| context.notes.variables.contains_key(name) || is_set_by_the_shell(name);
     if let Some(name) = name.filter(|name| is_name(name)) {
         if !is_of_the_line(name) {
             return Some(ProgramWord::Operand);

@@ -19,9 +19,9 @@ const EXECUTABLE: u32 = 0o111;
 
 /// Returns whether a command written as `program` executes `file` outside the project, through a link of an installed
 /// program. Not so for a file without execute permission: a shell would read it as a script, and show its lines.
-pub(super) fn is_executed(program: &str, file: &Path, scene: &CommandContext<'_>) -> bool {
-    !scene.workspace.contains(file)
-        && is_installed(Path::new(program), scene)
+pub(super) fn is_executed(program: &str, file: &Path, context: &CommandContext<'_>) -> bool {
+    !context.workspace.contains(file)
+        && is_installed(Path::new(program), context)
         && !is_secret_file(file)
         && crow_fs::metadata(file).is_ok_and(is_executable)
 }
@@ -31,13 +31,13 @@ fn is_executable(found: EntryMetadata) -> bool {
 }
 
 /// Returns whether a path names an entry of a program folder in the workspace.
-fn is_installed(program: &Path, scene: &CommandContext<'_>) -> bool {
+fn is_installed(program: &Path, context: &CommandContext<'_>) -> bool {
     if program.components().any(|part| part == Component::ParentDir) {
         return false;
     }
     let Some(folder) = program.parent() else { return false };
     let is_program_folder =
         PROGRAM_FOLDERS.iter().any(|(above, name)| folder.ends_with(Path::new(above).join(name)));
-    let reached = folder.to_str().and_then(|folder| scene.only(folder));
-    is_program_folder && reached.is_some_and(|folder| scene.workspace.contains(&folder))
+    let reached = folder.to_str().and_then(|folder| context.only(folder));
+    is_program_folder && reached.is_some_and(|folder| context.workspace.contains(&folder))
 }

@@ -72,10 +72,11 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
         let (before, rest) = commands.split_at_mut(at);
         let command = &mut rest[0];
         let here = folders.known();
-        let scene = CommandContext { folders: here.as_deref(), workspace, notes, budget: &budget };
+        let context =
+            CommandContext { folders: here.as_deref(), workspace, notes, budget: &budget };
         // 1) Redirections.
         for redirect in &mut command.redirects {
-            redirect.path = redirect.target.as_literal().and_then(|target| scene.only(target));
+            redirect.path = redirect.target.as_literal().and_then(|target| context.only(target));
         }
         // 2) The program.
         let known = match command.words.first() {
@@ -83,7 +84,7 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
             Some(CommandWord::Computed(_)) => CommandEffects::changes(Vec::new()),
             Some(CommandWord::Literal(program)) if program == "tee" => {
                 let words = command.words.get(1..).unwrap_or_default();
-                match filters::tee(&arguments(words, &scene), &scene) {
+                match filters::tee(&arguments(words, &context), &context) {
                     Some(files) => {
                         command.redirects.extend(files);
                         CommandEffects::reads(Vec::new())
@@ -93,7 +94,7 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
             }
             Some(CommandWord::Literal(program)) => {
                 let program = program.clone();
-                let arguments = arguments(command.words.get(1..).unwrap_or_default(), &scene);
+                let arguments = arguments(command.words.get(1..).unwrap_or_default(), &context);
                 let is_sure = is_started_by_the_shell(command);
                 folder_change(&program, &arguments, &mut folders, at, is_sure).unwrap_or_else(
                     || {
@@ -101,9 +102,9 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
                             .found_files
                             .get(&at)
                             .and_then(|found| {
-                                found_files::read_found(command, found, before, &scene)
+                                found_files::read_found(command, found, before, &context)
                             })
-                            .unwrap_or_else(|| program_effects(&program, &arguments, command, &scene))
+                            .unwrap_or_else(|| program_effects(&program, &arguments, command, &context))
                     },
                 )
             }
@@ -122,7 +123,7 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
             .wrappers
             .iter()
             .any(|word| !matches!(word, CommandWord::Literal(text) if text != "env"));
-        command.linked_program = linked_program(command, &scene);
+        command.linked_program = linked_program(command, &context);
         let is_read = matches!(command.extent, SideEffects::Reads | SideEffects::HeldReads);
         if is_read && (names_secret || is_wrapped) {
             command.extent = SideEffects::Anything;
@@ -131,10 +132,10 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
 }
 
 /// Returns the name of the program file that the command's path resolves to, if a link gives it another name.
-fn linked_program(command: &SimpleCommand, scene: &CommandContext<'_>) -> Option<String> {
+fn linked_program(command: &SimpleCommand, context: &CommandContext<'_>) -> Option<String> {
     let program = command.words.first()?.as_literal().filter(|program| program.contains('/'))?;
     let own = Path::new(program).file_name()?.to_str()?;
-    let files = scene.touch(
+    let files = context.touch(
         program,
         crow_core::tool::Access::Read,
         TouchDepth::Itself,
@@ -193,7 +194,7 @@ pub(super) fn program_effects(
     program: &str,
     arguments: &[Argument],
     command: &SimpleCommand,
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> CommandEffects {
     // The tables apply to bare names and the system's folders only: another path may lead to another program of that
     // name.
@@ -210,11 +211,12 @@ pub(super) fn program_effects(
             _ => readers::read(name, arguments, &command.words, scene),
         })
         .or_else(|| {
-            let follows_out = name == "cp" && unknown_programs::follows_out(name, arguments, scene);
+            let follows_out =
+                name == "cp" && unknown_programs::follows_out(name, arguments, context);
             if follows_out {
                 Some(CommandEffects::hidden())
             } else {
-                writers::change(name, arguments, &command.words, scene)
+                writers::change(name, arguments, &command.words, context)
             }
         });
     let mut known = known.unwrap_or_else(|| {
@@ -223,10 +225,10 @@ pub(super) fn program_effects(
         if readers::has_wider_filter(name, arguments) {
             return CommandEffects::hidden();
         }
-        match options_of(program, words, scene) {
+        match options_of(program, words, context) {
             OptionsOf::Unknown => CommandEffects {
                 extent: SideEffects::Hidden,
-                ..unknown_programs::unknown(name, arguments, scene)
+                ..unknown_programs::unknown(name, arguments, context)
             },
             // The files of a reader are unknown if one of its arguments is.
             OptionsOf::Harmless(_) | OptionsOf::Unlisted(_)
@@ -235,7 +237,7 @@ pub(super) fn program_effects(
                 CommandEffects::hidden()
             }
             OptionsOf::Harmless(options) => {
-                let mut known = unknown_programs::unknown(name, arguments, scene);
+                let mut known = unknown_programs::unknown(name, arguments, context);
                 known.touches.extend(options.touches);
                 known.unlisted = options.unlisted;
                 known
@@ -243,13 +245,13 @@ pub(super) fn program_effects(
             // A reader with an unknown option may write or start something.
             OptionsOf::Unlisted(_) if is_reader => CommandEffects::hidden(),
             OptionsOf::Unlisted(unlisted) => {
-                CommandEffects { unlisted, ..unknown_programs::unknown(name, arguments, scene) }
+                CommandEffects { unlisted, ..unknown_programs::unknown(name, arguments, context) }
             }
         }
     });
     // A program given as a path is read itself, and is never trusted to only read.
     if program.contains('/') {
-        let files = scene.touch(
+        let files = context.touch(
             program,
             crow_core::tool::Access::Read,
             TouchDepth::Itself,
@@ -257,7 +259,7 @@ pub(super) fn program_effects(
         );
         let read = files.unwrap_or_default().into_iter();
         known.touches.extend(
-            read.filter(|file| !installed_programs::is_executed(program, &file.path, scene)),
+            read.filter(|file| !installed_programs::is_executed(program, &file.path, context)),
         );
         if ["/bin/", "/usr/bin/"].iter().any(|folder| program.starts_with(folder)) {
             known.touches.retain(|touch| touch.path.to_str() != Some(program));

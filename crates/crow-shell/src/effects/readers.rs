@@ -17,7 +17,7 @@ pub(super) fn read(
     name: &str,
     arguments: &[Argument],
     words: &[CommandWord],
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<CommandEffects> {
     if INERT.contains(&name) {
         return Some(CommandEffects::reads(Vec::new()));
@@ -27,8 +27,8 @@ pub(super) fn read(
     }
     let reader = READERS.iter().find(|reader| reader.name == name)?;
     let given = reader.options.read(arguments)?;
-    let mut touches = files(reader.operands, &given, scene)?;
-    add_secret(name, &given, &mut touches, scene)?;
+    let mut touches = files(reader.operands, &given, context)?;
+    add_secret(name, &given, &mut touches, context)?;
     Some(CommandEffects::reads(touches))
 }
 
@@ -79,7 +79,7 @@ fn by_words(name: &str, arguments: &[Argument], words: &[CommandWord]) -> Option
 fn files(
     operands: Operands,
     given: &ParsedOptions<'_>,
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<Vec<PathTouch>> {
     let is_recursive = given.is_recursive();
     let depth = match operands {
@@ -125,7 +125,7 @@ fn files(
         matches!(operands, Operands::Listed | Operands::Trees | Operands::PatternTrees)
             || operands == Operands::Pattern && is_recursive;
     if names.is_empty() && takes_here {
-        return scene.touch(".", Access::Read, depth, FollowLinks::Yes);
+        return context.touch(".", Access::Read, depth, FollowLinks::Yes);
     }
     let mut touches = Vec::new();
     for name in names {
@@ -134,13 +134,13 @@ fn files(
             Argument::Unknown => return None,
             Argument::Known(name) if name == "-" => {}
             Argument::Known(name) => {
-                touches.extend(scene.touch(name, Access::Read, depth, FollowLinks::Yes)?);
+                touches.extend(context.touch(name, Access::Read, depth, FollowLinks::Yes)?);
             }
         }
     }
     // Where links are followed, none may lead out of the workspace.
     let follows = operands == Operands::Compared && depth == TouchDepth::Below;
-    let stays = |touch: &PathTouch| !follows || scene.holds_all_below(&touch.path);
+    let stays = |touch: &PathTouch| !follows || context.holds_all_below(&touch.path);
     touches.iter().all(stays).then_some(touches)
 }
 

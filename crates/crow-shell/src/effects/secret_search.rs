@@ -63,7 +63,7 @@ pub(super) fn add_secret(
     name: &str,
     given: &ParsedOptions<'_>,
     touches: &mut Vec<PathTouch>,
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<()> {
     let is_recursive = match name {
         "grep" | "egrep" | "fgrep" | "diff" => given.is_recursive(),
@@ -79,7 +79,7 @@ pub(super) fn add_secret(
     let patterns = usize::from(name != "diff" && !given.has('e', "--regexp"));
     if values > 0 && given.operands.len() <= values + patterns {
         roots.extend(
-            scene
+            context
                 .touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes)?
                 .into_iter()
                 .map(|it| it.path),

@@ -24,9 +24,9 @@ const SENDERS: [&str; 6] = ["aws", "gcloud", "gsutil", "kubectl", "oc", "rclone"
 pub(super) fn unknown(
     name: &str,
     arguments: &[Argument],
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> CommandEffects {
-    if starts_another(name, arguments) || follows_out(name, arguments, scene) {
+    if starts_another(name, arguments) || follows_out(name, arguments, context) {
         return CommandEffects::hidden();
     }
     let takes_all = CARRIERS.contains(&name) || SENDERS.contains(&name);
@@ -39,19 +39,20 @@ pub(super) fn unknown(
     let mut touches: Vec<PathTouch> = Vec::new();
     let folders = folders_of(arguments);
     if CARRIERS.contains(&name) && arguments.contains(&Argument::Unknown) {
-        touches.extend(scene.touch(".", Access::Read, depth, FollowLinks::Yes).unwrap_or_default());
+        touches
+            .extend(context.touch(".", Access::Read, depth, FollowLinks::Yes).unwrap_or_default());
     }
     for text in arguments.iter().filter_map(Argument::as_known) {
         for part in parts_of(text) {
             let below = folders.iter().filter(|_| !part.starts_with('/'));
             let moved = below.map(|folder| format!("{folder}/{part}"));
             let moved =
-                moved.filter_map(|it| scene.touch(&it, Access::Read, depth, FollowLinks::Yes));
+                moved.filter_map(|it| context.touch(&it, Access::Read, depth, FollowLinks::Yes));
             touches.extend(moved.flatten().filter(|touch| touch.path.exists()));
-            let named = scene.touch(part, Access::Read, depth, FollowLinks::Yes);
+            let named = context.touch(part, Access::Read, depth, FollowLinks::Yes);
             let may_lead_out = leads_out(part) && !TEXTS.contains(&name);
             let is_meant = |touch: &PathTouch| {
-                let is_outside = !scene.workspace.contains(&touch.path);
+                let is_outside = !context.workspace.contains(&touch.path);
                 // A file in an existing folder may exist by the time the line runs.
                 let is_in_folder = part.contains('/')
                     && !part.starts_with('/')
@@ -73,8 +74,8 @@ pub(super) fn unknown(
     }
     // 2) Paths in commands of the program's own language.
     for name in named_in_commands(name, arguments) {
-        let named = scene.touch(name, Access::Read, TouchDepth::Itself, FollowLinks::Yes);
-        let written = scene.touch(name, Access::Write, TouchDepth::Itself, FollowLinks::Yes);
+        let named = context.touch(name, Access::Read, TouchDepth::Itself, FollowLinks::Yes);
+        let written = context.touch(name, Access::Write, TouchDepth::Itself, FollowLinks::Yes);
         for touch in named.into_iter().chain(written).flatten() {
             if touch.path.exists() && !touches.contains(&touch) {
                 touches.push(touch);
@@ -83,12 +84,12 @@ pub(super) fn unknown(
     }
     // 3) A search without operands reads the current folder.
     if touches.is_empty() && searches_folders(name, arguments) {
-        let here = scene.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes);
+        let here = context.touch(".", Access::Read, TouchDepth::Below, FollowLinks::Yes);
         touches.extend(here.unwrap_or_default());
     }
     // 4) Files that the program is known to change.
     let words: Vec<&str> = arguments.iter().filter_map(Argument::as_known).collect();
-    if changers::add_changes(name, &words, scene, &mut touches).is_none() {
+    if changers::add_changes(name, &words, context, &mut touches).is_none() {
         return CommandEffects::hidden();
     }
     CommandEffects::changes(touches)
@@ -126,7 +127,11 @@ fn searches_folders(name: &str, arguments: &[Argument]) -> bool {
 }
 
 /// Returns whether a program follows links, and one of them may lead out of the workspace.
-pub(super) fn follows_out(name: &str, arguments: &[Argument], scene: &CommandContext<'_>) -> bool {
+pub(super) fn follows_out(
+    name: &str,
+    arguments: &[Argument],
+    context: &CommandContext<'_>,
+) -> bool {
     let words = || arguments.iter().filter_map(Argument::as_known);
     let has = |letter: char, long: &str| {
         words().any(|word| {
@@ -144,9 +149,9 @@ pub(super) fn follows_out(name: &str, arguments: &[Argument], scene: &CommandCon
         _ => false,
     };
     let folders = words().filter(|word| !word.starts_with('-')).chain(["."]);
-    let paths =
-        folders.filter_map(|it| scene.touch(it, Access::Read, TouchDepth::Below, FollowLinks::Yes));
-    follows && !paths.flatten().all(|touch| scene.holds_all_below(&touch.path))
+    let paths = folders
+        .filter_map(|it| context.touch(it, Access::Read, TouchDepth::Below, FollowLinks::Yes));
+    follows && !paths.flatten().all(|touch| context.holds_all_below(&touch.path))
 }
 
 /// Returns whether an operand makes a program start another one: a transport of git, a variable of make.

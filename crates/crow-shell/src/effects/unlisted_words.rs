@@ -26,9 +26,9 @@ const DATABASE_CLIENTS: [&str; 3] = ["mariadb", "mysql", "psql"];
 pub(super) fn positions(
     program: &str,
     words: &[CommandWord],
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Vec<usize> {
-    if is_own_program(program, scene) {
+    if is_own_program(program, context) {
         return Vec::new();
     }
     let name = program.rsplit('/').next().unwrap_or(program);
@@ -53,7 +53,7 @@ pub(super) fn positions(
         // Some programs read more options from `@file`.
         let is_file = word.as_literal().is_some_and(|text| text.starts_with('@'));
         let is_code = is_interpreter && is_input(word);
-        if is_file && name != "git" || is_code || !is_operand(word, scene) {
+        if is_file && name != "git" || is_code || !is_operand(word, context) {
             positions.push(at + 1);
         } else if is_interpreter {
             has_script = true;
@@ -105,12 +105,12 @@ fn is_input(word: &CommandWord) -> bool {
 
 /// Returns whether a program belongs to the project, so that its options are part of what the project does:
 /// `./configure --with-x`. Programs installed by a package manager do not.
-fn is_own_program(program: &str, scene: &CommandContext<'_>) -> bool {
+fn is_own_program(program: &str, context: &CommandContext<'_>) -> bool {
     let is_installed = |name: &str| matches!(name, "node_modules" | ".venv" | "venv" | "vendor");
     let path = Path::new(program);
     program.contains('/')
         && !path.components().any(|part| part.as_os_str().to_str().is_some_and(is_installed))
-        && (path.is_relative() || scene.workspace.contains(path))
+        && (path.is_relative() || context.workspace.contains(path))
 }
 
 /// Returns whether a word is written as an address that is fetched over the web: `http://`, `https://`, or a bare

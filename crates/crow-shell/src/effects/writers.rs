@@ -131,7 +131,7 @@ pub(super) fn change(
     name: &str,
     arguments: &[Argument],
     words: &[CommandWord],
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<CommandEffects> {
     // A permission for a filter covers changes of files only if it names the option.
     let positions = match name {
@@ -140,12 +140,12 @@ pub(super) fn change(
         _ => Vec::new(),
     };
     let known = match name {
-        "sed" if filters::is_in_place(arguments) => filters::sed(arguments, scene),
-        "sort" if filters::has_output(arguments) => filters::sort(arguments, scene),
-        "dd" => filters::dd(arguments, scene),
+        "sed" if filters::is_in_place(arguments) => filters::sed(arguments, context),
+        "sort" if filters::has_output(arguments) => filters::sort(arguments, context),
+        "dd" => filters::dd(arguments, context),
         _ => {
             let writer = WRITERS.iter().find(|writer| writer.name == name)?;
-            writer.options.read(arguments).and_then(|given| files(writer.change, &given, scene))
+            writer.options.read(arguments).and_then(|given| files(writer.change, &given, context))
         }
     };
     let known = known.map_or_else(CommandEffects::hidden, CommandEffects::changes);
@@ -156,7 +156,7 @@ pub(super) fn change(
 fn files(
     change: OperandEffect,
     given: &ParsedOptions<'_>,
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<Vec<PathTouch>> {
     let names: Vec<&str> =
         given.operands.iter().map(|operand| operand.as_known()).collect::<Option<_>>()?;
@@ -175,7 +175,7 @@ fn files(
     };
     let mut touches = Vec::new();
     let mut touch = |name: &str, access, follow| {
-        touches.extend(scene.touch(name, access, depth, follow)?);
+        touches.extend(context.touch(name, access, depth, follow)?);
         Some(())
     };
     match change {
@@ -204,7 +204,7 @@ fn files(
                 && (given.has('l', "--link") || given.has('s', "--symbolic-link"));
             for source in sources {
                 if is_linked {
-                    touches.extend(scene.touch(
+                    touches.extend(context.touch(
                         source,
                         Access::Write,
                         TouchDepth::Within,
@@ -212,20 +212,20 @@ fn files(
                     )?);
                 }
                 if change == OperandEffect::Link {
-                    linked(source, target, given, scene, &mut touches)?;
+                    linked(source, target, given, context, &mut touches)?;
                 } else {
-                    touches.extend(scene.touch(source, access, depth, follow)?);
+                    touches.extend(context.touch(source, access, depth, follow)?);
                 }
                 if change == OperandEffect::Move {
                     // Its content or target can then be read under the new name.
-                    touches.extend(scene.touch(source, Access::Read, depth, follow)?);
-                    touches.extend(scene.touch(source, Access::Read, depth, FollowLinks::Yes)?);
+                    touches.extend(context.touch(source, Access::Read, depth, follow)?);
+                    touches.extend(context.touch(source, Access::Read, depth, FollowLinks::Yes)?);
                 }
             }
             // A link at the target is replaced, or written through.
             let both = |name: &str| -> Option<Vec<PathTouch>> {
-                let link = scene.touch(name, Access::Write, depth, FollowLinks::No)?;
-                let file = scene.touch(name, Access::Write, depth, FollowLinks::Yes)?;
+                let link = context.touch(name, Access::Write, depth, FollowLinks::No)?;
+                let file = context.touch(name, Access::Write, depth, FollowLinks::Yes)?;
                 Some(link.into_iter().chain(file).collect())
             };
             touches.extend(both(target)?);
@@ -255,7 +255,7 @@ fn linked(
     source: &str,
     target: &str,
     given: &ParsedOptions<'_>,
-    scene: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     touches: &mut Vec<PathTouch>,
 ) -> Option<()> {
     let is_relative = given.has('s', "--symbolic") && !source.starts_with('/');
@@ -269,8 +269,13 @@ fn linked(
         vec![source.to_owned()]
     };
     for name in names {
-        touches.extend(scene.touch(&name, Access::Write, TouchDepth::Within, FollowLinks::Yes)?);
-        touches.extend(scene.touch(&name, Access::Read, TouchDepth::Below, FollowLinks::Yes)?);
+        touches.extend(context.touch(
+            &name,
+            Access::Write,
+            TouchDepth::Within,
+            FollowLinks::Yes,
+        )?);
+        touches.extend(context.touch(&name, Access::Read, TouchDepth::Below, FollowLinks::Yes)?);
     }
     Some(())
 }
