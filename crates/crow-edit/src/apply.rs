@@ -188,6 +188,7 @@ fn refuse_line_numbers(
     found: &LocatedEdit,
 ) -> Result<(), EditError> {
     let first = found.places.first().map(|place| document.line_at(place.start) + 1);
+    // Numbers that count from the line of the match were copied from `read_file`.
     let copied = found.fit == MatchFit::Exact
         && lines(&found.new).len() > 1
         && first_number(&found.new) == first;
@@ -226,6 +227,7 @@ fn refuse_split_character(document: &FileText<'_>, place: &Range<usize>) -> Resu
     if !document.is_guessed() {
         return Ok(());
     }
+    // The characters before the match and at its end must be ASCII; at the end of a line the last one may be another.
     let line = document.line_range(document.line_at(place.start));
     let before = document.slice(&(line.start..place.start)).chars().next_back();
     let inside = document.slice(place).chars().next_back();

@@ -32,6 +32,7 @@ pub(crate) fn locate_by_anchors(document: &FileText<'_>, old: &str) -> Option<Ma
     }
     let file: Vec<Cow<'_, str>> = document.line_texts().map(key).collect();
     let windows = file.windows(wanted.len()).enumerate();
+    // Windows with the same number of lines whose ends match.
     let blocks: Vec<usize> = windows
         .filter(|(_, window)| window.first() == Some(first) && window.last() == Some(last))
         .map(|(start, _)| start)
@@ -49,6 +50,7 @@ pub(crate) fn locate_by_anchors(document: &FileText<'_>, old: &str) -> Option<Ma
     }
     scored.retain(|(_, score)| score.is_rival());
     let level = scored.iter().filter_map(|(_, score)| score.level()).min()?;
+    // A single block may still be the wrong one.
     if let [(start, _)] = scored.as_slice()
         && (is_elsewhere(&file, *start, &wanted) || is_escaped(&file, *start, &wanted))
     {

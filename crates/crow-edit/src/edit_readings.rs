@@ -52,6 +52,7 @@ pub(crate) fn first_number(text: &str) -> Option<usize> {
     let numbers: Option<Vec<usize>> =
         lines(text).into_iter().map(|line| numbered(line).map(|(number, _)| number)).collect();
     let numbers = numbers?;
+    // Consecutive numbers show that they are line numbers.
     let counts_up = numbers
         .iter()
         .zip(numbers.iter().skip(1))
@@ -90,6 +91,7 @@ pub(crate) fn with_escapes_resolved(edit: &TextEdit) -> Option<EditReading> {
     let old = UnescapedText::read(&edit.old)
         .filter(|old| !old.text.trim().is_empty())
         .filter(|old| !old.kinds.is_empty() && old.is_uniform(&edit.old))?;
+    // The new text must be escaped in the same way, and a resolved line break must not split a quoted text.
     let new = UnescapedText::read(&edit.new)
         .filter(|new| old.covers(new) && old.is_uniform(&edit.new))
         .filter(|new| !new.kinds.contains(&'\n') || has_even_quotes(&new.text))
@@ -162,6 +164,7 @@ pub(crate) fn without_outer_blank_lines(edit: &TextEdit) -> Option<EditReading> 
     if old.before + old.after == 0 {
         return None;
     }
+    // The new text must have the same blank lines around it.
     let new = TrimmedText::read(&edit.new)
         .filter(|new| (new.before, new.after) == (old.before, old.after))
         .filter(|_| edit.old.ends_with('\n') == edit.new.ends_with('\n'))

@@ -66,6 +66,7 @@ impl<'a> FileText<'a> {
             view: String::with_capacity(body.len()),
             lines: Vec::new(),
         };
+        // Line ends are found in the raw units, so that every line knows its bytes.
         if encoding.is_wide() {
             document.read_wide(&encoding.units(body)?)?;
         } else {
@@ -197,6 +198,7 @@ impl<'a> FileText<'a> {
     fn byte_offset(&self, offset: usize) -> usize {
         let Some(line) = self.lines.get(self.line_at(offset)) else { return self.body_start };
         let inside = offset.saturating_sub(line.view.start);
+        // The offset is after the line's end.
         if inside > line.view.len() {
             return line.bytes.end + line.end.as_str().len() * self.encoding.width();
         }
@@ -314,6 +316,7 @@ fn detect(bytes: &[u8]) -> Result<(FileEncoding, usize), EditError> {
     if std::str::from_utf8(body).is_ok() {
         return Ok((FileEncoding::Utf8, mark));
     }
+    // With valid multi-byte sequences it is UTF-8 with some broken bytes, without any a single-byte encoding.
     let has_real_utf8 = body.utf8_chunks().any(|chunk| !chunk.valid().is_ascii());
     let encoding =
         if mark > 0 || has_real_utf8 { FileEncoding::BrokenUtf8 } else { FileEncoding::SingleByte };

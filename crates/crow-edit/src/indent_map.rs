@@ -43,6 +43,7 @@ impl IndentMap {
         let pairs: BTreeSet<(String, String)> =
             matched.map(|(old, file)| (old.to_owned(), file.to_owned())).collect();
         let mut map = Self { bare: None, pairs, model_unit: written_unit(written), file_unit };
+        // A bare first line that the other pairs explain needs no entry.
         if let Some(bare) = bare
             && (map.pairs.is_empty() || map.to_file("").as_deref() != Some(bare))
         {
@@ -82,6 +83,7 @@ impl IndentMap {
             let is_known = self.bare.is_none() || !self.pairs.is_empty();
             return is_known.then(|| indent.to_owned());
         }
+        // An indentation among the pairs is looked up; two different answers are none.
         let mut known = self.pairs.iter().filter(|(old, _)| old == indent).map(|(_, file)| file);
         match (known.next(), known.next()) {
             (Some(_), Some(_)) => None,
@@ -146,7 +148,9 @@ impl IndentMap {
         for (old, in_file) in &self.pairs {
             offsets.insert(file.levels(in_file)?.checked_sub(model.levels(old)?)?);
         }
+        // All pairs must agree on one difference of levels.
         let (Some(offset), true) = (offsets.first(), offsets.len() == 1) else { return None };
+        // One pair with an offset does not prove the step, unless it begins at the margin with another character.
         let from_margin =
             model.char != file.char && self.pairs.iter().all(|(old, _)| old.is_empty());
         if *offset != 0 && model != file && self.pairs.len() < 2 && !from_margin {
@@ -201,6 +205,7 @@ pub(crate) fn file_unit(document: &FileText<'_>) -> Option<IndentUnit> {
     for line in document.line_texts().filter(|line| !line.trim().is_empty()) {
         let (indent, _) =
             line.split_at_checked(line.len() - line.trim_start().len()).unwrap_or_default();
+        // A step is the difference of two neighbouring indentations of which one extends the other.
         let step = if above.len() < indent.len() {
             indent.strip_prefix(above)
         } else {

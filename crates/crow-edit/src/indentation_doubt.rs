@@ -51,6 +51,7 @@ impl<'a> IndentationCheck<'a> {
                 IndentationDoubt::None
             };
         };
+        // Deleting whole lines removes their indentation, too; otherwise the first lines are compared.
         match (self.old.split_first(), self.new.split_first()) {
             (Some(_), None) if self.old.last().is_some_and(|row| row.terminated) => {
                 IndentationDoubt::Lines
@@ -91,6 +92,7 @@ fn doubt_lines(
     old: &HalfIndentedText<'_>,
     new: &HalfIndentedText<'_>,
 ) -> IndentationDoubt {
+    // 1) The first line moves, or another line becomes the first.
     let moves_up = !new.first.is_blank() && old.rest.iter().any(|row| equal(row, new.first));
     let moves_down =
         !equal(old.first, new.first) && new.rest.iter().any(|row| equal(row, old.first));
@@ -98,12 +100,14 @@ fn doubt_lines(
         // The indentation before the match belongs to another line than the new first one.
         return IndentationDoubt::Lines;
     }
+    // 2) A part of the indentation is quoted.
     if !old.first.indent.is_empty() {
         // The old text has less indentation than the file: clear only if just the first line changes.
         let is_old = |row: &&LineParts<'_>| old.rest.iter().any(|other| equal(other, row));
         let is_same = old.first.indent == new.first.indent && new.rest.iter().all(is_old);
         return if is_same { IndentationDoubt::None } else { IndentationDoubt::Lines };
     }
+    // 3) None of it is quoted: the new text may repeat it, or be flattened.
     let is_doubled = new.first.indent == before && new.first.body != old.first.body;
     if is_doubled || is_flattened(before, old, new) {
         IndentationDoubt::Refused

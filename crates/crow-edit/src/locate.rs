@@ -300,6 +300,7 @@ fn refuse_rivals(
         return Ok(());
     }
     let mut rivals = line_places(document, old, &wanted, Tolerance::InnerBlanks);
+    // A window that contains a candidate is no rival: it consists of that candidate's lines.
     rivals.retain(|rival| {
         let next = candidates.places.partition_point(|place| place.start < rival.start);
         candidates.places.get(next).is_none_or(|place| rival.end < place.end)

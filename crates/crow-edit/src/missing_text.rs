@@ -103,10 +103,12 @@ fn present(document: &FileText<'_>, edit: &TextEdit) -> Option<usize> {
 fn closest(document: &FileText<'_>, old: &str) -> Option<ClosestPassage> {
     let old_lines = lines(old);
     let clipped = clip(old_lines.iter().copied());
+    // Candidates share whole lines with the old text, or else long words.
     let mut starts = windows_by_lines(document, &old_lines);
     if starts.is_empty() {
         starts = windows_by_words(document, &old_lines);
     }
+    // The most similar window is shown, of equal ones the first.
     let scored = starts.into_iter().take(MAX_PLACES).map(|start| {
         let range = window(document, start, old_lines.len());
         let similarity = strsim::normalized_levenshtein(
@@ -194,6 +196,7 @@ fn windows_by_words(document: &FileText<'_>, old: &[&str]) -> Vec<isize> {
             .filter(|word| word.len() > 1);
         words.extend(long.map(|word| (word, index)));
     }
+    // Long words are rare, so they are the best hint.
     words.sort_by_key(|(word, index)| (std::cmp::Reverse(word.len()), *index));
     words.dedup_by_key(|(word, _)| *word);
     let mut starts = Vec::new();

@@ -21,6 +21,7 @@ pub(crate) fn find_overlapping(haystack: &str, needle: &str) -> Vec<Range<usize>
     while found.len() < MANY {
         let Some(at) = haystack.get(from..).and_then(|rest| rest.find(needle)) else { break };
         found.push(from + at..from + at + needle.len());
+        // Continue one character later, so that overlapping places are found.
         from += at + step;
     }
     found
@@ -113,6 +114,7 @@ fn extend(pattern: &[u32], borders: &[usize], mut matched: usize, id: u32) -> us
         if pattern.get(matched) == Some(&id) {
             return matched + 1;
         }
+        // On a mismatch, fall back to the longest border.
         let Some(shorter) = matched.checked_sub(1).and_then(|last| borders.get(last)) else {
             return 0;
         };

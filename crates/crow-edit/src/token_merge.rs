@@ -51,6 +51,7 @@ impl TokenMerge<'_> {
         let token = self.old.get(index).copied().unwrap_or_default();
         let at = self.pairs.partition_point(|pair| pair.0 < index);
         let pair = self.pairs.get(at).copied().filter(|pair| pair.0 == index);
+        // A kept token must be next to another kept one, in a line that is still the same.
         let stays = pair.is_none_or(|pair| self.is_beside_kept(pair) && self.keeps_line(index));
         // Blanks are everywhere, so only those between the same kept neighbours count.
         let range = if kind_of(token) == TokenKind::Blank {
@@ -105,6 +106,7 @@ impl TokenMerge<'_> {
             self.pairs.iter().chain(std::iter::once(&(self.old.len(), self.new.len())))
         {
             let added = self.new.get(new_at..new).unwrap_or_default();
+            // New tokens before the pair, then the kept one as the file spells it.
             for token in added.iter().chain(self.file.get(old)) {
                 if *token == BREAK {
                     lines.push(std::mem::take(&mut line));
@@ -129,6 +131,7 @@ fn tokens<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     for line in lines {
         let mut rest = *line;
         while let Some(first) = rest.chars().next() {
+            // Words and blanks extend as far as their kind; signs are single.
             let end = rest
                 .char_indices()
                 .find(|(at, char)| {

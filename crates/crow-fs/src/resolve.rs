@@ -150,6 +150,7 @@ fn by_walking(
             None
         }
     });
+    // The directory reached so far; `None` at the start of a relative path.
     let mut parent: Option<OwnedFd> = if path.is_absolute() {
         Some(openat(CWD, c"/", HELD_DIRECTORY, Mode::empty())?)
     } else {

@@ -148,10 +148,12 @@ fn exchange(
             return if is_gone { Ok(ReplaceOutcome::Changed) } else { Err(at(target.path)(error)) };
         }
     }
+    // The old entry has the temporary name now.
     if known(&target.directory, own) == seen {
         remove(target, own)?;
         return Ok(ReplaceOutcome::Done);
     }
+    // It is not the expected one: swap back.
     rename(own, target, &target.name, RenameMode::Exchange).map_err(at(target.path))?;
     remove(target, own)?;
     Ok(ReplaceOutcome::Changed)
@@ -174,6 +176,7 @@ fn leave(
         remove(target, own)?;
         return Ok(ReplaceOutcome::Done);
     }
+    // It is not the expected entry: put it back.
     match rename(own, target, &target.name, RenameMode::Keep) {
         Ok(()) => Ok(ReplaceOutcome::Changed),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {

@@ -41,6 +41,7 @@ pub(super) fn with_missing_folders(
         if let (Some(folder), Some(name)) = (path.parent(), path.file_name()) {
             path = resolve(folder)?.join(name);
         }
+        // Missing parents are captured as absent, so that an undo removes them again.
         let missing = path.ancestors().skip(1).take_while(|folder| is_missing(folder));
         all.extend(missing.map(Path::to_path_buf));
         all.insert(path);
@@ -105,6 +106,7 @@ pub(super) fn look(
         EntryKind::Directory => return Ok(SnapshotEntry::Folder { mode: metadata.mode }),
         EntryKind::File | EntryKind::Special => {}
     }
+    // A file or special entry: its content is read up to the limit.
     let stamp = FileStamp::of_entry(&metadata);
     let not_stored = |why| SnapshotEntry::File {
         mode: stamp.mode,

@@ -45,6 +45,7 @@ pub(super) fn folders(
     let mut old = children(objects, before)?.into_iter().peekable();
     let mut new = children(objects, after)?.into_iter().peekable();
     loop {
+        // The smaller name comes next; equal names are taken from both sides.
         let order = match (old.peek(), new.peek()) {
             (Some((old, _)), Some((new, _))) => old.cmp(new),
             (Some(_), None) => Ordering::Less,
@@ -78,6 +79,7 @@ fn child(
     if before != after {
         changes.push(PathChange { path: path.to_path_buf(), before, after });
     }
+    // A folder is compared with the one on the other side, or with an empty one.
     if known {
         let empty = ObjectHash::of(&[]);
         let (before_entry, after_entry) = (node(before_entry), node(after_entry));
@@ -137,6 +139,7 @@ pub(super) fn paths(
     let mut changes = Vec::new();
     let new = listed(objects, after)?;
     for (path, before) in listed(objects, before)? {
+        // Lists are stored sorted by path.
         let Ok(at) = new.binary_search_by(|(other, _)| other.cmp(&path)) else { continue };
         if let Some((_, after)) = new.get(at).filter(|(_, after)| *after != before) {
             changes.push(PathChange { path, before, after: after.clone() });

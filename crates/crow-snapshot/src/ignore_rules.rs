@@ -34,9 +34,11 @@ impl OuterRules {
             for folder in root.ancestors().skip(1).take_while(|f| f.starts_with(repository)) {
                 found.extend(text(&folder.join(FILE)).map(|rules| (folder, rules)));
             }
+            // The repository's unshared rules come last: any other rule decides before them.
             let own = text(&repository.join(GIT).join("info/exclude"));
             found.extend(own.map(|rules| (repository, rules)));
         }
+        // The hash of all texts shows a later scan whether the rules changed.
         let all: Vec<&str> = found.iter().flat_map(|(_, rules)| [rules.as_str(), "\0"]).collect();
         let matchers = found.iter().map(|(folder, rules)| matcher(folder, rules)).collect();
         Self { matchers, hash: ObjectHash::of(all.concat().as_bytes()) }
@@ -79,6 +81,7 @@ impl<'a> IgnoreRules<'a> {
         let is_folder = kind == IgnoredPathKind::Folder;
         let mut rules = self;
         loop {
+            // Read once per folder, for the first entry that must be judged.
             let own = rules.own.get_or_init(|| {
                 text(&rules.folder.join(FILE)).map(|text| matcher(&rules.folder, &text))
             });
@@ -151,6 +154,7 @@ fn find_ignored(rules: &IgnoreRules<'_>, paths: &[&Path], found: &mut BTreeSet<P
     let child = |path: &Path| path.components().take(depth).collect::<PathBuf>();
     for paths in paths.chunk_by(|one, next| child(one) == child(next)) {
         let Some(child) = paths.first().map(|path| child(path)) else { continue };
+        // The child itself may be one of the paths; the others lie inside it.
         let within = match paths {
             [own, within @ ..] if **own == child => within,
             within => within,

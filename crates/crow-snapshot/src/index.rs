@@ -159,6 +159,7 @@ impl IndexFolder {
     /// Updates the items to a sorted list of names, and keeps the data of those that stay. Returns whether the names
     /// changed.
     pub(super) fn merge(&mut self, names: Vec<OsString>) -> bool {
+        // Both lists are sorted, so one pass merges them; items whose name is gone are dropped.
         let mut known = std::mem::take(&mut self.items).into_iter().peekable();
         let mut changed = false;
         for name in names {
@@ -184,10 +185,12 @@ impl IndexFolder {
         for item in &mut self.items {
             match &mut item.what {
                 IndexItemKind::File { seen, content: ContentRef::Stored(hash) } => {
+                    // An unsettled stamp makes the next scan read the file again.
                     seen.settled &= objects.has(hash);
                 }
                 IndexItemKind::Folder { folder, .. } => {
                     folder.forget_missing(objects);
+                    // The hash of this folder includes that of the subfolder.
                     if folder.node.is_none() {
                         self.node = None;
                     }
@@ -243,6 +246,7 @@ impl ScanIndex {
     /// Reads an index; `None` if it is missing, cut, damaged or of another version.
     pub(super) fn load(file: &Path) -> Option<Self> {
         let bytes = fs::read(file).ok()?;
+        // The hash at the end covers everything before it.
         let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH)?)?;
         if ObjectHash::of(body).0 != hash {
             return None;
@@ -276,6 +280,7 @@ const FOLDER: u8 = 4;
 const LEFT_OUT: u8 = 5;
 
 fn write_folder(writer: &mut ByteWriter, folder: &IndexFolder) {
+    // 1) The folder itself: stamp, hashes and rules.
     match &folder.seen {
         Some(seen) => {
             writer.byte(1);
@@ -286,6 +291,7 @@ fn write_folder(writer: &mut ByteWriter, folder: &IndexFolder) {
     write_hash(writer, folder.node);
     write_hash(writer, folder.unignored);
     write_hash(writer, folder.rules.and_then(stored));
+    // 2) Its items: name, ignored flag and kind, then the data of the kind; folders recursively.
     writer.number(folder.items.len() as u64);
     for item in &folder.items {
         writer.bytes(item.name.as_bytes());
@@ -323,6 +329,7 @@ fn write_folder(writer: &mut ByteWriter, folder: &IndexFolder) {
     }
 }
 
+/// Reads a folder in the order in which [`write_folder`] wrote it.
 fn read_folder(reader: &mut ByteReader<'_>) -> Option<IndexFolder> {
     let seen = match reader.byte()? {
         0 => None,

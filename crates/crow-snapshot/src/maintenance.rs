@@ -110,6 +110,7 @@ impl SnapshotStore {
             ReachableObjects::from_sessions(&self.references, &self.objects)?;
         // Must come first: a process that continues after this checks again what it believes to be stored.
         self.next_generation()?;
+        // Then remove unfinished files, and every object that is not reachable.
         self.objects.remove_unfinished()?;
         let mut collected = CollectionReport { removed: 0, freed: 0, remaining: 0 };
         self.objects.retain(|hash, bytes| {
@@ -134,6 +135,7 @@ impl SnapshotStore {
         let mut checked =
             StoreCheckReport { objects: 0, bytes: 0, damaged: Vec::new(), missing: Vec::new() };
         self.next_generation()?;
+        // 1) Remove damaged objects.
         self.objects.retain(|hash, bytes| match self.objects.read(hash) {
             Ok(_) => {
                 checked.objects += 1;
@@ -146,6 +148,7 @@ impl SnapshotStore {
             }
             Err(error) => Err(error),
         })?;
+        // 2) Find the objects that sessions refer to and that are missing.
         let ReachableObjects { found, mut missing, .. } =
             ReachableObjects::from_sessions(&self.references, &self.objects)?;
         missing.extend(found.into_iter().filter(|hash| !self.objects.has(hash)));

@@ -86,6 +86,7 @@ impl Objects {
         if let Err(why) = budget.take_content(packed.len() as u64) {
             return Ok(Err(why));
         }
+        // A full disk ends the storing of contents, not the scan.
         match self.write(&hash, &packed) {
             Ok(()) => Ok(Ok(hash)),
             Err(error) => match budget.disk_is_full(&error) {
@@ -191,6 +192,7 @@ impl Objects {
                 let (Some(prefix), name) = (prefix.to_str(), file.file_name()) else {
                     continue;
                 };
+                // The folder's name is the first two digits of the hash, the file's name the rest.
                 let hash = name.to_str().map(|rest| format!("{prefix}{rest}"));
                 let Some(hash) = hash.and_then(|hex| ObjectHash::parse(&hex)) else { continue };
                 let path = file.path();
@@ -244,6 +246,7 @@ impl Objects {
 /// Writes a file completely or not at all: under a temporary name, then renamed.
 pub(super) fn replace(unfinished: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let number = BEGUN.fetch_add(1, Ordering::Relaxed);
+    // Unique per process and file, so that writers never share a temporary file.
     let own = unfinished.join(format!("{}-{number}", *PROCESS));
     let written = OpenOptions::new()
         .write(true)
@@ -260,6 +263,7 @@ pub(super) fn replace(unfinished: &Path, path: &Path, bytes: &[u8]) -> io::Resul
 
 fn move_to(own: &Path, path: &Path) -> io::Result<()> {
     match (fs::rename(own, path), path.parent()) {
+        // The target folder is created only if it turns out to be missing.
         (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
             private_folder(folder)?;
             fs::rename(own, path)

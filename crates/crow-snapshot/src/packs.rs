@@ -161,6 +161,7 @@ impl Packs {
         }
         for pack in known.into_values() {
             let file = fs::read(&pack).map_err(at(&*pack))?;
+            // A pack is rewritten only if it loses a content.
             let (mut kept, mut all) = (NewPack::default(), true);
             for (hash, offset, length) in lines_of(&file) {
                 let begin = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -185,6 +186,7 @@ impl Packs {
     fn known(&self) -> MutexGuard<'_, PackIndex> {
         let mut known = self.lock();
         let changed = fs::symlink_metadata(&self.folder).and_then(|folder| folder.modified()).ok();
+        // Without the folder there are no packs.
         if changed.is_none() {
             *known = PackIndex::default();
         } else if changed != known.changed {
@@ -206,12 +208,14 @@ impl PackIndex {
             .into_iter()
             .map(|entry| (entry.file_name(), entry.path()))
             .collect();
+        // 1) Forget packs that were removed, with their contents.
         let count_before = self.packs.len();
         self.packs.retain(|name, _| found.contains_key(name));
         if self.packs.len() < count_before {
             let left: Vec<Arc<Path>> = self.packs.values().cloned().collect();
             self.places.retain(|_, place| left.iter().any(|pack| Arc::ptr_eq(pack, &place.pack)));
         }
+        // 2) Read the lists of new packs.
         for (name, path) in found {
             if self.packs.contains_key(&name) {
                 continue;
@@ -238,6 +242,7 @@ fn list(path: &Path) -> io::Result<Vec<(ObjectHash, u64, u32)>> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+    // Read from the end: the number of lines, then the lines.
     let end = size.checked_sub(COUNT as u64).ok_or_else(damaged)?;
     let mut count = [0; COUNT];
     file.read_exact_at(&mut count, end)?;

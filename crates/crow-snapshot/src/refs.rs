@@ -114,6 +114,7 @@ impl References {
 
     fn path(&self, session: &SessionId) -> Result<PathBuf, SnapshotStoreError> {
         let text = session.as_str();
+        // The id becomes a file name, so it must not lead out of the folder.
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if text.is_empty()
             || text.len() > LONGEST

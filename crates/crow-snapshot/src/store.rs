@@ -237,6 +237,7 @@ impl SnapshotStore {
     pub fn undo(&self, changes: &[PathChange]) -> Result<Vec<RestoreOutcome>, SnapshotStoreError> {
         let _shared = self.shared()?;
         let restorer = self.restorer();
+        // Leftovers of killed undos would keep folders from being removed.
         for interrupted in restorer.undoing.left()? {
             interrupted.remove(&self.limits);
         }
@@ -333,6 +334,7 @@ impl SnapshotStore {
         store_of: impl Fn(&Path) -> PathBuf,
     ) -> Result<Self, SnapshotStoreError> {
         for root in resolved(&self.root, further) {
+            // Every folder above the root may have a store of its own.
             let outer = root.ancestors().skip(1).map(&store_of).collect();
             self.activities.join(&store_of(&root), outer)?;
             self.roots.push(root);
@@ -462,6 +464,7 @@ impl SnapshotStore {
         root: SnapshotRoot,
     ) -> Result<(), SnapshotStoreError> {
         let mut last = unpoisoned(&self.last);
+        // An unchanged project needs no new line in the references.
         if last.get(session) != Some(&root) {
             self.references.add(session, &[root])?;
             last.insert(session.clone(), root);

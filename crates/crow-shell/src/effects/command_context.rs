@@ -134,6 +134,7 @@ impl CommandContext<'_> {
 pub(super) fn resolve(folder: &Path, given: &str, follow: FollowLinks) -> Option<PathBuf> {
     let mut current = folder.to_owned();
     let mut links = 0;
+    // With a trailing slash or dot, the last link is followed in any case.
     let ends_in_name = !given.ends_with('/') && !given.ends_with("/.") && given != ".";
     let mut parts: Vec<OsString> = Path::new(given)
         .components()
@@ -144,6 +145,7 @@ pub(super) fn resolve(folder: &Path, given: &str, follow: FollowLinks) -> Option
             Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
         })
         .collect();
+    // The stack holds the components still to resolve; those of a link's target are pushed onto it.
     while let Some(part) = parts.pop() {
         if part == ".." {
             current.pop();

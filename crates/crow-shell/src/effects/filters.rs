@@ -75,6 +75,7 @@ pub(super) fn sed(arguments: &[Argument], context: &CommandContext<'_>) -> Optio
     let given = SED.read(&rest)?;
     let mut names: Vec<&str> =
         given.operands.iter().map(|it| it.as_known()).collect::<Option<_>>()?;
+    // Without `-e`, the first operand is the script.
     let mut scripts = scripts_of(&given)?;
     if scripts.is_empty() && !names.is_empty() {
         scripts.push(names.remove(0));

@@ -73,6 +73,7 @@ fn numbers(first: &str, last: &str) -> Option<Vec<String>> {
 /// Expands a pattern component by component. Returns `None` if the lookup budget or the limit of words is exceeded.
 fn matches(pattern: &str, folder: &Path, budget: &LookupBudget) -> Option<Vec<String>> {
     let is_absolute = pattern.starts_with('/');
+    // The paths for the components so far; each component extends them.
     let mut found = vec![String::new()];
     let mut is_found = false;
     for (at, part) in pattern.split('/').enumerate() {

@@ -82,6 +82,7 @@ fn files(
     context: &CommandContext<'_>,
 ) -> Option<Vec<PathTouch>> {
     let is_recursive = given.is_recursive();
+    // Recursive programs touch everything below their operands.
     let depth = match operands {
         Operands::Trees | Operands::PatternTrees => TouchDepth::Below,
         Operands::Pattern | Operands::Compared if is_recursive => TouchDepth::Below,

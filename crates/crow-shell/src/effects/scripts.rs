@@ -28,6 +28,7 @@ fn sed_only_reads(script: &str) -> bool {
         if chars.peek().is_none() {
             return true;
         }
+        // Address, then command, then the end of the command.
         if skip_address(&mut chars).is_none() {
             return false;
         }
@@ -117,6 +118,7 @@ fn writes(program: &str) -> bool {
     if !has_both || program.contains('/') {
         return has_both;
     }
+    // After `print`, a `>` outside of parentheses and strings redirects, until the statement ends.
     let (mut depth, mut in_string, mut in_output) = (0_usize, false, false);
     let mut rest = program;
     while let Some(char) = rest.chars().next() {

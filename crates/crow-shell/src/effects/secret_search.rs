@@ -121,6 +121,7 @@ pub(super) fn add_secret_of_git(rest: &[&str], touches: &mut Vec<PathTouch>) -> 
         }
         Some(_) | None => folders.clone(),
     };
+    // With pathspecs, only matching files count.
     let is_wanted = |path: &Path| {
         let below = || folders.iter().filter_map(|folder| path.strip_prefix(folder).ok());
         named.is_none_or(|named| {
@@ -191,6 +192,7 @@ pub(super) fn add_settings_of_git(
     if is_harmless {
         return;
     }
+    // The user's settings are shown too, unless only local ones are listed.
     let home = std::env::home_dir().unwrap_or_default();
     let of_user = [home.join(".gitconfig"), home.join(".config/git/config")];
     let is_local = command == "remote" || rest.contains(&"--local");

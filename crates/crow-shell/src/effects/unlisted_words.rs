@@ -37,6 +37,7 @@ pub(super) fn positions(
         "git" => git_subcommand(words).map_or(0, |(at, _)| at + 1),
         _ => 0,
     };
+    // After the script of an interpreter, words belong to the script; before it, only operands and code are harmless.
     let is_interpreter = INTERPRETERS.contains(&name);
     let is_client = DATABASE_CLIENTS.contains(&name);
     let (mut has_script, mut is_code_next) = (false, false);

@@ -36,6 +36,7 @@ pub(super) fn git(words: &[CommandWord]) -> Result<(), UnclearReason> {
             _ => return Err("an option of git that may start a program".into()),
         };
     }
+    // Subcommands that start a command given as an argument.
     let rest = words.get(at + 1..).unwrap_or_default();
     let is_literal = |text: &str| rest.iter().any(|word| word.as_literal() == Some(text));
     let is_exec = |word: &CommandWord| {
@@ -69,6 +70,7 @@ pub(super) fn set(words: &[CommandWord]) -> Result<(), UnclearReason> {
         } else if word == "--" {
             return Ok(());
         } else {
+            // A cluster of flags; `o` takes the next word as a name, so it must be last.
             let letters = word.strip_prefix(['-', '+']).ok_or("set is not understood")?;
             if letters.is_empty() || !letters.chars().all(|letter| "euxfCvo".contains(letter)) {
                 return Err("set is not understood".into());
@@ -143,6 +145,7 @@ pub(super) fn test(words: &[CommandWord]) -> Result<Vec<&str>, UnclearReason> {
         numbers.extend(number);
         number.is_some() || is_one(word)
     };
+    // With up to three words the position shows which one is an operator; with more, all must be literal.
     let is_understood = match rest {
         rest if rest.iter().all(|word| word.as_literal().is_some()) => true,
         [word] => is_one(word),

@@ -18,9 +18,11 @@ impl SyntaxWalk<'_, '_> {
     pub(super) fn expansion(&mut self, node: Node<'_>) -> Result<(), UnclearReason> {
         let start = node.start_byte();
         let is_twice = |part: &Node<'_>| part.kind() == "@";
+        // `${!name}` and `${name@…}` evaluate the value of the variable.
         if self.text_of(node).starts_with("${!") || children(node).iter().any(is_twice) {
             return Err("a variable that is evaluated twice".into());
         }
+        // Inner substitutions are nodes that are checked separately; only their extent matters here.
         let inner: NodeEnds = substitutions(node)
             .into_iter()
             .map(|inner| (inner.start_byte() - start, inner.end_byte() - start))
@@ -78,6 +80,7 @@ impl SyntaxWalk<'_, '_> {
         let name = self.text_of(name);
         self.reading.repeat();
         let parts = children(node);
+        // The words between `in` and the body.
         let values: Result<Vec<CommandWord>, UnclearReason> = parts
             .iter()
             .skip_while(|part| part.kind() != "in")
@@ -105,6 +108,7 @@ impl SyntaxWalk<'_, '_> {
         let name = node.child(0).ok_or("an assignment without name")?;
         let is_index = name.kind() == "subscript";
         let text = self.text_of(name);
+        // Before a command, it sets the variable for that command only.
         if node.parent().is_some_and(|parent| parent.kind() == "command") {
             self.reading.bind(text, None, VariableContent::Anything);
             return if is_index { Err("an index before a command".into()) } else { Ok(()) };
@@ -162,6 +166,7 @@ impl SyntaxWalk<'_, '_> {
             return Ok(NodeContext::Condition);
         }
         let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or("x");
+        // To the shell, `[` and `]` are words, so blanks must separate them.
         let is_apart = |char: char| char == ' ' || char == '\t';
         if !inner.starts_with(is_apart) || !inner.ends_with(is_apart) || inner.ends_with("\\ ") {
             return Err("a test whose brackets touch its words".into());
@@ -230,6 +235,7 @@ fn reach_of_assignment(node: Node<'_>) -> Option<Range<usize>> {
     let mut inner = node;
     loop {
         let outer = inner.parent()?;
+        // In a list, only the first command runs unconditionally.
         let is_first = || outer.named_child(0).is_some_and(|first| first.id() == inner.id());
         match outer.kind() {
             "variable_assignments" => inner = outer,
@@ -243,9 +249,11 @@ fn reach_of_assignment(node: Node<'_>) -> Option<Range<usize>> {
             | "elif_clause"
             | "else_clause"
             | "case_item" => {
+                // With `&` it runs in a process of its own.
                 let is_beside = inner.next_sibling().is_some_and(|next| next.kind() == "&");
                 let is_other =
                     |part: &Node<'_>| matches!(part.kind(), "elif_clause" | "else_clause");
+                // The range ends where an alternative branch begins.
                 let other = children(outer).into_iter().find(is_other);
                 let end = other.map_or(outer.end_byte(), |other| other.start_byte());
                 return (!is_beside).then(|| node.end_byte()..end);

@@ -80,10 +80,12 @@ impl WordReader<'_> {
                     self.brace = BraceState::Open;
                     self.value.push(char);
                 }
+                // A list or range in braces expands to several words.
                 ',' if self.brace == BraceState::Open => return Some(WordCertainty::No),
                 '.' if self.brace == BraceState::Open && self.chars.peek() == Some(&'.') => {
                     return Some(WordCertainty::No);
                 }
+                // Unquoted, these end a word.
                 ';' | '|' | '&' | '(' | ')' | '<' | '>' => return None,
                 _ if char.is_ascii_whitespace() || char == '\u{b}' => return None,
                 _ => self.value.push(char),
