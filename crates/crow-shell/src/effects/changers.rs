@@ -287,18 +287,18 @@ fn tar(words: &[&str], change: &mut impl FnMut(&str, TouchDepth)) {
     }
     named.extend(values_of(words, &["--file"]).map(|value| ('f', value)));
     named.extend(values_of(words, &["--directory"]).map(|value| ('C', value)));
-    let values = |wanted: char| {
+    let arguments = |wanted: char| {
         named.iter().filter(move |(letter, _)| *letter == wanted).map(|(_, value)| *value)
     };
     if does(
         &['c', 'r', 'u', 'A'],
         &["--append", "--catenate", "--concatenate", "--create", "--update"],
     ) {
-        values('f').for_each(|archive| change(archive, TouchDepth::Itself));
+        arguments('f').for_each(|archive| change(archive, TouchDepth::Itself));
     }
     if does(&['x'], &["--extract", "--get"]) {
-        let here = ["."].into_iter().filter(|_| values('C').next().is_none());
-        values('C').chain(here).for_each(|folder| change(folder, TouchDepth::Within));
+        let here = ["."].into_iter().filter(|_| arguments('C').next().is_none());
+        arguments('C').chain(here).for_each(|folder| change(folder, TouchDepth::Within));
         let is_value = |word: &str| named.iter().any(|(_, value)| *value == word);
         let members = words.iter().copied().skip(usize::from(is_old));
         let members = members.filter(|word| !word.starts_with('-') && !is_value(word));
