@@ -34,7 +34,7 @@ const INNER_JOBS: &str = "inner-jobs";
 pub(super) struct Activities {
     /// The project's own store first. They begin together, so none of them is recorded as an outer store of the
     /// others.
-    grounds: Vec<CountedStore>,
+    counted: Vec<CountedStore>,
     /// Paths of the stores of the folders above the roots, whether they exist or not.
     outer: Vec<PathBuf>,
     known_outer: Mutex<Option<KnownOuter>>,
@@ -87,7 +87,7 @@ impl CountedStore {
 impl Activities {
     pub(super) fn open(store: &Path) -> Result<Self, SnapshotStoreError> {
         Ok(Self {
-            grounds: vec![CountedStore::open(store)?],
+            counted: vec![CountedStore::open(store)?],
             outer: Vec::new(),
             known_outer: Mutex::default(),
         })
@@ -106,7 +106,7 @@ impl Activities {
         outer: Vec<PathBuf>,
     ) -> Result<(), SnapshotStoreError> {
         private_folder(store).map_err(at(store))?;
-        self.grounds.push(CountedStore::open(&store.canonicalize().map_err(at(store))?)?);
+        self.counted.push(CountedStore::open(&store.canonicalize().map_err(at(store))?)?);
         self.tell(outer);
         for outer in &mut self.outer {
             // A store that does not exist is none of the joined ones.
@@ -115,20 +115,20 @@ impl Activities {
         self.outer.sort_unstable();
         self.outer.dedup();
         // A store that is one of the roots does not count as an outer store too.
-        self.outer.retain(|outer| self.grounds.iter().all(|ground| ground.store != *outer));
+        self.outer.retain(|outer| self.counted.iter().all(|root| root.store != *outer));
         self.known_outer = Mutex::default();
         Ok(())
     }
 
     /// Returns the folders of all stores.
     pub(super) fn stores(&self) -> impl Iterator<Item = &Path> {
-        self.grounds.iter().map(|ground| ground.store.as_path())
+        self.counted.iter().map(|root| root.store.as_path())
     }
 
     pub(super) fn begin(&self) -> Result<Activity, SnapshotStoreError> {
         let (mut locks, mut overlaps) = (ActivityLocks(Vec::new()), false);
-        let mut numbers = Vec::with_capacity(self.grounds.len());
-        for CountedStore { store, begun } in &self.grounds {
+        let mut numbers = Vec::with_capacity(self.counted.len());
+        for CountedStore { store, begun } in &self.counted {
             // Begin under the counter's lock: of two activities that begin at once, the second sees the first.
             let (number, (lock, others)) = begun.next(|| take(&store.join(ACTIVITIES)))?;
             locks.0.push(lock);
@@ -156,7 +156,7 @@ impl Activities {
     /// Returns how many activities have begun in this project, in those around it and in those inside it. An activity
     /// of this store counts once for each root.
     pub(super) fn begun(&self) -> Result<u64, SnapshotStoreError> {
-        let own = self.grounds.iter().map(|ground| ground.begun.read());
+        let own = self.counted.iter().map(|root| root.begun.read());
         let nested = self.nested().map(|(counter, _)| count(&counter));
         own.chain(nested).sum()
     }
