@@ -87,7 +87,7 @@ impl UndoInProgress {
             let path = record.path();
             let lock = File::open(&path).and_then(FileLock::try_exclusive);
             let Ok(Ok(lock)) = lock else { continue };
-            // The undo may have ended just now; its record is then removed and empty of leftovers.
+            // The undo may have ended meanwhile; the files that its record names are then gone, too.
             let mut bytes = Vec::new();
             lock.file().read_to_end(&mut bytes).map_err(at(&path))?;
             let names = bytes.split_inclusive(|byte| *byte == 0).filter_map(|name| {
