@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::listed::{MOST_TOOLS, ToolListing};
 
-/// The largest file that is read.
+/// Maximum size of a cache file in bytes. A larger file is cut, so it fails to parse.
 const LARGEST: u64 = 1024 * 1024;
-/// Another number is another form.
+/// Version of the file format. Files of other versions are ignored.
 const VERSION: u32 = 1;
 
-/// A folder that keeps what servers listed. Whoever writes there decides what models are told of tools.
+/// Directory with one file of listed tools per server configuration. Its files become tool descriptions that models
+/// read, so writing there must stay a privilege of the user.
 #[derive(Debug, Clone)]
 pub struct SchemaCache {
     folder: PathBuf,
@@ -30,12 +31,12 @@ struct ToolCacheEntry {
 }
 
 impl SchemaCache {
-    /// Keeps files in this folder, which need not exist.
+    /// Keeps files in this directory, which need not exist.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// Returns what the server listed the last time, if that is known. Blocks.
+    /// Returns the last listing of this server, if a readable one is stored. Blocks.
     pub(crate) fn load(&self, server: &McpServerConfig) -> Option<ToolListing> {
         let file = fs::File::open(self.file(server)?).ok()?;
         let mut text = String::new();
@@ -45,12 +46,12 @@ impl SchemaCache {
         fits.then_some(entry.listed)
     }
 
-    /// Keeps what the server listed, if it can be found again. Blocks.
+    /// Stores the listing; does nothing for a server without a stable key. Blocks.
     pub(crate) fn store(&self, server: &McpServerConfig, listed: &ToolListing) -> io::Result<()> {
         let Some(path) = self.file(server) else { return Ok(()) };
         fs::create_dir_all(&self.folder)?;
         let entry = ToolCacheEntry { version: VERSION, listed: listed.clone() };
-        // Only the user may read it, and nobody sees half of it.
+        // A temporary file is readable for the user only, and renaming it makes the write atomic.
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(&serde_json::to_vec(&entry)?)?;
         file.persist(path).map_err(|error| error.error)?;
@@ -62,8 +63,9 @@ impl SchemaCache {
     }
 }
 
-/// Names a server by all that it is configured with. The name tells no secret. One that is gone with its connection has none:
-/// another connection may have another server of the same name.
+/// Derives the file name of a server from its whole configuration. It is a hash, so it reveals no secret. None for a
+/// server that the client serves: it ends with its connection, and another connection may have another server of the
+/// same name.
 fn key(server: &McpServerConfig) -> Option<String> {
     let mut hasher = blake3::Hasher::new_derive_key("crow-mcp schemas of a server");
     let mut add = |text: &str| {
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_comes_back_for_the_same_server_alone() {
+    fn a_stored_listing_is_loaded_for_the_same_configuration_only() {
         let folder = tempfile::tempdir().unwrap();
         let cache = SchemaCache::new(folder.path().join("mcp"));
         assert_eq!(cache.load(&server("a")), None);
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_name_nor_content_of_a_file_tells_a_secret() {
+    fn file_name_and_content_contain_no_secret() {
         let folder = tempfile::tempdir().unwrap();
         let cache = SchemaCache::new(folder.path());
         cache.store(&server("hunter2"), &listed()).unwrap();
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_broken_is_none() {
+    fn a_broken_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let cache = SchemaCache::new(folder.path());
         for text in ["", "{", r#"{"version":2,"listed":{"tools":[],"left_out":0}}"#] {

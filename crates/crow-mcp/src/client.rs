@@ -1,4 +1,4 @@
-//! Requests of servers that are answered: `ping` and `roots/list`.
+//! Answers to the requests that a server may send: `ping` and `roots/list`.
 
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -16,15 +16,16 @@ use rmcp::{
     service::RequestContext,
 };
 
-/// Answers the requests of a server. It has no model to sample and nobody to ask, and says so by not having the methods.
+/// Handler of a server's requests. There is no model to sample and no user to ask, so sampling and elicitation are
+/// answered with "method not found".
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    /// The folders that servers are told of; none where they cannot ask.
+    /// `file://` URIs of the workspace roots; none if the capability `roots` is not declared.
     roots: Option<Vec<String>>,
 }
 
 impl Client {
-    /// One for servers without memory: those ask for nothing.
+    /// Creates the client for stateless servers: it declares no capabilities, since those servers send no requests.
     pub(crate) fn asked_for_nothing() -> Self {
         Self { roots: None }
     }
@@ -60,7 +61,7 @@ impl ClientHandler for Client {
     }
 }
 
-/// Writes a path as the address of a file.
+/// Converts a path to a `file://` URI; percent-encodes all bytes except unreserved ones and slashes.
 fn file_uri(path: &std::path::Path) -> String {
     let mut uri = "file://".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_an_address_without_what_ends_one() {
+    fn file_uri_escapes_reserved_characters() {
         let uri = file_uri(std::path::Path::new("/p/ä b/#x"));
         assert_eq!(uri, "file:///p/%C3%A4%20b/%23x");
     }

@@ -1,4 +1,12 @@
-//! A connection to a server.
+//! A connection to a server: handshake, tool listing, calls and shutdown.
+//!
+//! [`ServerConnection`] is built on the peer of the `rmcp` library, over one of three transports (the streams of a
+//! process, HTTP, a link of the client). Each is wrapped in a [`BoundedTransport`], which shares a [`TransportState`]
+//! with the connection: the close token, the reason of the close, the signal of changed tools, and the calls in flight.
+//!
+//! Every wait also ends when the close token is cancelled. A call that certainly did not reach the server fails with
+//! [`CallError::Unsent`], so it can be sent again; after that point a failure is [`CallError::Lost`] and is not
+//! retried.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -42,28 +50,28 @@ use crate::{
     },
 };
 
-/// The number of bytes of standard error that are kept.
+/// Number of bytes of standard error that are retained.
 const ERRORS: usize = 8 * 1024;
-/// The most pages of a list of tools.
+/// Maximum number of pages of a tool list.
 const MOST_PAGES: usize = 50;
-/// The most tools that are looked at.
+/// Maximum number of tools that are read from all pages, invalid ones included.
 const MOST_LISTED: usize = 2000;
-/// The delay before a subscription to changes that the server ended is made again.
+/// Delay before a subscription to changes that the server ended is renewed.
 const BETWEEN_LISTENING: Duration = Duration::from_secs(5);
-/// The timeout of a request for a list, once connected.
+/// Timeout of a request for a list, once connected.
 const LIST: Duration = Duration::from_secs(30);
-/// The timeout of an orderly shutdown, before the process is killed.
+/// Timeout of an orderly shutdown, before the process is killed.
 const GOODBYE: Duration = Duration::from_millis(300);
-/// The timeout of sending a cancellation.
+/// Timeout of sending a cancellation.
 const CANCEL: Duration = Duration::from_secs(2);
 /// The time to wait for the exit status of a program that closed its output: it explains more than the closed stream.
 const ENDING: Duration = Duration::from_millis(1500);
-/// The version that is spoken to servers that know nothing of what was said before.
+/// Protocol version for stateless servers, where no request depends on an earlier one.
 const WITHOUT_MEMORY: ProtocolVersion = ProtocolVersion::V_2026_07_28;
-/// The longest text of a server in an error.
+/// Maximum length in bytes of a server's text in an error.
 const LONGEST: usize = 1000;
 
-/// A connection to a server. Dropping it ends the server, if it is a program.
+/// A connection to a server. Dropping it ends the server, if it is a process.
 pub(crate) struct ServerConnection {
     peer: Peer<RoleClient>,
     service: Mutex<Option<RunningService<RoleClient, Client>>>,
@@ -72,18 +80,18 @@ pub(crate) struct ServerConnection {
     _ends: DropGuard,
 }
 
-/// The part of a connection that exists from its first moment on.
+/// The part of a connection that exists before the handshake is complete.
 #[derive(Debug, Clone)]
 struct ConnectionState {
     wire: Arc<TransportState>,
     errors: OutputTail,
-    /// The exit status, if the server is a process.
+    /// Description of the exit, set when the process has ended; always none for other transports.
     ended: Arc<std::sync::Mutex<Option<String>>>,
-    /// Cancelled when the program is gone.
+    /// Cancelled when the process has ended; none for other transports.
     gone: Option<CancellationToken>,
 }
 
-/// The token that ends a connection, and the owner of its tasks.
+/// Cancellation token of a connection, and the tracker of its tasks.
 #[derive(Debug, Clone)]
 pub(crate) struct Lifetime {
     pub(crate) token: CancellationToken,
@@ -91,7 +99,7 @@ pub(crate) struct Lifetime {
 }
 
 impl ServerConnection {
-    /// Connects, and lists the tools.
+    /// Connects and lists the tools. Fails with [`ConnectError::Late`] after `limit`.
     pub(crate) async fn open(
         settings: &McpSettings,
         outside: &Outside,
@@ -129,47 +137,49 @@ impl ServerConnection {
         opened.unwrap_or_else(|_| Err(ConnectError::Late { limit, errors: link.errors.to_text() }))
     }
 
-    /// Returns whether calls may come through.
+    /// Returns true if calls can be sent.
     pub(crate) fn is_open(&self) -> bool {
         !self.link.wire.closed.is_cancelled() && !self.peer.is_transport_closed()
     }
 
-    /// Waits until nothing comes any more, and says why.
+    /// Waits until the connection is closed and returns the reason.
     pub(crate) async fn closed(&self) -> String {
         self.link.wire.closed.cancelled().await;
         self.link.why().await
     }
 
-    /// Waits until the server says that its tools changed.
+    /// Waits until the server reports that its tools changed.
     pub(crate) async fn changed(&self) {
         self.link.wire.changed.notified().await;
     }
 
-    /// Has a server without memory say when its tools change, if it does: others say so by themselves. Never returns.
+    /// Subscribes to tool changes of a stateless server, if it supports that; other servers report them unasked. Never
+    /// returns.
     pub(crate) async fn listen(&self) {
         let info = self.peer.peer_info();
-        let says = info.is_some_and(|info| {
+        let has_changes = info.is_some_and(|info| {
             let tools = info.capabilities.tools.as_ref();
             info.protocol_version == WITHOUT_MEMORY
                 && tools.is_some_and(|tools| tools.list_changed == Some(true))
         });
-        while says && self.is_open() {
+        while has_changes && self.is_open() {
             let filter = SubscriptionFilter::builder().tools_list_changed().build();
             let params = SubscriptionsListenRequestParams::new(filter);
             let request = SubscriptionsListenRequest::new(params);
-            // Messages that arrive meanwhile are read by the transport.
-            let ended = self.peer.send_request(ClientRequest::SubscriptionsListenRequest(request));
-            if ended.await.is_err() {
+            // The transport handles the messages that arrive meanwhile.
+            let subscription =
+                self.peer.send_request(ClientRequest::SubscriptionsListenRequest(request));
+            if subscription.await.is_err() {
                 break;
             }
             sleep(BETWEEN_LISTENING).await;
-            // It may have changed in between.
+            // The tools may have changed while there was no subscription.
             self.link.wire.changed.notify_one();
         }
         std::future::pending::<()>().await;
     }
 
-    /// Lists the tools.
+    /// Lists the tools named in `wanted`, or all if absent. Empty if the server does not declare the capability.
     pub(crate) async fn list(&self, wanted: Option<&[String]>) -> Result<ToolListing, String> {
         let has_tools = self.peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some());
         if !has_tools {
@@ -180,9 +190,9 @@ impl ServerConnection {
             for _ in 0..MOST_PAGES {
                 let params = PaginatedRequestParams::default().with_cursor(cursor);
                 let request = ListToolsRequest::with_param(params);
-                // Not the list that the library keeps: it may be an old one.
+                // Bypasses the list that the library caches, which may be stale.
                 let answer = self.peer.send_request(ClientRequest::ListToolsRequest(request)).await;
-                let answer = answer.map_err(|error| told(&error))?;
+                let answer = answer.map_err(|error| list_error(&error))?;
                 let Some(page) = ToolPage::from_result(answer) else {
                     return Err("it answered with what is no list of tools".to_owned());
                 };
@@ -206,7 +216,7 @@ impl ServerConnection {
         }
     }
 
-    /// Calls a tool. A call that is cancelled, or takes too long, ends at once, and the server is told.
+    /// Calls a tool. Returns at once on a cancellation or timeout; the server is notified in the background.
     pub(crate) async fn call(
         &self,
         name: &str,
@@ -237,6 +247,8 @@ impl ServerConnection {
         answered
     }
 
+    /// Waits for the answer, a cancellation, a timeout or the close. Progress restarts the timeout of silence, not the
+    /// total one.
     async fn answer(
         &self,
         mut handle: RequestHandle<RoleClient>,
@@ -244,22 +256,22 @@ impl ServerConnection {
         settings: &McpSettings,
         cancel: &CancellationToken,
     ) -> Result<CallToolResult, CallError> {
-        let last = Instant::now() + settings.call_limit();
+        let deadline = Instant::now() + settings.call_limit();
         let mut silent_until = Instant::now() + settings.tool_timeout;
         let late = |text: String| Err(CallError::Late(text));
-        let given_up = loop {
+        let outcome = loop {
             tokio::select! {
                 biased;
                 answer = &mut handle.rx => {
                     return match answer {
-                        Ok(answer) => self.understand(answer, slot).await,
+                        Ok(answer) => self.to_call_result(answer, slot).await,
                         Err(_) => Err(self.lost(slot).await),
                     };
                 }
                 () = cancel.cancelled() => break Err(CallError::Cancelled),
                 () = slot.beat() => silent_until = Instant::now() + settings.tool_timeout,
-                () = sleep_until(silent_until.min(last)) => {
-                    break late(if silent_until < last {
+                () = sleep_until(silent_until.min(deadline)) => {
+                    break late(if silent_until < deadline {
                         let limit = settings.tool_timeout.as_secs_f64();
                         format!("the server said nothing for {limit} s, and was told to stop")
                     } else {
@@ -267,22 +279,22 @@ impl ServerConnection {
                         format!("the call took more than {limit} s, and the server was told to stop")
                     });
                 }
-                // Messages that arrived before the close were handled first.
+                // Polled last: messages that arrived before the close were handled first.
                 () = self.link.wire.closed.cancelled() => return Err(self.lost(slot).await),
             }
         };
-        let reason = match &given_up {
+        let reason = match &outcome {
             Err(CallError::Late(_)) => "timeout",
             Ok(_) | Err(_) => "the user cancelled it",
         };
-        // Not waited for: the server may not read.
+        // Sent in the background: the server may not be reading.
         self.tasks.spawn(async move {
             drop(timeout(CANCEL, handle.cancel(Some(reason.to_owned()))).await);
         });
-        given_up
+        outcome
     }
 
-    async fn understand(
+    async fn to_call_result(
         &self,
         answer: Result<ServerResult, ServiceError>,
         slot: &CallSlot,
@@ -299,6 +311,7 @@ impl ServerConnection {
             }
             Err(ServiceError::TransportSend(error)) => {
                 let why = text::one_line(&error.error.to_string(), LONGEST);
+                // The request was never sent: closing the connection makes the caller connect again and retry.
                 let nothing_sent = matches!(
                     error.error.downcast_ref::<StreamableHttpError<HttpError>>(),
                     Some(StreamableHttpError::Client(
@@ -316,18 +329,20 @@ impl ServerConnection {
         }
     }
 
+    /// Returns the error of a call whose connection closed: `Lost` if the server may have seen the call, otherwise
+    /// `Unsent`.
     async fn lost(&self, slot: &CallSlot) -> CallError {
         let why = self.link.why().await;
         let why = format!("{why}{}", last_words(&self.link.errors.to_text()));
         if slot.was_sent() { CallError::Lost(why) } else { CallError::Unsent(why) }
     }
 
-    /// Notes why it ends.
+    /// Records the reason for the end of the connection.
     pub(crate) fn fail(&self, why: String) {
         self.link.wire.fail(why);
     }
 
-    /// Says goodbye, as far as the server listens. What is left of it ends with the connection.
+    /// Ends the session in an orderly way within `GOODBYE`. The process ends when the connection is dropped.
     pub(crate) async fn close(&self) {
         let service = self.service.lock().await.take();
         if let Some(mut service) = service {
@@ -337,17 +352,17 @@ impl ServerConnection {
 }
 
 impl ConnectionState {
-    /// Says why nothing comes any more.
+    /// Returns the reason for the close, at most `LONGEST` bytes.
     async fn why(&self) -> String {
         let why = self.reason().await.unwrap_or_else(|| "it hung up".to_owned());
         crow_text::shorten(&why, LONGEST)
     }
 
-    /// Returns what this side found wrong, or how the program ended.
+    /// Returns the failure that this side recorded, otherwise how the process ended; waits up to `ENDING` for that.
     async fn reason(&self) -> Option<String> {
-        let wrong = self.wire.why();
-        if wrong.is_some() {
-            return wrong;
+        let failure = self.wire.why();
+        if failure.is_some() {
+            return failure;
         }
         timeout(ENDING, self.gone.as_ref()?.cancelled()).await.ok()?;
         self.ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
@@ -369,8 +384,8 @@ async fn connect(
     let client = Client::new(&outside.roots);
     match &settings.server.transport {
         McpTransport::Stdio { command, args, env, cwd } => {
-            let own = outside.roots.first().cloned().unwrap_or_else(|| "/".into());
-            let cwd = cwd.as_ref().map_or_else(|| own.clone(), |cwd| own.join(cwd));
+            let root = outside.roots.first().cloned().unwrap_or_else(|| "/".into());
+            let cwd = cwd.as_ref().map_or_else(|| root.clone(), |cwd| root.join(cwd));
             let argv = std::iter::once(command).chain(args).cloned().collect();
             let spec = PipedSpec { argv, cwd, env: env.clone(), errors: link.errors.clone() };
             let process = outside.processes.start(spec, stop.clone()).await?;
@@ -415,8 +430,7 @@ async fn serve<T: Transport<RoleClient> + 'static>(
     }
 }
 
-/// Connects to a server that knows nothing of what was said before: it is asked what it can do, and each request tells who
-/// asks.
+/// Connects to a stateless server: it is asked for its capabilities, and each request identifies the client.
 async fn serve_without_memory(
     messages: LinkTransport,
     stop: &CancellationToken,
@@ -432,7 +446,7 @@ async fn serve_without_memory(
 }
 
 async fn refused(error: &ClientInitializeError, link: &ConnectionState) -> ConnectError {
-    // Without the names of our types.
+    // Only the inner text, without the type names of the library's error.
     let why = if let ClientInitializeError::TransportError { error, .. } = error {
         error.error.to_string()
     } else if let ClientInitializeError::JsonRpcError(error) = error {
@@ -446,23 +460,23 @@ async fn refused(error: &ClientInitializeError, link: &ConnectionState) -> Conne
 fn header_map(
     headers: &std::collections::BTreeMap<String, String>,
 ) -> Result<HashMap<HeaderName, HeaderValue>, ConnectError> {
-    let wrong = |name: &str| {
-        // The value may be a secret.
+    let invalid_header = |name: &str| {
+        // The value may be a secret, so only the name is quoted.
         let name = text::one_line(name, 100);
         ConnectError::Config(format!("the header {name} cannot be sent: its name or value is none"))
     };
     headers
         .iter()
         .map(|(name, value)| {
-            let header = name.parse::<HeaderName>().map_err(|_| wrong(name))?;
-            let mut value = HeaderValue::from_str(value).map_err(|_| wrong(name))?;
+            let header = name.parse::<HeaderName>().map_err(|_| invalid_header(name))?;
+            let mut value = HeaderValue::from_str(value).map_err(|_| invalid_header(name))?;
             value.set_sensitive(true);
             Ok((header, value))
         })
         .collect()
 }
 
-fn told(error: &ServiceError) -> String {
+fn list_error(error: &ServiceError) -> String {
     if let ServiceError::McpError(error) = error {
         return format!("it does not list its tools: {}", text::one_line(&error.message, LONGEST));
     }

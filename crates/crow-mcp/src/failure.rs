@@ -1,4 +1,4 @@
-//! Errors of servers.
+//! Errors of connecting to servers and of calling their tools.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use crow_core::capability::ProcessError;
 
 use crate::text;
 
-/// The number of the last lines of standard error that are shown.
+/// Number of lines of standard error that an error quotes, counted from the end.
 const SHOWN: usize = 12;
-/// The longest text of a server that stands in an error.
+/// Maximum length in bytes of the standard error that an error quotes.
 const LONGEST: usize = 2 * 1024;
 
-/// Why there is no connection.
+/// Error of connecting to a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConnectError {
     /// Its program cannot be started.
@@ -23,7 +23,7 @@ pub(crate) enum ConnectError {
     /// It took too long.
     #[error("it did not answer within {} s{}", .limit.as_secs_f64(), last_words(.errors))]
     Late {
-        /// The time after which it was given up.
+        /// The time limit that passed.
         limit: Duration,
         /// The end of its standard error.
         errors: String,
@@ -39,13 +39,13 @@ pub(crate) enum ConnectError {
     /// The session is ending.
     #[error("the session is ending")]
     Closed,
-    /// Its client is gone, and does not come back: another connection has other links.
+    /// The client that served it is gone for good: a new connection has other links.
     #[error("the client that serves it is gone")]
     Gone,
-    /// The session has other servers now.
+    /// The client replaced the servers of the session.
     #[error("the client of the session took it away")]
     Retired,
-    /// It failed a moment ago.
+    /// It failed recently, and the next attempt is not due yet.
     #[error("{why} (the next attempt is made in {} s)", .wait.as_secs().max(1))]
     Resting {
         /// The last error.
@@ -64,7 +64,7 @@ impl From<ProcessError> for ConnectError {
     }
 }
 
-/// Why a call has no result.
+/// Error of a call without a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
     /// It was cancelled.
@@ -81,7 +81,7 @@ pub(crate) enum CallError {
         "the connection to the server broke off; it is not known whether the call had effects: {0}"
     )]
     Lost(String),
-    /// The server says no.
+    /// The server answered with an error.
     #[error("the server refused the call: {0}")]
     Refused(String),
     /// The client that forwards messages to the server did not deliver it, or returned no answer.
@@ -89,15 +89,15 @@ pub(crate) enum CallError {
         "no answer came back from the client that serves it; it is not known whether the call had effects: {0}"
     )]
     Broken(String),
-    /// The server wants to be told more, which nobody here can.
+    /// The server asked for further input, which is not supported.
     #[error("the server asks back in the middle of the call, which this client does not support")]
     AsksBack,
-    /// The server does not keep to the protocol.
+    /// The answer is not the result of a call.
     #[error("the server answered with what is no result of a call")]
     NoResult,
 }
 
-/// Returns the last output of a program, as the end of a sentence.
+/// Returns the last lines of standard error as the end of a sentence; empty if there are none.
 pub(crate) fn last_words(errors: &str) -> String {
     let plain = text::plain(errors);
     let lines: Vec<&str> =

@@ -1,12 +1,13 @@
 //! Servers of the Model Context Protocol: their tools as ordinary tools.
 //!
 //! [`McpTools`] is a [`ToolSource`](crow_core::tool::ToolSource) over the servers of one session. A server is connected
-//! when the first model call is near; until then, and where it was seen before, its tools are those of a cache. What a
-//! server says is bounded, cleaned and never believed: its tools need permission, whatever it says of them.
+//! shortly before the first model call; until then its tools come from a cache, if it was connected before. Everything
+//! that a server sends is bounded and sanitised, and nothing is trusted: its tools need permission, whatever it says of
+//! them.
 //!
-//! The crate alone knows the library for the protocol. It starts no process and opens no connection: that is done by
-//! [`PipedProcesses`](crow_core::capability::PipedProcesses) and [`Http`](crow_core::capability::Http), and a
-//! [`McpLink`](crow_core::capability::McpLink) leads to a server that the client of the session serves itself.
+//! No other crate depends on the library for the protocol. This one starts no process and opens no connection itself:
+//! it uses [`PipedProcesses`](crow_core::capability::PipedProcesses), [`Http`](crow_core::capability::Http), and
+//! [`McpLink`](crow_core::capability::McpLink) for a server that the client of the session serves itself.
 
 mod cache;
 mod client;

@@ -1,4 +1,4 @@
-//! The tools of a server as it lists them, within bounds.
+//! The tools that a server lists, within limits.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use serde_json::Value;
 
 use crate::{schema, text};
 
-/// The most tools of a server. Some providers take no more than 128 of all.
+/// Maximum number of tools of a server. Some providers accept at most 128 tools in total.
 pub(crate) const MOST_TOOLS: usize = 100;
-/// The most bytes of all their descriptions and schemas: each request carries them.
+/// Maximum bytes of a server's names, descriptions and schemas together: each request carries them.
 const MOST_BYTES: usize = 256 * 1024;
-/// The longest description.
+/// Maximum length of a description in bytes.
 const LONGEST_DESCRIPTION: usize = 2 * 1024;
-/// The longest name that a server may have for a tool.
+/// Maximum length in bytes of a tool's own name. Tools with longer names are dropped.
 const LONGEST_NAME: usize = 256;
-/// The longest name of a tool as people are shown it.
+/// Maximum length of a tool's name in messages to the user.
 const LONGEST_SHOWN: usize = 40;
 
 /// A tool of a server.
@@ -31,20 +31,20 @@ pub(crate) struct ListedTool {
     pub schema: Value,
 }
 
-/// The tools of a server, each name once.
+/// Tools of a server, sorted by name, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolListing {
     pub tools: Vec<ListedTool>,
-    /// The number of further tools beyond the limit.
+    /// Number of tools omitted because of the limits.
     pub left_out: usize,
-    /// The names of those whose definition is invalid, as people are shown them.
+    /// Names of the tools with an invalid definition, shortened for display.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub invalid: BTreeSet<String>,
 }
 
 impl ToolListing {
-    /// Takes what a server lists, as far as `wanted` names it and there is room.
+    /// Builds the listing from the tools named in `wanted` (all if absent): the first of each name, up to the limits.
     pub(crate) fn new(tools: Vec<Tool>, invalid: &[String], wanted: Option<&[String]>) -> Self {
         let is_wanted =
             |name: &str| wanted.is_none_or(|wanted| wanted.iter().any(|other| other == name));
@@ -65,16 +65,16 @@ impl ToolListing {
                 listed.tools.push(tool);
             }
         }
-        // The order in which a server lists its tools may change.
+        // Sorted, because a server may list its tools in another order each time.
         listed.tools.sort_by(|one, other| one.name.cmp(&other.name));
         listed
     }
 
-    /// Says which tools are left out, and why; nothing if none are.
+    /// Describes the omitted tools and the reasons, as the end of a sentence; empty if there are none.
     pub(crate) fn omissions(&self) -> String {
-        let mut said = String::new();
+        let mut summary = String::new();
         if self.left_out > 0 {
-            said = format!(
+            summary = format!(
                 "; {} more have no room, `tools` of its configuration says which to take",
                 self.left_out
             );
@@ -83,22 +83,23 @@ impl ToolListing {
             let names: Vec<String> = self.invalid.iter().cloned().collect();
             let (count, names) = (names.len(), some(&names));
             let are = if count == 1 { "is" } else { "are" };
-            said = format!("{said}; {count} with an invalid definition {are} left out: {names}");
+            summary =
+                format!("{summary}; {count} with an invalid definition {are} left out: {names}");
         }
-        said
+        summary
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&ListedTool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// Says what became of the tools that were there before; nothing if none changed.
+    /// Describes the changes since `before`; none if nothing changed.
     pub(crate) fn difference(&self, before: &Self) -> Option<String> {
-        let names = |kept: &dyn Fn(&ListedTool) -> bool, of: &Self| {
-            let names: Vec<String> = of
+        let names = |is_selected: &dyn Fn(&ListedTool) -> bool, listing: &Self| {
+            let names: Vec<String> = listing
                 .tools
                 .iter()
-                .filter(|tool| kept(tool))
+                .filter(|tool| is_selected(tool))
                 .map(|tool| text::one_line(&tool.name, LONGEST_SHOWN))
                 .collect();
             names
@@ -109,13 +110,13 @@ impl ToolListing {
         let parts: Vec<String> = [("new", new), ("gone", gone), ("changed", changed)]
             .into_iter()
             .filter(|(_, names)| !names.is_empty())
-            .map(|(what, names)| format!("{what}: {}", some(&names)))
+            .map(|(change, names)| format!("{change}: {}", some(&names)))
             .collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
 
-/// The first of many names.
+/// Joins the first eight names, and counts the others.
 fn some(names: &[String]) -> String {
     const SHOWN: usize = 8;
     let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_is_taken_once_and_in_order_as_far_as_it_is_wanted() {
+    fn tools_are_filtered_deduplicated_and_sorted_by_name() {
         let tools = || vec![tool("b", "first"), tool("a", ""), tool("b", "second")];
         let listed = ToolListing::new(tools(), &[], None);
         let names: Vec<_> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_is_room_for_is_counted() {
+    fn tools_beyond_the_limits_are_counted() {
         let many = (0..500).map(|number| tool(&format!("t{number}"), "d")).collect();
         let listed = ToolListing::new(many, &[], None);
         assert_eq!((listed.tools.len(), listed.left_out), (MOST_TOOLS, 400));
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_is_told() {
+    fn new_gone_and_changed_tools_are_reported() {
         let before = ToolListing::new(vec![tool("a", "1"), tool("b", "1")], &[], None);
         let after = ToolListing::new(vec![tool("b", "2"), tool("c", "1")], &[], None);
         assert_eq!(after.difference(&before).unwrap(), "new: c; gone: a; changed: b");

@@ -1,23 +1,24 @@
-//! The names by which models call the tools of servers.
+//! The names under which models call the tools of servers: `mcp__<server>__<tool>`.
 
 use std::collections::BTreeSet;
 
 use crow_core::tool::SOURCED_NAME;
 
-/// The most that providers take.
+/// Maximum length of a tool name that providers accept.
 const LONGEST: usize = 64;
-/// The most characters of the server's part.
+/// Maximum length of the server's part.
 const LONGEST_SERVER: usize = 24;
-/// The number of characters of a hash that tells equal names apart.
+/// Number of hash characters that make a name unique.
 const HASH: usize = 6;
 
-/// Names the servers of a session, in their order: each with a part of the names of its tools that no other one has.
+/// Returns the server's part of tool names for each server of a session, in their order. No two are equal, ignoring
+/// case.
 pub(crate) fn server_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let server = |name: &str| {
         let mut words = String::new();
         for char in sanitised(name).chars() {
-            // Two underscores end the server's part.
+            // Two underscores end the server's part, so runs are collapsed.
             if char != '_' || !words.ends_with('_') {
                 words.push(char);
             }
@@ -27,19 +28,19 @@ pub(crate) fn server_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<
     names.into_iter().map(|name| unique(&server(name), name, LONGEST_SERVER, &mut taken)).collect()
 }
 
-/// Names the tools of a server for the model. Each name depends on the server's own names alone, not on their order, and no
-/// two are the same.
+/// Returns the name for the model of each tool of a server. It depends on the set of the server's own names, not on
+/// their order, and no two are equal.
 pub(crate) fn tool_names(server: &str, tools: &[&str]) -> Vec<String> {
     let start = format!("{SOURCED_NAME}{server}__");
     let room = LONGEST.saturating_sub(start.len());
-    // Tools whose name needs no change go first, so that no other one takes it.
+    // Names that need no change go first, so that no changed name takes theirs.
     let mut order: Vec<usize> = (0..tools.len()).collect();
-    let own = |index: &usize| tools.get(*index).copied().unwrap_or_default();
-    order.sort_by_key(|index| (sanitised(own(index)) != own(index), own(index)));
+    let own_name = |index: &usize| tools.get(*index).copied().unwrap_or_default();
+    order.sort_by_key(|index| (sanitised(own_name(index)) != own_name(index), own_name(index)));
     let mut taken = BTreeSet::new();
     let mut names = vec![String::new(); tools.len()];
     for index in order {
-        let tool = own(&index);
+        let tool = own_name(&index);
         let name = unique(&shortened(&sanitised(tool), tool, room), tool, room, &mut taken);
         if let Some(slot) = names.get_mut(index) {
             *slot = format!("{start}{name}");
@@ -48,31 +49,32 @@ pub(crate) fn tool_names(server: &str, tools: &[&str]) -> Vec<String> {
     names
 }
 
-/// Returns the name with an underscore in place of what providers do not take.
+/// Replaces each character that providers refuse with an underscore.
 fn sanitised(name: &str) -> String {
-    let kept = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
-    name.chars().map(|char| if kept(char) { char } else { '_' }).take(LONGEST * 2).collect()
+    let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
+    name.chars().map(|char| if is_allowed(char) { char } else { '_' }).take(LONGEST * 2).collect()
 }
 
-/// Cuts a name that is too long, and tells it apart from others with the same beginning.
-fn shortened(name: &str, whole: &str, most: usize) -> String {
+/// Cuts a name that is too long and appends a hash of the original; also for a name without a letter or digit.
+fn shortened(name: &str, original: &str, most: usize) -> String {
     let is_empty = !name.chars().any(|char| char.is_ascii_alphanumeric());
-    if name.len() <= most && !is_empty { name.to_owned() } else { hashed(name, whole, most, 0) }
+    if name.len() <= most && !is_empty { name.to_owned() } else { hashed(name, original, most, 0) }
 }
 
-fn unique(name: &str, whole: &str, most: usize, taken: &mut BTreeSet<String>) -> String {
+/// Returns the name, or a hashed variant if it is taken (ignoring case), and adds it to `taken`.
+fn unique(name: &str, original: &str, most: usize, taken: &mut BTreeSet<String>) -> String {
     let mut candidate = name.to_owned();
     let mut round = 0;
-    // The same name twice, and whatever a hash may hit: each round gives another one.
+    // The name may occur twice and a hash may collide: each round hashes differently.
     while !taken.insert(candidate.to_ascii_lowercase()) {
-        candidate = hashed(name, whole, most, round);
+        candidate = hashed(name, original, most, round);
         round += 1;
     }
     candidate
 }
 
-fn hashed(name: &str, whole: &str, most: usize, round: u32) -> String {
-    let hash = blake3::hash(format!("{round}\0{whole}").as_bytes()).to_hex();
+fn hashed(name: &str, original: &str, most: usize, round: u32) -> String {
+    let hash = blake3::hash(format!("{round}\0{original}").as_bytes()).to_hex();
     let start: String = name.chars().take(most.saturating_sub(HASH + 1)).collect();
     let start = start.trim_end_matches('_');
     format!("{start}{}{}", if start.is_empty() { "" } else { "_" }, hash.get(..HASH).unwrap_or(""))
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_server_and_tool() {
+    fn names_contain_server_and_tool() {
         assert_eq!(server_names(["time", "My Server!"]), ["time", "My_Server"]);
         assert_eq!(
             tool_names("time", &["get_now", "a.b"]),
@@ -94,19 +96,19 @@ mod tests {
     }
 
     #[test]
-    fn names_that_would_be_the_same_are_told_apart_whatever_their_order() {
+    fn colliding_names_become_unique_in_any_order() {
         let [one, two] = ["get time", "get_time"];
-        let (there, back) = (tool_names("t", &[one, two]), tool_names("t", &[two, one]));
-        assert_eq!(there[1], "mcp__t__get_time");
-        assert_eq!((&there[0], &there[1]), (&back[1], &back[0]));
-        assert_ne!(there[0], there[1]);
+        let (forward, reversed) = (tool_names("t", &[one, two]), tool_names("t", &[two, one]));
+        assert_eq!(forward[1], "mcp__t__get_time");
+        assert_eq!((&forward[0], &forward[1]), (&reversed[1], &reversed[0]));
+        assert_ne!(forward[0], forward[1]);
         let servers = server_names(["a__b", "a_b", "a b"]);
         assert_eq!(servers.iter().collect::<BTreeSet<_>>().len(), 3, "{servers:?}");
     }
 
     proptest! {
         #[test]
-        fn whatever_servers_call_their_tools_providers_take_the_names_and_no_two_are_the_same(
+        fn any_names_become_unique_and_acceptable_for_providers(
             servers in proptest::collection::vec("\\PC{0,40}|[ab _-]{0,6}", 1..5),
             tools in proptest::collection::vec("\\PC{0,100}|[ab._ -]{0,4}|a{60,70}", 0..12),
         ) {

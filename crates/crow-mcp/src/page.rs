@@ -1,25 +1,25 @@
-//! A page of a server's list of tools, read tool by tool.
+//! Pages of a server's tool list, parsed tool by tool.
 
 use rmcp::model::{Cursor, CustomResult, JsonObject, ServerResult, Tool};
 use serde_json::Value;
 
-/// A page of the list of tools. A tool whose definition is invalid takes no other one with it.
+/// A page of the tool list. An invalid definition does not invalidate the other tools.
 #[derive(Debug)]
 pub(crate) struct ToolPage {
     pub tools: Vec<Tool>,
-    /// The names of the tools whose definition is invalid.
+    /// Names of the tools whose definition does not parse; `(tool N)` where there is no name.
     pub invalid: Vec<String>,
     pub next_cursor: Option<Cursor>,
 }
 
 impl ToolPage {
-    /// Reads a page; nothing where the answer is no list of tools.
+    /// Converts an answer to a page; none if it is not a tool list.
     pub(crate) fn from_result(result: ServerResult) -> Option<Self> {
         if let ServerResult::ListToolsResult(page) = result {
             let next_cursor = page.next_cursor;
             return Some(Self { tools: page.tools, invalid: Vec::new(), next_cursor });
         }
-        // The library reads a list in which one tool is invalid as a result of a kind that it does not know.
+        // If one tool is invalid, the library fails to parse the list and returns it as a custom result.
         let ServerResult::CustomResult(CustomResult(Value::Object(page))) = result else {
             return None;
         };

@@ -1,4 +1,4 @@
-//! One look at a server, for people who set one up.
+//! A one-time connection to a server that lists its tools, for the setup of servers.
 
 use std::time::Duration;
 
@@ -14,34 +14,34 @@ use crate::{
     settings::{McpSettings, Outside},
 };
 
-/// The timeout of ending the server that was started.
+/// Timeout of ending the server after the probe.
 const CLOSE: Duration = Duration::from_secs(2);
 
 /// The result of probing a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbedServer {
-    /// The time to connect and to list the tools.
+    /// Time taken to connect and to list the tools.
     pub took: Duration,
     /// Its tools.
     pub tools: Vec<ProbedTool>,
-    /// The number of further tools beyond the limit.
+    /// Number of tools omitted because of the limits.
     pub left_out: usize,
-    /// The names of those that are left out because their definition is invalid.
+    /// Names of the tools omitted because their definition is invalid.
     pub invalid: Vec<String>,
 }
 
 /// A tool of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbedTool {
-    /// The name that a model has for it.
+    /// Name under which a model calls it.
     pub name: String,
-    /// The name that the server has for it.
+    /// Name on the server, on one line and cut to 100 bytes.
     pub own_name: String,
     /// The description that the model reads.
     pub description: String,
 }
 
-/// Why a server cannot be used.
+/// Error of a server that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct ProbeFailure {
@@ -49,7 +49,7 @@ pub struct ProbeFailure {
     pub why: String,
 }
 
-/// Connects to a server, lists its tools and ends it again. The list goes into the cache.
+/// Connects to a server, lists its tools and ends it again. Stores the list in `cache`, if given.
 pub async fn probe(
     settings: &McpSettings,
     outside: &Outside,
@@ -57,20 +57,20 @@ pub async fn probe(
     cancel: &CancellationToken,
 ) -> Result<ProbedServer, ProbeFailure> {
     let lifetime = Lifetime { token: cancel.child_token(), tasks: TaskTracker::new() };
-    let begun = Instant::now();
+    let start = Instant::now();
     let opened =
         ServerConnection::open(settings, outside, &lifetime, settings.connect_limit()).await;
-    let took = begun.elapsed();
+    let took = start.elapsed();
     let probed = match opened {
         Ok((connection, listed)) => {
             connection.close().await;
             if let Some(cache) = cache {
-                let (cache, server, kept) =
+                let (cache, server, listing) =
                     (cache.clone(), settings.server.clone(), listed.clone());
-                let store = move || cache.store(&server, &kept);
+                let store = move || cache.store(&server, &listing);
                 drop(lifetime.tasks.spawn_blocking(store).await);
             }
-            Ok(probed(&settings.server, &listed, took))
+            Ok(to_probed_server(&settings.server, &listed, took))
         }
         Err(error) => Err(ProbeFailure { why: error.to_string() }),
     };
@@ -81,14 +81,18 @@ pub async fn probe(
 }
 
 impl SchemaCache {
-    /// Returns what a server listed the last time, if that is known. Blocks.
+    /// Returns the tools that the cache has for a server, if any. Blocks.
     pub fn known(&self, server: &McpServerConfig) -> Option<Vec<ProbedTool>> {
         let listed = self.load(server)?;
-        Some(probed(server, &listed, Duration::ZERO).tools)
+        Some(to_probed_server(server, &listed, Duration::ZERO).tools)
     }
 }
 
-fn probed(server: &McpServerConfig, listed: &ToolListing, took: Duration) -> ProbedServer {
+fn to_probed_server(
+    server: &McpServerConfig,
+    listed: &ToolListing,
+    took: Duration,
+) -> ProbedServer {
     let part = server_names([server.name.as_str()]).pop().unwrap_or_default();
     let own: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
     let names = tool_names(&part, &own);

@@ -1,4 +1,4 @@
-//! The results of servers as results of tools.
+//! Conversion of the results of servers to results of tools.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crow_core::{message::Image, tool::ToolResult};
@@ -6,14 +6,14 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use crate::text;
 
-/// The most pictures of one result.
+/// Maximum number of images in a result.
 const MOST_IMAGES: usize = 8;
-/// The largest picture, in base64. Providers take no more than 5 MB.
+/// Maximum size of an image in base64 bytes. Providers accept at most 5 MB.
 const LARGEST_IMAGE: usize = 5 * 1024 * 1024;
-/// The longest name, address or type that stands in a text.
+/// Maximum length of a name, address or type quoted in a text.
 const LONGEST_WORD: usize = 300;
 
-/// Makes a result of what a server answered. The pipeline cuts what is too long, and keeps the whole.
+/// Converts a server's answer to a result. The pipeline cuts a long output and stores the full one.
 pub(crate) fn to_result(answer: CallToolResult) -> ToolResult {
     let mut parts: Vec<String> = Vec::new();
     let mut images = Vec::new();
@@ -21,7 +21,7 @@ pub(crate) fn to_result(answer: CallToolResult) -> ToolResult {
         parts.extend(block_text(block, &mut images));
     }
     if parts.is_empty() && images.is_empty() {
-        // Structured content repeats the text, if there is text.
+        // Structured content repeats the text, so it is used only without other content.
         parts.extend(answer.structured_content.map(|content| text::plain(&content.to_string())));
     }
     let output = parts.join("\n");
@@ -40,49 +40,50 @@ pub(crate) fn to_result(answer: CallToolResult) -> ToolResult {
 }
 
 fn block_text(block: ContentBlock, images: &mut Vec<Image>) -> Option<String> {
-    let word = |text: &str| text::one_line(text, LONGEST_WORD);
+    let inline = |text: &str| text::one_line(text, LONGEST_WORD);
     Some(match block {
         ContentBlock::Text(content) => text::plain(&content.text),
         ContentBlock::Image(image) => return take_image(&image.mime_type, image.data, images),
         ContentBlock::Audio(audio) => {
             format!(
                 "[sound of type {}, {} bytes in base64, left out]",
-                word(&audio.mime_type),
+                inline(&audio.mime_type),
                 audio.data.len()
             )
         }
         ContentBlock::Resource(resource) => match resource.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => {
-                format!("[resource {}]\n{}", word(&uri), text::plain(&text))
+                format!("[resource {}]\n{}", inline(&uri), text::plain(&text))
             }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 let kind = mime_type.unwrap_or_default();
                 if kind.starts_with("image/") {
                     return take_image(&kind, blob, images);
                 }
-                let kind = word(&kind);
+                let kind = inline(&kind);
                 format!(
                     "[resource {} of type {kind}, {} bytes in base64, left out]",
-                    word(&uri),
+                    inline(&uri),
                     blob.len()
                 )
             }
             _ => "[a resource of a kind that is not known, left out]".to_owned(),
         },
         ContentBlock::ResourceLink(link) => {
-            let about = link.description.as_deref().map(word).filter(|text| !text.is_empty());
+            let about = link.description.as_deref().map(inline).filter(|text| !text.is_empty());
             let about = about.map(|text| format!(": {text}")).unwrap_or_default();
-            format!("[link to the resource {} at {}{about}]", word(&link.name), word(&link.uri))
+            format!("[link to the resource {} at {}{about}]", inline(&link.name), inline(&link.uri))
         }
         _ => "[content of a kind that is not known, left out]".to_owned(),
     })
 }
 
-/// Takes a picture that providers take, labelled by what it is; says what is left out.
+/// Adds an image that providers accept, labelled with the type of its content; otherwise returns a text that it is
+/// omitted.
 ///
-/// Providers refuse a request with a picture whose label does not fit, and the picture stays in the history.
-fn take_image(labelled: &str, data: String, images: &mut Vec<Image>) -> Option<String> {
-    let why = match found_type(&data) {
+/// Providers refuse a request with a wrongly labelled image, and the image would stay in the history.
+fn take_image(label: &str, data: String, images: &mut Vec<Image>) -> Option<String> {
+    let why = match detected_type(&data) {
         Ok(_) if images.len() == MOST_IMAGES => "there are too many",
         Ok(media_type) => {
             images.push(Image { media_type: media_type.to_owned(), data });
@@ -90,12 +91,12 @@ fn take_image(labelled: &str, data: String, images: &mut Vec<Image>) -> Option<S
         }
         Err(why) => why,
     };
-    let shown = text::one_line(labelled, LONGEST_WORD);
+    let shown = text::one_line(label, LONGEST_WORD);
     Some(format!("[picture of type {shown}, {} bytes in base64, left out: {why}]", data.len()))
 }
 
-/// Finds what a picture is by its content, or why it cannot be taken.
-fn found_type(data: &str) -> Result<&'static str, &'static str> {
+/// Detects the media type of an image by its content, or returns the reason why it is omitted.
+fn detected_type(data: &str) -> Result<&'static str, &'static str> {
     if data.len() > LARGEST_IMAGE {
         return Err("it is too large");
     }
@@ -109,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// The first bytes of a picture.
+    /// First bytes of a PNG file, in base64.
     const PNG: &str = "iVBORw0KGgo=";
 
     fn result(answer: Value) -> ToolResult {
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_tool_is_a_failure_and_structured_content_stands_in_for_text() {
+    fn tool_errors_fail_and_structured_content_replaces_missing_text() {
         let failed =
             result(json!({"content": [{"type": "text", "text": "no such city"}], "isError": true}));
         assert_eq!((failed.is_error(), failed.error.as_deref()), (true, Some("no such city")));
@@ -144,8 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_labelled_by_its_content_wherever_it_stands() {
-        for (data, found) in
+    fn images_get_the_media_type_of_their_content() {
+        for (data, expected) in
             [(PNG, "image/png"), ("/9j/4A==", "image/jpeg"), ("R0lGODlh", "image/gif")]
         {
             let resource = json!({"uri": "file:///x", "mimeType": "image/jpg", "blob": data});
@@ -154,12 +155,12 @@ mod tests {
                 {"type": "resource", "resource": resource},
             ]}));
             let types = result.images.iter().map(|image| image.media_type.as_str());
-            assert_eq!(types.collect::<Vec<_>>(), [found, found], "{}", result.output);
+            assert_eq!(types.collect::<Vec<_>>(), [expected, expected], "{}", result.output);
         }
     }
 
     #[test]
-    fn pictures_are_few_and_not_too_large() {
+    fn images_are_limited_in_number_and_size() {
         let image = json!({"type": "image", "data": PNG, "mimeType": "image/png"});
         let many = result(json!({"content": vec![image; 20]}));
         assert_eq!(many.images.len(), MOST_IMAGES);

@@ -1,20 +1,20 @@
-//! Schemas of arguments, made fit for providers.
+//! Adaptation of argument schemas to what providers accept.
 
 use serde_json::{Map, Value, json};
 
-/// The most bytes of one schema.
+/// Maximum bytes of a schema.
 const LARGEST: usize = 32 * 1024;
-/// The greatest depth of a schema.
+/// Maximum depth of a schema.
 const DEEPEST: usize = 32;
 /// Keywords that providers refuse at the top level of a schema. The server checks its arguments itself.
 const NOT_AT_THE_TOP: [&str; 6] = ["oneOf", "anyOf", "allOf", "not", "enum", "$schema"];
 
-/// Returns the schema as providers take it: an object within bounds. One that is too large or too deep is replaced by one
-/// that takes any object.
+/// Returns the schema in a form that providers accept: an object within the limits. One that is too large or too deep
+/// is replaced by a schema of any object.
 pub(crate) fn fit(schema: &Map<String, Value>) -> Value {
     let any = || json!({"type": "object", "properties": {}});
-    let whole = Value::Object(schema.clone());
-    if !is_shallow(&whole, DEEPEST) || whole.to_string().len() > LARGEST {
+    let full = Value::Object(schema.clone());
+    if !is_shallow(&full, DEEPEST) || full.to_string().len() > LARGEST {
         return any();
     }
     let mut fitted = schema.clone();
@@ -46,7 +46,7 @@ fn is_shallow(value: &Value, depth: usize) -> bool {
     }
 }
 
-/// Descriptions are read by the model.
+/// Sanitises all strings, because the model reads the descriptions.
 fn clean(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -70,20 +70,20 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_schema_stays_as_it_is() {
+    fn an_ordinary_schema_is_unchanged() {
         let schema = json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}]}}, "required": ["a"]});
         assert_eq!(fitted(&schema), schema);
     }
 
     #[test]
-    fn what_is_no_object_becomes_one() {
+    fn a_schema_of_another_type_becomes_an_object() {
         let object = json!({"type": "object", "properties": {}});
         assert_eq!(fitted(&json!({})), object);
         assert_eq!(fitted(&json!({"type": "array", "oneOf": [], "required": "a"})), object);
     }
 
     #[test]
-    fn what_is_too_large_or_too_deep_takes_any_object() {
+    fn an_oversized_schema_becomes_one_of_any_object() {
         let object = json!({"type": "object", "properties": {}});
         let deep = (0..100).fold(json!({}), |inner, _| json!({"properties": {"a": inner}}));
         assert_eq!(fitted(&deep), object);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_in_it_are_plain() {
+    fn descriptions_are_sanitised() {
         let schema = json!({"properties": {"a": {"description": "b\u{1b}[31mc\u{e0041}"}}});
         assert_eq!(fitted(&schema)["properties"]["a"]["description"], "bc");
     }

@@ -1,4 +1,10 @@
-//! A server of a session: its tools as far as they are known, and its connection as far as there is one.
+//! A server of a session: its listed tools and its connection.
+//!
+//! [`McpServer::ready`] loads the cached listing and connects in the background. Later a call connects if there is no
+//! open connection. `connecting` allows one attempt at a time, and each attempt is a task of its own, so that a
+//! cancelled caller does not abort it. After a failure no attempt is made for a pause that doubles up to a minute.
+//! While connected, `watch` lists the tools again after each change. A call runs only if its tool is still listed
+//! exactly as it was offered.
 
 use std::{
     collections::VecDeque,
@@ -29,13 +35,13 @@ use crate::{
     text,
 };
 
-/// The delay before the next attempt after a first failure; it doubles with each further one.
+/// Delay before the next attempt after a first failure; it doubles with each further one.
 const FIRST_REST: Duration = Duration::from_secs(1);
-/// The longest rest.
+/// Maximum delay between attempts.
 const LONGEST_REST: Duration = Duration::from_mins(1);
-/// The least time between two requests for the list of tools.
+/// Minimum time between two requests for the tool list.
 const BETWEEN_LISTS: Duration = Duration::from_secs(1);
-/// The capacity of the queue of state changes.
+/// Capacity of the queue of notices; further ones are dropped.
 const MOST_NEWS: usize = 64;
 
 /// State that the servers of a session share.
@@ -44,7 +50,7 @@ pub(crate) struct ServersShared {
     pub(crate) outside: Outside,
     pub(crate) cache: Option<SchemaCache>,
     pub(crate) lifetime: Lifetime,
-    /// Counts changes of tools.
+    /// Incremented when the tools of any server change.
     pub(crate) revision: watch::Sender<u64>,
     pub(crate) news: Mutex<VecDeque<SourceNews>>,
 }
@@ -61,19 +67,19 @@ impl ServersShared {
 /// A server of a session.
 pub(crate) struct McpServer {
     pub(crate) settings: McpSettings,
-    /// Its name for people.
+    /// Display name.
     pub(crate) label: String,
-    /// Its part of the names of its tools.
+    /// Its part of the names of its tools, unique in the session.
     pub(crate) part: String,
     shared: Arc<ServersShared>,
-    /// Ends with the session, or before it.
+    /// Child of the session's lifetime; `retire` cancels it earlier.
     lifetime: Lifetime,
-    /// When it was started.
+    /// Time of the first `ready`.
     started: OnceCell<Instant>,
     state: Mutex<McpServerState>,
-    /// Held while somebody connects.
+    /// Held during an attempt to connect.
     connecting: tokio::sync::Mutex<()>,
-    /// Its tools are known, or it is known that it has failed.
+    /// True once the tools are listed or the first attempt has failed.
     settled: watch::Sender<bool>,
 }
 
@@ -85,11 +91,11 @@ struct McpServerState {
     failures: u32,
     rests_until: Option<Instant>,
     why: Option<String>,
-    /// The first model call did not wait any longer.
+    /// True from a startup timeout until the tools are listed.
     is_late: bool,
 }
 
-/// The state of a server.
+/// Connection state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Health {
     Unused,
@@ -119,7 +125,7 @@ impl McpServer {
         }
     }
 
-    /// Starts it, once, and waits until its tools are known, or that they do not come, up to its deadline.
+    /// Starts the server at the first call; waits until it is settled or its startup timeout passes.
     pub(crate) async fn ready(self: &Arc<Self>) {
         let start = || async {
             self.lifetime.tasks.spawn(Arc::clone(self).start());
@@ -129,7 +135,7 @@ impl McpServer {
         self.settled(started + self.settings.startup_timeout).await;
     }
 
-    /// Takes the tools that were listed the last time, and connects.
+    /// Loads the cached tools, then connects.
     async fn start(self: Arc<Self>) {
         if let Some(listed) = self.load().await {
             self.state().listed = Some(Arc::new(listed));
@@ -140,11 +146,12 @@ impl McpServer {
         self.settled.send_replace(true);
     }
 
-    /// Returns whether its tools are known, or that they do not come.
+    /// Returns true if the tools are listed or the first attempt has failed.
     pub(crate) fn is_settled(&self) -> bool {
         *self.settled.borrow()
     }
 
+    /// Waits until the server is settled or `until` passes; the first time out is reported to the user.
     async fn settled(&self, until: Instant) {
         let mut settled = self.settled.subscribe();
         if timeout_at(until, settled.wait_for(|settled| *settled)).await.is_err() {
@@ -171,7 +178,7 @@ impl McpServer {
         }
     }
 
-    /// Calls a tool, as it was when it was offered. A call that was surely not sent is sent once more.
+    /// Calls a tool, if it is unchanged since it was offered. A call that was certainly not sent is sent once more.
     pub(crate) async fn call(
         self: &Arc<Self>,
         tool: &ListedTool,
@@ -219,7 +226,7 @@ impl McpServer {
         }
     }
 
-    /// Returns the connection; makes one where there is none. An attempt goes on when nobody waits for it any more.
+    /// Returns the open connection, or makes one. The attempt continues if the caller is cancelled.
     async fn connection(self: &Arc<Self>) -> Result<Arc<ServerConnection>, ConnectError> {
         if let Some(open) = self.open_connection() {
             return Ok(open);
@@ -230,7 +237,7 @@ impl McpServer {
     }
 
     async fn connect(self: Arc<Self>) -> Result<Arc<ServerConnection>, ConnectError> {
-        let _turn = self.connecting.lock().await;
+        let _guard = self.connecting.lock().await;
         if let Some(open) = self.open_connection() {
             return Ok(open);
         }
@@ -242,7 +249,7 @@ impl McpServer {
         {
             return Err(ConnectError::Gone);
         }
-        self.rested()?;
+        self.check_pause()?;
         let limit = self.settings.connect_limit();
         match ServerConnection::open(&self.settings, &self.shared.outside, &self.lifetime, limit)
             .await
@@ -260,17 +267,18 @@ impl McpServer {
         }
     }
 
-    /// Says why it is not connected any more.
+    /// Returns the error for a cancelled lifetime: the end of the session, or of this server alone.
     fn ending(&self) -> ConnectError {
-        let is_all = self.shared.lifetime.token.is_cancelled();
-        if is_all { ConnectError::Closed } else { ConnectError::Retired }
+        let is_session_end = self.shared.lifetime.token.is_cancelled();
+        if is_session_end { ConnectError::Closed } else { ConnectError::Retired }
     }
 
     fn open_connection(&self) -> Option<Arc<ServerConnection>> {
         self.state().connection.clone().filter(|connection| connection.is_open())
     }
 
-    fn rested(&self) -> Result<(), ConnectError> {
+    /// Fails during the pause after a failure.
+    fn check_pause(&self) -> Result<(), ConnectError> {
         let state = self.state();
         let wait = state.rests_until.map(|until| until.saturating_duration_since(Instant::now()));
         match wait.filter(|wait| !wait.is_zero()) {
@@ -304,7 +312,7 @@ impl McpServer {
         }
     }
 
-    /// Leaves the server alone for a while. Returns whether it failed otherwise than the last time.
+    /// Starts the pause after a failure. Returns true if the reason differs from the last one.
     fn rest(&self, why: &str) -> bool {
         let mut state = self.state();
         let factor = 1_u32 << state.failures.min(10);
@@ -321,7 +329,7 @@ impl McpServer {
         }
     }
 
-    /// Takes what the server lists.
+    /// Stores a new listing, in memory and in the cache, and reports the changes.
     async fn take(&self, listed: ToolListing) {
         let listed = Arc::new(listed);
         let (before, was_late) = {
@@ -333,24 +341,30 @@ impl McpServer {
             return;
         }
         self.bump();
-        let more = listed.omissions();
+        let omissions = listed.omissions();
         let count = listed.tools.len();
         match before.map(|before| listed.difference(&before)) {
             Some(Some(difference)) => {
-                self.tell(NoticeLevel::Info, &format!("changed its tools: {difference}{more}"));
+                self.tell(
+                    NoticeLevel::Info,
+                    &format!("changed its tools: {difference}{omissions}"),
+                );
             }
             None if was_late => {
-                self.tell(NoticeLevel::Info, &format!("is there now, with {count} tools{more}"));
+                self.tell(
+                    NoticeLevel::Info,
+                    &format!("is there now, with {count} tools{omissions}"),
+                );
             }
-            None if !more.is_empty() => {
-                self.tell(NoticeLevel::Warning, &format!("has {count} tools{more}"));
+            None if !omissions.is_empty() => {
+                self.tell(NoticeLevel::Warning, &format!("has {count} tools{omissions}"));
             }
             Some(None) | None => {}
         }
         self.store(listed).await;
     }
 
-    /// Follows the changes of the server, until its connection ends.
+    /// Lists the tools again after each change, until the connection ends.
     async fn watch(&self, connection: Arc<ServerConnection>) {
         let mut listening = pin!(connection.listen());
         loop {
@@ -367,7 +381,7 @@ impl McpServer {
             if let Ok(listed) = connection.list(self.settings.tools.as_deref()).await {
                 self.take(listed).await;
             }
-            // One that says all the time that its tools changed is not asked all the time.
+            // Limits the requests to a server that reports changes all the time.
             let pause = sleep(BETWEEN_LISTS);
             if self.lifetime.token.run_until_cancelled(pause).await.is_none() {
                 return;
@@ -386,7 +400,7 @@ impl McpServer {
                 format!("has ended: {why}; the next call of one of its tools starts it again")
             }
         };
-        // The first time it may start again at once.
+        // After the first loss the server may start again at once.
         let mut state = self.state();
         state.why = Some(why);
         state.failures = state.failures.saturating_add(1);
@@ -399,7 +413,7 @@ impl McpServer {
         self.tell(NoticeLevel::Warning, &text);
     }
 
-    /// Says goodbye to the server.
+    /// Closes the connection in an orderly way.
     pub(crate) async fn close(&self) {
         let connection = self.state().connection.take();
         if let Some(connection) = connection {
@@ -407,7 +421,7 @@ impl McpServer {
         }
     }
 
-    /// Ends it before the session does.
+    /// Ends the server before the session ends.
     pub(crate) async fn retire(&self) {
         self.lifetime.token.cancel();
         let connection = self.state().connection.take();

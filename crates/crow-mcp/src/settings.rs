@@ -1,4 +1,4 @@
-//! Timeouts of servers, and the capabilities through which they are reached.
+//! Settings of servers, and the capabilities through which they are reached.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -7,44 +7,46 @@ use crow_core::{
     mcp::{McpServerConfig, McpTransport},
 };
 
-/// The default of [`McpSettings::startup_timeout`].
+/// Default of [`McpSettings::startup_timeout`].
 const STARTUP: Duration = Duration::from_secs(10);
-/// The default timeout of a call without progress.
+/// Default timeout of a call without progress.
 const SILENCE: Duration = Duration::from_mins(1);
-/// An attempt to connect may take so many times as long as one waits for it: the server may have to be downloaded first.
+/// Factor between the startup timeout and the time limit of an attempt to connect: the server may have to be downloaded
+/// first.
 const PATIENCE: u32 = 12;
-/// A call that reports progress may take so many times as long as one that does not.
+/// Factor between the timeout of silence and the time limit of a call that reports progress.
 const MOST_SILENCES: u32 = 10;
 
-/// A server, and how it is used.
+/// Configuration of a server, and limits of its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpSettings {
     /// The server.
     pub server: McpServerConfig,
-    /// The time that the first model call of a session waits for a server whose tools are not cached.
+    /// Time that the first model call of a session waits for a server whose tools are not cached.
     pub startup_timeout: Duration,
-    /// The timeout of a call without progress. With progress it may take ten times as long.
+    /// Timeout of a call without progress. A call with progress may take ten times as long.
     pub tool_timeout: Duration,
-    /// The tools to take, by the names that the server has for them; all if absent.
+    /// Tools to take, by their names on the server; all if absent.
     pub tools: Option<Vec<String>>,
-    /// The user says that its tools change no files of the project: those are not compared before and after calls.
+    /// True if the user declared that its tools change no files of the project: files are not compared before and after
+    /// calls.
     pub changes_no_files: bool,
 }
 
 impl McpSettings {
-    /// Returns the time after which an attempt to connect is given up.
+    /// Returns the time limit of an attempt to connect.
     pub fn connect_limit(&self) -> Duration {
         self.startup_timeout.saturating_mul(PATIENCE)
     }
 
-    /// Returns the time after which a call is given up, whatever it reports.
+    /// Returns the time limit of a call, with or without progress.
     pub(crate) fn call_limit(&self) -> Duration {
         self.tool_timeout.saturating_mul(MOST_SILENCES)
     }
 
-    /// Returns whether calls may change files here. A server on another machine cannot.
+    /// Returns true if calls may change files here. A server on another machine cannot.
     pub(crate) fn may_change_files(&self) -> bool {
-        !self.changes_no_files && is_near(&self.server.transport)
+        !self.changes_no_files && is_local(&self.server.transport)
     }
 }
 
@@ -63,19 +65,19 @@ impl From<McpServerConfig> for McpSettings {
 /// The capabilities through which servers are reached from a session.
 #[derive(Debug, Clone)]
 pub struct Outside {
-    /// Starts those that are programs.
+    /// Starts the servers that are programs.
     pub processes: Arc<dyn PipedProcesses>,
-    /// Asks those that speak HTTP.
+    /// Sends requests to the servers that speak HTTP.
     pub http: Arc<dyn Http>,
-    /// The folders in which the session works, the working directory first. Servers are told of them.
+    /// Workspace roots of the session, the working directory first. Sent to servers that ask for them.
     pub roots: Vec<PathBuf>,
 }
 
-/// Returns whether an address is one of this machine.
-fn is_near(transport: &McpTransport) -> bool {
+/// Returns true if a server runs on this machine, as far as its address shows.
+fn is_local(transport: &McpTransport) -> bool {
     let url = match transport {
         McpTransport::Http { url, .. } => url,
-        // A server of the client's works where the client does, for all that is known here on the same files.
+        // A server of the client runs where the client does, possibly on the same files.
         McpTransport::Stdio { .. } | McpTransport::Client(_) => return true,
     };
     let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
@@ -87,7 +89,7 @@ fn is_near(transport: &McpTransport) -> bool {
     };
     let local = host.eq_ignore_ascii_case("localhost")
         || host.to_ascii_lowercase().ends_with(".localhost")
-        // A name without a dot is one of the own network, perhaps of this machine.
+        // A name without a dot belongs to the local network and may be this machine.
         || !host.contains(['.', ':']);
     local
         || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified())

@@ -1,29 +1,29 @@
-//! Text of servers, made safe to show.
+//! Sanitising of texts from servers.
 
 use crow_text::{is_unseen, shorten};
 
-/// Returns the text without what terminals obey and what nobody sees: escape sequences, control characters, marks that turn
-/// the direction of writing, and letters that only a model can read.
+/// Removes what terminals interpret and what is invisible: escape sequences, control characters, marks of writing
+/// direction, and letters that only a model can read.
 pub(crate) fn plain(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len());
+    let mut visible = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(char) = rest.next() {
         match char {
             '\u{1b}' => skip_escape(&mut rest),
             '\u{9b}' => skip_until(&mut rest, |char| ('@'..='~').contains(&char)),
             '\r' if rest.peek() == Some(&'\n') => {}
-            '\r' => kept.push('\n'),
-            '\n' | '\t' => kept.push(char),
+            '\r' => visible.push('\n'),
+            '\n' | '\t' => visible.push(char),
             _ if char.is_control() || is_hidden(char) => {}
-            _ => kept.push(char),
+            _ => visible.push(char),
         }
     }
-    kept
+    visible
 }
 
-/// Returns the text on one line, without what [`plain`] leaves out, and cut where it is too long.
+/// Returns the text sanitised by [`plain`], on one line, and cut to at most `most` bytes.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
-    // Cut first: the rest need not be cleaned.
+    // Cut first, so that a huge text is not sanitised as a whole.
     let start = text.floor_char_boundary(most.saturating_mul(8));
     let text = plain(text.get(..start).unwrap_or_default());
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -34,7 +34,7 @@ fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.next() {
         Some('[') => skip_until(rest, |char| ('@'..='~').contains(&char)),
         Some(']' | 'P' | 'X' | '^' | '_') => {
-            // A string up to BEL or ST. One that never ends takes its line, and no more.
+            // A string that ends with BEL or ST. An unterminated one is removed up to the end of its line.
             while let Some(char) = rest.peek().copied() {
                 if char == '\n' {
                     return;
@@ -66,8 +66,8 @@ fn skip_until(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, is_last: impl
     }
 }
 
-/// Whether nobody sees a character. Joiners and selectors stay: emoji and scripts need them, and what stands alone between
-/// letters does no harm in a text that is not approved.
+/// Returns true for invisible characters. Joiners and variation selectors are kept: emoji and scripts need them, and
+/// alone between letters they do no harm in a text that is not approved.
 fn is_hidden(char: char) -> bool {
     is_unseen(char) && !matches!(char, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}')
 }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_terminals_obey_and_nobody_sees_is_left_out() {
+    fn escape_sequences_and_invisible_characters_are_removed() {
         for (text, shown) in [
             ("a\u{1b}[31mred\u{1b}[0m", "ared"),
             ("\u{1b}]0;title\u{7}x\u{1b}]8;;http://a\u{1b}\\link", "xlink"),
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_cut_at_a_character() {
+    fn a_line_is_cut_at_a_character_boundary() {
         assert_eq!(one_line("a  b\n\u{1b}[1mc", 10), "a b c");
         assert_eq!(one_line("ääää", 6), "ä…");
     }
 
     proptest! {
         #[test]
-        fn cleaning_twice_changes_nothing(text in any::<String>()) {
+        fn sanitising_is_idempotent(text in any::<String>()) {
             let once = plain(&text);
             prop_assert_eq!(plain(&once), once.clone());
             prop_assert!(!once.chars().any(|char| char.is_control() && !"\n\t".contains(char)));

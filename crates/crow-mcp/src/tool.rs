@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::{listed::ListedTool, result::to_result, server::McpServer, text};
 
-/// The number of characters of the arguments in the title of a call.
+/// Maximum length in bytes of the arguments in the title of a call.
 const LONGEST_ARGUMENTS: usize = 200;
 
-/// A tool of a server. Every call needs permission: what the server says of its tools is not believed.
+/// A tool of a server. Every call needs permission: what the server claims about its tools is not trusted.
 pub(crate) struct McpTool {
     name: String,
     description: String,

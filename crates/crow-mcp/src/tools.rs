@@ -1,4 +1,4 @@
-//! The servers of a session as a source of tools.
+//! The servers of a session as one source of tools.
 
 use std::{
     fmt,
@@ -27,16 +27,16 @@ use crate::{
     tool::McpTool,
 };
 
-/// The most servers of a session.
+/// Maximum number of servers of a session.
 const MOST_SERVERS: usize = 50;
-/// The time that servers have to end.
+/// Time limit for servers to end.
 const CLOSE: Duration = Duration::from_secs(2);
 
 /// The tools of the servers of one session.
 ///
-/// Making one does nothing. With the first [`ready`](ToolSource::ready) the servers are connected, side by side; those that
-/// were seen before lend their tools at once. Dropping it ends the servers without a word; [`close`](ToolSource::close)
-/// waits until they are gone.
+/// Creating it starts nothing. The first [`ready`](ToolSource::ready) connects all servers in parallel; those with
+/// cached tools offer them at once. Dropping it kills the servers; [`close`](ToolSource::close) ends them in an orderly
+/// way and waits up to two seconds for them.
 pub struct McpTools {
     servers: Mutex<Arc<[Arc<McpServer>]>>,
     shared: Arc<ServersShared>,
@@ -47,30 +47,30 @@ pub struct McpTools {
 /// The state of a server of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSummary {
-    /// Its name.
+    /// Display name.
     pub name: String,
-    /// Its state.
+    /// State of its connection.
     pub state: ServerState,
-    /// Its tools, by the names that the model has for them.
+    /// Names of its tools, as the model calls them.
     pub tools: Vec<String>,
 }
 
 /// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
-    /// There is no connection, since none was needed yet.
+    /// No connection was needed yet.
     Unused,
     /// It is connected.
     Connected,
-    /// It failed.
+    /// The last attempt failed, or the connection was lost.
     Failed {
-        /// Why.
+        /// Text of the error.
         why: String,
     },
 }
 
 impl McpTools {
-    /// Makes the tools of these servers. Tools that they listed before are kept in `cache`, if there is one.
+    /// Creates the source. `cache` stores the tools that servers list, if given.
     pub fn new(settings: Vec<McpSettings>, cache: Option<SchemaCache>, outside: Outside) -> Self {
         let token = CancellationToken::new();
         let lifetime = Lifetime { token: token.clone(), tasks: TaskTracker::new() };
@@ -90,8 +90,8 @@ impl McpTools {
         }
     }
 
-    /// Has these servers from now on. Those among them that are as they were keep their connections and what is called; the
-    /// others end. Returns when they have, in bounded time.
+    /// Replaces the servers. Those with unchanged settings keep their connections and running calls; the others are
+    /// ended. Returns when they have ended, in bounded time.
     pub async fn replace(&self, settings: Vec<McpSettings>) {
         let (before, now) = {
             let mut own = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,17 +116,17 @@ impl McpTools {
         join_all(gone.iter().map(|server| server.retire())).await;
     }
 
-    /// Adds something that the user should be told with the news of the servers.
+    /// Adds a notice for the user to the queue of the servers' notices.
     pub fn tell(&self, news: SourceNews) {
         self.shared.tell(news.level, news.text);
     }
 
-    /// Returns a watch on the number of the tools: it changes when they do.
+    /// Returns a watch on the revision of the tools: it changes when they do.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.revision.subscribe()
     }
 
-    /// Returns how the servers do.
+    /// Returns the state of each server.
     pub fn servers(&self) -> Vec<ServerSummary> {
         let summary = |server: &Arc<McpServer>| ServerSummary {
             name: server.label.clone(),
@@ -135,7 +135,7 @@ impl McpTools {
                 Health::Connected => ServerState::Connected,
                 Health::Failed(why) => ServerState::Failed { why },
             },
-            tools: of_server(server).iter().map(|tool| tool.name().to_owned()).collect(),
+            tools: server_tools(server).iter().map(|tool| tool.name().to_owned()).collect(),
         };
         self.own().iter().map(summary).collect()
     }
@@ -166,7 +166,7 @@ impl ToolSource for McpTools {
         let revision = *self.shared.revision.borrow();
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         if merged.revision != revision {
-            let tools: Vec<Arc<dyn Tool>> = self.own().iter().flat_map(of_server).collect();
+            let tools: Vec<Arc<dyn Tool>> = self.own().iter().flat_map(server_tools).collect();
             *merged = SourcedTools { revision, tools: tools.into() };
         }
         merged.clone()
@@ -190,7 +190,7 @@ impl fmt::Debug for McpTools {
     }
 }
 
-/// Makes servers, or takes those that are there.
+/// Creates the servers, or takes those of `known` with the same settings and name part.
 fn servers(
     settings: Vec<McpSettings>,
     known: &[Arc<McpServer>],
@@ -212,25 +212,25 @@ fn servers(
     all.collect()
 }
 
-/// Returns those servers that are not among others.
+/// Returns the servers that are not among `others`.
 fn difference(servers: &[Arc<McpServer>], others: &[Arc<McpServer>]) -> Vec<Arc<McpServer>> {
     let is_other = |one: &&Arc<McpServer>| !others.iter().any(|other| Arc::ptr_eq(one, other));
     servers.iter().filter(is_other).cloned().collect()
 }
 
-/// Returns the names that no other server has.
+/// Returns the labels of `servers` that no other server has.
 fn names<'a>(servers: &'a [Arc<McpServer>], others: &[Arc<McpServer>]) -> Vec<&'a str> {
     let names = servers.iter().map(|server| server.label.as_str());
     names.filter(|name| others.iter().all(|other| other.label != *name)).collect()
 }
 
-/// Makes the tools of a server, as far as they are known.
-fn of_server(server: &Arc<McpServer>) -> Vec<Arc<dyn Tool>> {
+/// Creates the tools of a server from its current listing, if there is one.
+fn server_tools(server: &Arc<McpServer>) -> Vec<Arc<dyn Tool>> {
     let Some(listed) = server.listed() else { return Vec::new() };
     let own: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
     let names = tool_names(&server.part, &own);
-    let made = names.into_iter().zip(&listed.tools).map(|(name, tool)| {
+    let tools = names.into_iter().zip(&listed.tools).map(|(name, tool)| {
         Arc::new(McpTool::new(name, tool.clone(), Arc::clone(server))) as Arc<dyn Tool>
     });
-    made.collect()
+    tools.collect()
 }

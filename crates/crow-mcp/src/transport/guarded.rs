@@ -1,4 +1,8 @@
-//! Limits of every connection: unsolicited messages, open requests of the server, and the routing of progress.
+//! Limits for all transports (unsolicited messages, open requests of the server), and the routing of progress to calls.
+//!
+//! [`BoundedTransport`] wraps a transport. It handles notifications itself, so they use no queue of the library:
+//! progress goes to the [`CallSlot`] of its token, which is registered when the request is sent, and a change of tools
+//! wakes a waiter.
 
 use std::{
     collections::HashMap,
@@ -25,42 +29,43 @@ use tokio_util::sync::CancellationToken;
 
 use crate::text;
 
-/// The largest message that is taken from a server.
+/// Maximum size in bytes of a message from a server.
 pub(super) const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
-/// The most requests of a server that may be unanswered.
+/// Maximum number of unanswered requests of a server.
 const MOST_REQUESTS: usize = 32;
-/// After so many messages that nobody asked for there is a pause: then a server that floods is slowed down by its own pipe.
+/// Number of unsolicited messages after which reading pauses, so that a flooding server is slowed down by its full
+/// pipe.
 const UNASKED: usize = 256;
-/// The pause.
+/// Length of that pause.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The longest line of progress.
+/// Maximum length of a line of progress.
 const LONGEST_REPORT: usize = 500;
 
-/// The state of a connection beside its messages.
+/// State that a transport shares with its connection.
 #[derive(Debug, Default)]
 pub(crate) struct TransportState {
-    /// Why it is no more.
+    /// Reason for the end of the connection.
     why: Mutex<Option<String>>,
-    /// Cancelled when nothing comes any more.
+    /// Cancelled when no more messages arrive.
     pub(crate) closed: CancellationToken,
-    /// Woken when the server says that its tools changed.
+    /// Notified when the server reports that its tools changed.
     pub(crate) changed: Notify,
     calls: Mutex<HashMap<ProgressToken, CallSlot>>,
     requests: AtomicUsize,
 }
 
 impl TransportState {
-    /// Notes why the connection ends. The first reason counts.
+    /// Records why the connection ends. Only the first reason is stored.
     pub(crate) fn fail(&self, why: String) {
         self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
     }
 
-    /// Returns why the connection ended, if that is known.
+    /// Returns the recorded reason for the end of the connection.
     pub(crate) fn why(&self) -> Option<String> {
         self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Forgets a call: nobody waits for its progress any more.
+    /// Removes a call, so that its progress is no longer routed.
     pub(crate) fn forget(&self, token: &ProgressToken) {
         self.calls().remove(token);
     }
@@ -69,16 +74,16 @@ impl TransportState {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn on_progress(&self, told: &ProgressNotificationParam) {
-        let call = self.calls().get(&told.progress_token).cloned();
+    fn on_progress(&self, params: &ProgressNotificationParam) {
+        let call = self.calls().get(&params.progress_token).cloned();
         if let Some(call) = call {
             call.0.beat.notify_one();
-            call.0.progress.report(report(told));
+            call.0.progress.report(report(params));
         }
     }
 }
 
-/// A call on its way. It travels with the request, so that no progress is missed.
+/// A call in flight. It travels with the request and is registered when that is sent, so no progress is missed.
 #[derive(Clone)]
 pub(crate) struct CallSlot(Arc<MessageSlot>);
 
@@ -98,7 +103,7 @@ impl CallSlot {
         self.0.beat.notified().await;
     }
 
-    /// Returns whether the server may have seen the call.
+    /// Returns true if the server may have seen the call.
     pub(crate) fn was_sent(&self) -> bool {
         self.0.sent.load(Ordering::Acquire)
     }
@@ -110,7 +115,7 @@ impl fmt::Debug for CallSlot {
     }
 }
 
-/// A transport on which a server can say only so much.
+/// A transport with limits on what a server may send.
 pub(crate) struct BoundedTransport<T> {
     inner: T,
     wire: Arc<TransportState>,
@@ -122,14 +127,14 @@ impl<T> BoundedTransport<T> {
         Self { inner, wire, unasked: 0 }
     }
 
-    /// Takes a message that nobody asked for. It comes to no queue and no task.
+    /// Handles a notification in place, without a queue or task.
     fn take(&self, notification: &ServerNotification) {
-        if let ServerNotification::ProgressNotification(told) = notification {
-            self.wire.on_progress(&told.params);
+        if let ServerNotification::ProgressNotification(progress) = notification {
+            self.wire.on_progress(&progress.params);
         } else if let ServerNotification::ToolListChangedNotification(_) = notification {
             self.wire.changed.notify_one();
         }
-        // Of logs, resources, prompts and tasks nobody here wants to know.
+        // Notifications about logs, resources, prompts and tasks are ignored.
     }
 }
 
@@ -140,7 +145,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let (mut slot, mut answers) = (None, false);
+        let (mut slot, mut is_answer) = (None, false);
         match &item {
             JsonRpcMessage::Request(request) => {
                 if let ClientRequest::CallToolRequest(call) = &request.request {
@@ -151,7 +156,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                     }
                 }
             }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => answers = true,
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => is_answer = true,
             JsonRpcMessage::Notification(_) => {}
         }
         let wire = Arc::clone(&self.wire);
@@ -160,11 +165,11 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
             if let Some(slot) = &slot {
                 slot.0.sent.store(true, Ordering::Release);
             }
-            let done = send.await;
-            if answers {
+            let result = send.await;
+            if is_answer {
                 wire.requests.fetch_sub(1, Ordering::AcqRel);
             }
-            done
+            result
         }
     }
 
@@ -179,8 +184,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                 return None;
             };
             match &message {
-                JsonRpcMessage::Notification(told) => {
-                    self.take(&told.notification);
+                JsonRpcMessage::Notification(message) => {
+                    self.take(&message.notification);
                     self.unasked += 1;
                 }
                 JsonRpcMessage::Request(_) => {
@@ -203,12 +208,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
     }
 }
 
-/// Words a report of progress.
-fn report(told: &ProgressNotificationParam) -> String {
-    let message = told.message.as_deref().map(|text| text::one_line(text, LONGEST_REPORT));
-    let count = match told.total {
-        Some(total) => format!("{}/{total}", told.progress),
-        None => told.progress.to_string(),
+/// Formats a progress report as one line.
+fn report(params: &ProgressNotificationParam) -> String {
+    let message = params.message.as_deref().map(|text| text::one_line(text, LONGEST_REPORT));
+    let count = match params.total {
+        Some(total) => format!("{}/{total}", params.progress),
+        None => params.progress.to_string(),
     };
     match message.filter(|text| !text.is_empty()) {
         Some(message) => format!("{count} {message}\n"),

@@ -1,4 +1,4 @@
-//! Messages over streamable HTTP, by the one client of the process.
+//! Transport over streamable HTTP, by the one client of the process.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -24,20 +24,20 @@ use crate::text;
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const SESSION: &str = "mcp-session-id";
-/// The number of characters of an error body that are shown.
+/// Number of bytes of an error body that are shown.
 const SHOWN: usize = 200;
-/// The number of bytes of an error body that are read.
+/// Maximum number of bytes of an error body that are read.
 const LARGEST_ERROR: usize = 16 * 1024;
-/// The timeout of the head of a response. The body of a call may take longer: it streams.
+/// Timeout of the head of a response. The body of a call may take longer: it streams.
 const HEAD: Duration = Duration::from_mins(10);
 
-/// The seam between the protocol and the one client of the process.
+/// Adapter from the protocol library to the one HTTP client of the process.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpSeam(Arc<dyn Http>);
 
 type HttpTransportResult = StreamableHttpError<HttpError>;
 
-/// Makes the transport to a server.
+/// Creates the transport to a server.
 pub(crate) fn transport(
     http: Arc<dyn Http>,
     url: &str,
@@ -51,7 +51,7 @@ pub(crate) fn transport(
     StreamableHttpClientTransport::with_client(HttpSeam(http), config)
 }
 
-/// The policy of resuming broken streams: a few attempts.
+/// Policy of resuming broken streams: up to five attempts with doubling pauses.
 #[derive(Debug)]
 struct FewRetries;
 
@@ -78,7 +78,7 @@ impl HttpSeam {
     }
 }
 
-/// Lists the headers of a request. A value that is no text cannot be sent.
+/// Returns the headers of a request. Custom headers cannot replace reserved ones; values that are not text are dropped.
 fn headers(
     session: Option<Arc<str>>,
     auth: Option<String>,
@@ -109,8 +109,8 @@ fn is_of_type(answer: &HttpAnswer, wanted: &str) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(wanted))
 }
 
-/// Reads a body that is no stream of events.
-async fn whole(answer: HttpAnswer) -> Result<Vec<u8>, HttpTransportResult> {
+/// Reads a body that is not an event stream. Fails if it exceeds the maximum size of a message.
+async fn read_body(answer: HttpAnswer) -> Result<Vec<u8>, HttpTransportResult> {
     let (mut body, mut all) = (answer.body, Vec::new());
     while let Some(bytes) = body.next().await {
         let bytes = bytes.map_err(StreamableHttpError::Client)?;
@@ -122,8 +122,8 @@ async fn whole(answer: HttpAnswer) -> Result<Vec<u8>, HttpTransportResult> {
     Ok(all)
 }
 
-/// Reads the beginning of a body that says what is wrong.
-async fn beginning(answer: HttpAnswer) -> String {
+/// Reads the beginning of an error body.
+async fn read_error_body(answer: HttpAnswer) -> String {
     let (mut body, mut all) = (answer.body, Vec::new());
     while let Some(Ok(bytes)) = body.next().await {
         all.extend_from_slice(&bytes);
@@ -135,7 +135,7 @@ async fn beginning(answer: HttpAnswer) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// Returns the error of a status that is not a success.
+/// Returns the error for a status other than success.
 async fn refused(answer: HttpAnswer, was_in_session: bool) -> HttpTransportResult {
     let status = answer.status;
     if status == 404 && was_in_session {
@@ -149,7 +149,7 @@ async fn refused(answer: HttpAnswer, was_in_session: bool) -> HttpTransportResul
         401 | 403 => ": it wants other credentials; they go into `headers` of its configuration",
         _ => "",
     };
-    let shown = text::one_line(&beginning(answer).await, SHOWN);
+    let shown = text::one_line(&read_error_body(answer).await, SHOWN);
     StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}{hint} {shown}").into())
 }
 
@@ -177,24 +177,27 @@ impl StreamableHttpClient for HttpSeam {
         let headers = headers(session_id, auth_header, &custom_headers, &own);
         let body = serde_json::to_vec(&message)?;
         let answer = self.ask(HttpMethod::Post, &uri, headers, body).await?;
+        // 1) Accepted without an answer in the body.
         if matches!(answer.status, 202 | 204) {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
+        // 2) A stream of events.
         let session = header(&answer, SESSION).map(str::to_owned);
         let is_success = (200..300).contains(&answer.status);
         if is_of_type(&answer, EVENTS) && is_success {
             let events = events(answer.body, LARGEST_MESSAGE).boxed();
             return Ok(StreamableHttpPostResponse::Sse(events, session));
         }
+        // 3) A single JSON message. For these four statuses the HTTP error says more than the body.
         if is_of_type(&answer, JSON) && !matches!(answer.status, 401 | 403 | 404 | 429) {
             let status = answer.status;
-            let body = whole(answer).await?;
+            let body = read_body(answer).await?;
             let parsed = serde_json::from_slice::<ServerJsonRpcMessage>(&body);
             return match parsed {
-                // Said of the request as a whole, by who did not look for its id.
+                // An error about the request as a whole, from a server that did not look up its id.
                 Ok(ServerJsonRpcMessage::Error(error)) if is_request && error.id != id => {
                     if status == 400 && was_in_session {
-                        // Some servers say so of a session that they do not know.
+                        // Some servers answer an unknown session this way.
                         return Err(StreamableHttpError::SessionExpired);
                     }
                     let error = ServerJsonRpcMessage::error(error.error, id);
@@ -209,6 +212,7 @@ impl StreamableHttpClient for HttpSeam {
                 }
             };
         }
+        // 4) Anything else.
         if is_success && !is_request {
             return Ok(StreamableHttpPostResponse::Accepted);
         }

@@ -1,4 +1,4 @@
-//! Messages over the streams of a process: one on each line.
+//! Transport over the streams of a process: one JSON message per line.
 
 use std::{io, sync::Arc};
 
@@ -19,13 +19,13 @@ use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt as _, FuturesAsyncWri
 use super::guarded::{LARGEST_MESSAGE, TransportState};
 use crate::text;
 
-/// The most lines in a row that may be no messages: programs print what they should not.
+/// Maximum number of lines in a row that are not messages: some programs print other text.
 const MOST_JUNK: u32 = 1000;
 
 type LineInput = BufReader<Compat<Box<dyn AsyncRead + Send + Unpin>>>;
 type LineOutput = Compat<Box<dyn AsyncWrite + Send + Unpin>>;
 
-/// Messages over the streams of a process.
+/// Transport over the streams of a process.
 pub(crate) struct LineTransport {
     reader: LineInput,
     /// The beginning of the next line. It survives a dropped `receive`.
@@ -35,7 +35,7 @@ pub(crate) struct LineTransport {
     wire: Arc<TransportState>,
 }
 
-/// An answer of which nothing but its id is understood.
+/// An answer of which only the id can be parsed.
 #[derive(Deserialize)]
 struct OnlyId {
     id: RequestId,
@@ -58,8 +58,8 @@ impl LineTransport {
         }
     }
 
-    /// Reads up to the end of a line. Nothing is lost when it is dropped. Says no at the end of the stream, which needs no reason, and where the
-    /// line has no end.
+    /// Reads into `line` up to the end of a line. Loses nothing when it is dropped. Returns false at the end of the
+    /// stream, on a read error, and for a line that is too long; only the last records a reason.
     async fn read_line(&mut self) -> bool {
         loop {
             let available = match self.reader.fill_buf().await {
@@ -87,8 +87,8 @@ impl LineTransport {
         }
     }
 
-    /// Reads a message from the line. What is none is counted.
-    fn understand(&mut self) -> Result<Option<RxJsonRpcMessage<RoleClient>>, ()> {
+    /// Parses the line as a message. Lines that are not messages are counted; too many in a row are an error.
+    fn parse_line(&mut self) -> Result<Option<RxJsonRpcMessage<RoleClient>>, ()> {
         let line = std::mem::take(&mut self.line);
         let line = line.trim_ascii();
         if line.is_empty() {
@@ -98,7 +98,7 @@ impl LineTransport {
             self.junk = 0;
             return Ok(Some(message));
         }
-        // The request that waits for this response fails now.
+        // Fails the request that waits for this answer.
         if let Ok(OnlyId { id, method: None }) = serde_json::from_slice(line) {
             let error = ErrorData::internal_error("the answer is not understood", None);
             return Ok(Some(RxJsonRpcMessage::<RoleClient>::error(error, Some(id))));
@@ -138,14 +138,14 @@ impl Transport<RoleClient> for LineTransport {
             if !self.read_line().await {
                 return None;
             }
-            if let Some(message) = self.understand().ok()? {
+            if let Some(message) = self.parse_line().ok()? {
                 return Some(message);
             }
         }
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        // A writer that is blocked by a server that does not read ends with the process.
+        // If the server does not read, a blocked write holds the lock; it ends with the process.
         if let Ok(mut writer) = self.writer.try_lock() {
             writer.take();
         }

@@ -1,4 +1,8 @@
-//! Messages over a link: each request on its own, to a server without memory.
+//! Transport over a link to a stateless server that the client serves: each request is independent.
+//!
+//! The link answers each request with a stream: notifications, then one end. `open` has the cancellation of each
+//! request in flight, `messages` merges the streams. A chained end guarantees an answer even if a stream has none, and
+//! a request is removed from `open` by its first end, so that the library gets exactly one answer.
 
 use std::{
     collections::HashMap,
@@ -26,18 +30,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::guarded::{LARGEST_MESSAGE, TransportState};
 
-/// The code of an error that is not the server's own: the request did not come through.
+/// Code of an error that is not the server's own: the request was not delivered or not answered.
 pub(crate) const BROKEN: ErrorCode = ErrorCode(-33002);
-/// The most requests in flight.
+/// Maximum number of requests in flight.
 const MOST_OPEN: usize = 128;
 
 type Messages = Pin<Box<dyn stream::Stream<Item = (RequestId, McpLinkMessage)> + Send>>;
 
-/// Messages over a link.
+/// Transport over a link.
 pub(crate) struct LinkTransport {
     link: Arc<dyn McpLink>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// The cancellation of each request in flight.
+    /// Cancellation of each request in flight.
     open: HashMap<RequestId, CancellationToken>,
     messages: SelectAll<Messages>,
     wire: Arc<TransportState>,
@@ -45,8 +49,8 @@ pub(crate) struct LinkTransport {
 
 impl LinkTransport {
     pub(crate) fn new(link: Arc<dyn McpLink>, wire: Arc<TransportState>) -> Self {
-        let waited = Arc::clone(&link);
-        let closed = Box::pin(async move { waited.closed().await });
+        let closing = Arc::clone(&link);
+        let closed = Box::pin(async move { closing.closed().await });
         Self { link, closed, open: HashMap::new(), messages: SelectAll::new(), wire }
     }
 
@@ -54,29 +58,29 @@ impl LinkTransport {
         if self.open.len() >= MOST_OPEN {
             return Err(io::Error::other(format!("{MOST_OPEN} requests are under way")));
         }
-        let given_up = CancellationToken::new();
+        let cancel = CancellationToken::new();
         let messages = self.link.request(split(request)?);
         let unanswered = || {
             let error = McpLinkError::Broken("there is no answer".to_owned());
             future::ready(McpLinkMessage::Ended(Err(error)))
         };
-        let own = id.clone();
+        let message_id = id.clone();
         let messages = messages
             .chain(stream::once(unanswered()))
-            .take_until(given_up.clone().cancelled_owned())
-            .map(move |message| (own.clone(), message));
+            .take_until(cancel.clone().cancelled_owned())
+            .map(move |message| (message_id.clone(), message));
         self.messages.push(Box::pin(messages));
-        self.open.insert(id, given_up);
+        self.open.insert(id, cancel);
         Ok(())
     }
 
-    /// Lets go of a request. None if it is not under way.
+    /// Cancels a request. None if it is not in flight.
     fn give_up(&mut self, id: &RequestId) -> Option<()> {
-        self.open.remove(id).map(|given_up| given_up.cancel())
+        self.open.remove(id).map(|token| token.cancel())
     }
 
-    /// Makes a message of what comes of a request. None if it says nothing, or nobody waits for it.
-    fn understand(
+    /// Converts a message of a request's stream. None if it is not a notification, or the request is not in flight.
+    fn to_message(
         &mut self,
         id: &RequestId,
         message: McpLinkMessage,
@@ -84,17 +88,18 @@ impl LinkTransport {
         match message {
             McpLinkMessage::Told { method, params } => {
                 self.open.get(id)?;
-                let mut told = json!({ "jsonrpc": "2.0", "method": method });
-                if let (Some(params), Some(told)) = (params, told.as_object_mut()) {
-                    told.insert("params".to_owned(), Value::Object(params));
+                let mut notification = json!({ "jsonrpc": "2.0", "method": method });
+                if let (Some(params), Some(notification)) = (params, notification.as_object_mut()) {
+                    notification.insert("params".to_owned(), Value::Object(params));
                 }
-                // One that is none says nothing.
-                let told = serde_json::from_value::<ServerJsonRpcMessage>(told).ok()?;
-                matches!(told, JsonRpcMessage::Notification(_)).then_some(told)
+                // Ignores notifications that do not parse.
+                let notification =
+                    serde_json::from_value::<ServerJsonRpcMessage>(notification).ok()?;
+                matches!(notification, JsonRpcMessage::Notification(_)).then_some(notification)
             }
             McpLinkMessage::Ended(ended) => {
                 if ended == Err(McpLinkError::Closed) {
-                    // The link is closed: nothing can be sent any more.
+                    // The link is closed, so nothing can be sent any more.
                     self.wire.fail(McpLinkError::Closed.to_string());
                     self.wire.closed.cancel();
                 }
@@ -128,18 +133,18 @@ fn answer(id: &RequestId, ended: Result<Value, McpLinkError>) -> RxJsonRpcMessag
     JsonRpcMessage::error(error, Some(id.clone()))
 }
 
-/// Returns whether a result exceeds the limit of a message. The client that holds the link may allow larger ones.
+/// Returns true if a result exceeds the maximum size of a message. The client behind the link may allow larger ones.
 fn is_too_large(result: &Value) -> bool {
     serde_json::to_writer(WriteCapacity(LARGEST_MESSAGE), result).is_err()
 }
 
-/// The number of bytes that can still be written.
+/// Number of bytes that can still be written.
 struct WriteCapacity(usize);
 
 impl io::Write for WriteCapacity {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let left = self.0.checked_sub(bytes.len());
-        self.0 = left.ok_or_else(|| io::Error::other("there is no room"))?;
+        let remaining = self.0.checked_sub(bytes.len());
+        self.0 = remaining.ok_or_else(|| io::Error::other("there is no room"))?;
         Ok(bytes.len())
     }
 
@@ -148,16 +153,16 @@ impl io::Write for WriteCapacity {
     }
 }
 
-/// Takes a request apart.
+/// Splits a request into its method and parameters.
 fn split(request: &impl serde::Serialize) -> io::Result<McpLinkRequest> {
-    let wrong = || io::Error::other("a request that is none");
+    let invalid = || io::Error::other("a request that is none");
     let mut request = serde_json::to_value(request)?;
-    let fields = request.as_object_mut().ok_or_else(wrong)?;
-    let Some(Value::String(method)) = fields.remove("method") else { return Err(wrong()) };
+    let fields = request.as_object_mut().ok_or_else(invalid)?;
+    let Some(Value::String(method)) = fields.remove("method") else { return Err(invalid()) };
     let params = match fields.remove("params") {
         Some(Value::Object(params)) => Some(params),
         None | Some(Value::Null) => None,
-        Some(_) => return Err(wrong()),
+        Some(_) => return Err(invalid()),
     };
     Ok(McpLinkRequest { method, params })
 }
@@ -171,15 +176,15 @@ impl Transport<RoleClient> for LinkTransport {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let sent = match item {
             JsonRpcMessage::Request(request) => self.request(request.id, &request.request),
-            JsonRpcMessage::Notification(told) => {
-                if let ClientNotification::CancelledNotification(cancelled) = told.notification
+            JsonRpcMessage::Notification(message) => {
+                if let ClientNotification::CancelledNotification(cancelled) = message.notification
                     && let Some(id) = cancelled.params.request_id
                 {
                     self.give_up(&id);
                 }
                 Ok(())
             }
-            // A server behind a link asks for nothing.
+            // A server behind a link sends no requests.
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => Ok(()),
         };
         future::ready(sent)
@@ -187,18 +192,18 @@ impl Transport<RoleClient> for LinkTransport {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let come = tokio::select! {
-                // What came before it was closed is looked at first.
+            let next = tokio::select! {
+                // Messages that arrived before the close are handled first.
                 biased;
-                Some(come) = self.messages.next() => come,
+                Some(next) = self.messages.next() => next,
                 () = &mut self.closed => {
                     self.closed = Box::pin(future::ready(()));
                     self.wire.fail(McpLinkError::Closed.to_string());
                     return None;
                 }
             };
-            let (id, message) = come;
-            if let Some(message) = self.understand(&id, message) {
+            let (id, message) = next;
+            if let Some(message) = self.to_message(&id, message) {
                 return Some(message);
             }
         }

@@ -1,4 +1,4 @@
-//! Transports: the streams of a process, HTTP, and a link to the client; and the limits that hold for all of them.
+//! Transports: the streams of a process, HTTP, and a link to the client; and the limits common to all of them.
 
 mod guarded;
 mod http;

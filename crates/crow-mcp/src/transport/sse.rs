@@ -1,4 +1,4 @@
-//! Server-sent events from the bytes of a body, each within bounds.
+//! Parser of server-sent events with a limit on the size of each event.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use futures_util::{Stream, StreamExt as _, stream};
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
 
-/// Reads the events of a body. One of more than `most` bytes is an error.
+/// Parses the events of a body. One of more than `most` bytes is an error, which ends the stream.
 pub(crate) fn events(
     body: HttpBody,
     most: usize,
@@ -19,26 +19,26 @@ pub(crate) fn events(
             if let Some(event) = events.ready.pop_front() {
                 return Some((Ok(event), Some((body, events))));
             }
-            let taken = match body.next().await? {
+            let outcome = match body.next().await? {
                 Ok(bytes) => events.take(&bytes),
                 Err(error) => Err(SseError::Body(Box::new(error))),
             };
-            if let Err(error) = taken {
+            if let Err(error) = outcome {
                 return Some((Err(error), None));
             }
         }
     })
 }
 
-/// Bytes on their way to events.
+/// State of the parser: bytes are fed by `take`, complete events are collected in `ready`.
 struct Events {
     most: usize,
     line: Vec<u8>,
-    /// The last byte was a carriage return: a line feed after it belongs to the same end of a line.
+    /// True after a carriage return: a line feed that follows belongs to the same line end.
     after_return: bool,
     is_first_line: bool,
     event: Sse,
-    /// The bytes of the event so far.
+    /// Bytes of the current event so far.
     size: usize,
     ready: VecDeque<Sse>,
 }
@@ -98,14 +98,14 @@ impl Events {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match name {
-            // A comment keeps the connection alive, and counts for nothing.
+            // A comment is a keep-alive; it does not count towards the size.
             "" => self.size = self.size.saturating_sub(line.len()),
             "data" => match &mut self.event.data {
                 Some(data) => {
                     data.push('\n');
                     data.push_str(value);
                 }
-                none => *none = Some(value.to_owned()),
+                absent => *absent = Some(value.to_owned()),
             },
             "event" => self.event.event = Some(value.to_owned()),
             "id" if !value.contains('\0') => self.event.id = Some(value.to_owned()),
@@ -130,28 +130,28 @@ mod tests {
     }
 
     #[test]
-    fn events_come_whole_however_their_bytes_are_cut() {
+    fn events_are_independent_of_how_bytes_are_split() {
         let text = "\u{feff}: hello\r\nid: 7\rdata: ä\ndata: b\r\n\r\n:ping\n\nevent: x\ndata\nretry: 5\n\n";
-        let whole = read(&[text.as_bytes()], 1000);
+        let events = read(&[text.as_bytes()], 1000);
         let expected =
             [Sse::default().id("7").data("ä\nb"), Sse::default().event("x").data("").retry(5)];
-        assert_eq!(whole.clone().into_iter().collect::<Result<Vec<_>, _>>().unwrap(), expected);
+        assert_eq!(events.clone().into_iter().collect::<Result<Vec<_>, _>>().unwrap(), expected);
         let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
-        assert_eq!(read(&bytes, 1000), whole);
+        assert_eq!(read(&bytes, 1000), events);
     }
 
     #[test]
-    fn an_event_without_end_is_an_error_and_comments_are_not_counted() {
+    fn an_oversized_event_is_an_error_and_comments_are_not_counted() {
         let comments = ":123456789\n".repeat(50);
         assert_eq!(read(&[comments.as_bytes()], 20), []);
         let long = format!("data: {}", "x".repeat(100));
-        let told = read(&[long.as_bytes(), b"more"], 20);
-        assert_eq!(told.len(), 1);
-        assert!(told[0].as_ref().unwrap_err().contains("more than 20 bytes"), "{told:?}");
+        let events = read(&[long.as_bytes(), b"more"], 20);
+        assert_eq!(events.len(), 1);
+        assert!(events[0].as_ref().unwrap_err().contains("more than 20 bytes"), "{events:?}");
     }
 
     #[test]
-    fn a_body_that_breaks_off_is_an_error() {
+    fn a_broken_body_is_an_error() {
         let error = crow_core::capability::HttpError::Broken(io::ErrorKind::BrokenPipe.to_string());
         let events = events(Box::pin(stream::iter([Err(error)])), 10);
         let all = futures_util::FutureExt::now_or_never(events.collect::<Vec<_>>()).unwrap();
