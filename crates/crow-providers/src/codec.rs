@@ -1,4 +1,4 @@
-//! The seam between the one HTTP driver and the four wire formats. A codec does no I/O.
+//! The interface between the HTTP driver and the four wire formats. A codec does no I/O.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use crow_core::{
     },
 };
 
-/// What a codec needs to know of a conversation. Fixed for its life.
+/// Data that a codec needs about a conversation. Fixed for the codec's life.
 #[derive(Debug, Clone)]
 pub(crate) struct ConversationRoute {
-    /// The model and what it can do.
+    /// The model with its abilities.
     pub model: ModelInfo,
-    /// Marks replies of this conversation. Native items of another origin are never sent.
+    /// Origin of the replies in this conversation. Native items of another origin are never sent.
     pub origin: Origin,
-    /// The provider's cache key.
+    /// Cache key for the provider.
     pub session: String,
 }
 
-/// The wire bytes of one message. Made once, sent with every later request.
+/// Wire bytes of one message. Encoded once, sent with every later request.
 #[derive(Debug, Clone)]
 pub(crate) struct EncodedMessage {
-    /// The message that it was made from.
+    /// Id of the message that it encodes.
     pub id: MessageId,
-    /// One or more JSON values separated by commas, ready to stand in the request's array of messages. Empty if the
-    /// message says nothing in this format.
+    /// One or more JSON values separated by commas, to be placed in the request's array of messages. Empty if the
+    /// message has no content in this format.
     pub json: Bytes,
-    /// Where a cache mark can be spliced in when this is the last message (Anthropic).
+    /// Offset at which a cache mark can be inserted, if any (Anthropic).
     pub mark_at: Option<usize>,
 }
 
-/// Everything of a request but the messages.
+/// Request data other than the messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame<'a> {
     pub system: &'a str,
@@ -43,27 +43,27 @@ pub(crate) struct Frame<'a> {
     pub tool_choice: ToolChoice<'a>,
 }
 
-/// One wire format in one conversation.
+/// A wire format in one conversation.
 pub(crate) trait Codec: Send {
-    /// The path below the base URL, with its query.
+    /// Returns the path below the base URL, with its query.
     fn path(&self) -> String;
 
-    /// Headers beside content type and credentials.
+    /// Returns the headers other than content type and credentials.
     fn headers(&self) -> Vec<(&'static str, String)>;
 
-    /// Turns one message into wire bytes. Called once for each message, in order.
+    /// Encodes a message. Called once for each message, in order.
     fn encode_message(&mut self, message: &Arc<Message>) -> EncodedMessage;
 
-    /// Puts a request body together from the bytes of all messages.
+    /// Assembles a request body from the bytes of all messages.
     fn assemble(&self, frame: Frame<'_>, messages: &[EncodedMessage]) -> Bytes;
 
-    /// Starts to read a reply.
+    /// Creates the decoder of one reply.
     fn decoder(&self) -> Box<dyn Decoder>;
 }
 
-/// Reads one reply.
+/// Decoder of one reply.
 pub(crate) trait Decoder: Send {
-    /// Takes in one event of the stream and pushes what it means. Unknown events are skipped.
+    /// Handles an event of the stream and pushes the resulting model events to `out`. Unknown events are skipped.
     fn on_event(
         &mut self,
         event: &str,
@@ -71,9 +71,10 @@ pub(crate) trait Decoder: Send {
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError>;
 
-    /// The stream is at its end: returns the reply, or `Truncated` if the end mark of the format did not come.
+    /// Returns the reply at the end of the stream, or `Truncated` if the end mark of the format was missing.
     fn finish(&mut self) -> Result<ModelReply, ProviderError>;
 
-    /// Whether the end mark came. The driver reads on to the end of the body, so that the connection can be used again.
+    /// Returns true once the end mark was received. The driver reads on to the end of the body, so that the connection
+    /// can be reused.
     fn is_complete(&self) -> bool;
 }

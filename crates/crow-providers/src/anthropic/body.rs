@@ -1,4 +1,4 @@
-//! Puts a request body together.
+//! Assembly of the request body.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::thinking::{SamplingFields, sampling};
 use crate::codec::{EncodedMessage, Frame};
 
+/// Cache mark, inserted before the closing brace of a block.
 const MARK: &[u8] = b",\"cache_control\":{\"type\":\"ephemeral\"}";
 
-/// Everything but the messages, in the order in which the service caches it.
+/// Request fields other than the messages, in the order in which the service caches them.
 #[derive(Serialize)]
 struct AnthropicRequestHead<'a> {
     model: &'a str,
@@ -49,7 +50,7 @@ struct System<'a> {
     cache_control: TypedObject,
 }
 
-/// An object that has nothing but a type.
+/// An object with only a type.
 #[derive(Serialize)]
 struct TypedObject {
     #[serde(rename = "type")]
@@ -58,19 +59,19 @@ struct TypedObject {
 
 const EPHEMERAL: TypedObject = TypedObject { kind: "ephemeral" };
 
-/// Puts a request body together. The service caches tools, system and messages in this order, up to the marks.
+/// Assembles a request body. The service caches tools, system and messages in this order, up to each mark.
 pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedMessage]) -> Bytes {
-    // Texts and values always have a JSON form.
+    // Serialising strings and JSON values cannot fail.
     let mut body = serde_json::to_vec(&head(model, frame)).unwrap_or_default();
     let size: usize = messages.iter().map(|message| message.json.len() + 1).sum();
     body.reserve(size + 128);
-    // Room is made for one more field: the closing brace comes back at the end.
+    // Reopens the object for one more field; its closing brace follows at the end.
     body.pop();
     body.extend_from_slice(b",\"messages\":[");
     let marked = marked(messages);
-    let spoken = messages.iter().enumerate().filter(|(_, message)| !message.json.is_empty());
-    for (place, (index, message)) in spoken.enumerate() {
-        if place > 0 {
+    let nonempty = messages.iter().enumerate().filter(|(_, message)| !message.json.is_empty());
+    for (position, (index, message)) in nonempty.enumerate() {
+        if position > 0 {
             body.push(b',');
         }
         let mark = message.mark_at.filter(|_| marked.contains(&Some(index)));
@@ -89,7 +90,7 @@ pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedM
 fn head<'a>(model: &'a ModelInfo, frame: Frame<'a>) -> AnthropicRequestHead<'a> {
     let tool_choice = tool_choice(frame);
     let is_forced = matches!(frame.tool_choice, ToolChoice::Any | ToolChoice::Tool(_));
-    // The service refuses to force a call where the model thinks.
+    // The service refuses a forced call with thinking, so thinking is left out.
     let without_thinking;
     let config = if is_forced && tool_choice.is_some() {
         without_thinking = ModelConfig { thinking: None, ..frame.config.clone() };
@@ -123,10 +124,10 @@ fn tool_choice(frame: Frame<'_>) -> Option<Value> {
     Some(choice)
 }
 
-/// The end of the first message, which holds what never changes, and the end of the last one that can bear a mark.
+/// Returns the indices of the first and the last message that can carry a mark. The content of the first never changes.
 fn marked(messages: &[EncodedMessage]) -> [Option<usize>; 2] {
-    let bears = |message: &EncodedMessage| message.mark_at.is_some();
-    [messages.iter().position(bears), messages.iter().rposition(bears)]
+    let can_be_marked = |message: &EncodedMessage| message.mark_at.is_some();
+    [messages.iter().position(can_be_marked), messages.iter().rposition(can_be_marked)]
 }
 
 fn tools(tools: &[ToolDefinition]) -> Vec<AnthropicTool<'_>> {
@@ -144,12 +145,12 @@ impl<'a> AnthropicTool<'a> {
     }
 }
 
-/// The service wants to be told that arguments are an object.
+/// Adds `"type": "object"` to a schema of arguments without a type: the service requires it.
 fn schema(schema: &Value) -> Cow<'_, Value> {
     if schema.get("type").is_some() {
         return Cow::Borrowed(schema);
     }
-    let mut told = schema.as_object().cloned().unwrap_or_default();
-    told.insert("type".to_owned(), json!("object"));
-    Cow::Owned(Value::Object(told))
+    let mut object = schema.as_object().cloned().unwrap_or_default();
+    object.insert("type".to_owned(), json!("object"));
+    Cow::Owned(Value::Object(object))
 }

@@ -1,4 +1,4 @@
-//! The codec of one conversation.
+//! The codec of a conversation.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame};
 
 const VERSION: &str = "2023-06-01";
 
-/// Speaks Anthropic Messages.
+/// Codec of the Anthropic Messages format.
 pub(crate) struct AnthropicCodec {
     messages: MessageEncoder,
     route: ConversationRoute,

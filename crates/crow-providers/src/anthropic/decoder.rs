@@ -1,4 +1,10 @@
-//! Reads a reply.
+//! Decoder of a streamed reply.
+//!
+//! `content_block_start` opens a block, `content_block_delta` extends the block of its index, `message_start` and
+//! `message_delta` carry usage and the stop reason. Deltas of text and thinking are emitted at once; the blocks of the
+//! reply are built in [`finish`](Decoder::finish), in the order of their start. Without `message_stop` the stream is
+//! truncated. Servers that imitate the format omit events, so a delta may open its block and ids of calls may be
+//! missing or repeated.
 
 use crow_core::{
     ids::CallId,
@@ -11,7 +17,7 @@ use uuid::Uuid;
 use super::event::{AnthropicDelta, AnthropicUsage, Event};
 use crate::{classify::error_event, codec::Decoder};
 
-/// Reads one reply. Blocks are kept in the order in which they begin.
+/// State of one reply. Blocks are in the order of their start.
 pub(super) struct AnthropicDecoder {
     origin: Origin,
     blocks: Vec<AnthropicOpenBlock>,
@@ -21,24 +27,24 @@ pub(super) struct AnthropicDecoder {
     is_complete: bool,
 }
 
-/// A block that is being read.
+/// A block that still receives deltas.
 struct AnthropicOpenBlock {
     index: u64,
     kind: AnthropicBlockKind,
-    /// The block as it began.
+    /// The block as its start event had it.
     item: Map<String, Value>,
-    /// Text, reasoning, or the arguments' JSON so far.
+    /// Text, reasoning, or the JSON of the arguments so far.
     text: String,
     signature: String,
 }
 
-/// What a block says.
+/// Kind of a block's content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AnthropicBlockKind {
     Text,
     Thinking,
     Call,
-    /// Redacted thinking, and what is not known.
+    /// Redacted thinking, and unknown types.
     Opaque,
 }
 
@@ -63,7 +69,7 @@ impl AnthropicDecoder {
 
     fn on_block(&mut self, index: u64, item: Map<String, Value>, out: &mut Vec<ModelEvent>) {
         let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
-        let (kind, begun) = match text("type") {
+        let (kind, initial) = match text("type") {
             "text" => (AnthropicBlockKind::Text, text("text").to_owned()),
             "thinking" => (AnthropicBlockKind::Thinking, text("thinking").to_owned()),
             "tool_use" => (AnthropicBlockKind::Call, String::new()),
@@ -73,8 +79,8 @@ impl AnthropicDecoder {
         if kind == AnthropicBlockKind::Call {
             out.push(ModelEvent::CallStarted { name: text("name").to_owned() });
         }
-        push_delta(kind, &begun, out);
-        self.blocks.push(AnthropicOpenBlock { index, kind, item, text: begun, signature });
+        push_delta(kind, &initial, out);
+        self.blocks.push(AnthropicOpenBlock { index, kind, item, text: initial, signature });
     }
 
     fn on_delta(&mut self, index: u64, delta: AnthropicDelta, out: &mut Vec<ModelEvent>) {
@@ -100,15 +106,15 @@ impl AnthropicDecoder {
         block.signature.push_str(&signature.unwrap_or_default());
     }
 
-    /// The open block of this index. Some servers begin a block without saying so.
+    /// Returns the open block of this index. Some servers omit its start, so a delta of text or thinking opens one.
     fn block_for(
         &mut self,
         index: u64,
         is_text: bool,
         is_thinking: bool,
     ) -> Option<&mut AnthropicOpenBlock> {
-        let known = self.blocks.iter().rposition(|block| block.index == index);
-        if known.is_none() {
+        let open = self.blocks.iter().rposition(|block| block.index == index);
+        if open.is_none() {
             let (kind, name) = match (is_text, is_thinking) {
                 (true, _) => (AnthropicBlockKind::Text, "text"),
                 (false, true) => (AnthropicBlockKind::Thinking, "thinking"),
@@ -118,8 +124,8 @@ impl AnthropicDecoder {
             let (text, signature) = (String::new(), String::new());
             self.blocks.push(AnthropicOpenBlock { index, kind, item, text, signature });
         }
-        match known {
-            Some(place) => self.blocks.get_mut(place),
+        match open {
+            Some(position) => self.blocks.get_mut(position),
             None => self.blocks.last_mut(),
         }
     }
@@ -145,7 +151,7 @@ impl Decoder for AnthropicDecoder {
     ) -> Result<(), ProviderError> {
         let parsed = match serde_json::from_str::<Event>(data) {
             Ok(parsed) => parsed,
-            // Of another event nothing is known, not even that it is JSON.
+            // An event of an unknown type need not be JSON, and is skipped.
             Err(_) if data == "[DONE]" || !is_known(event) => return Ok(()),
             Err(error) => {
                 let message = format!("event \"{event}\" cannot be read: {error}");
@@ -153,6 +159,7 @@ impl Decoder for AnthropicDecoder {
             }
         };
         let Event { kind, index, delta, content_block, message, usage, error } = parsed;
+        // An event of any type may contain an error.
         if let Some(error) = error {
             let mut error = error_event(&json!({"error": error}));
             error.request_id = request_id(data).or(error.request_id);
@@ -205,19 +212,19 @@ impl Decoder for AnthropicDecoder {
 }
 
 impl AnthropicOpenBlock {
-    /// Makes the block, unless it says nothing.
+    /// Converts to a block of the reply; none if it is empty. Call ids in `before` are taken.
     fn finish(self, is_cut: bool, before: &[ReplyBlock]) -> Option<ReplyBlock> {
         let Self { kind, mut item, text, signature, .. } = self;
         match kind {
             AnthropicBlockKind::Text if text.is_empty() => None,
             AnthropicBlockKind::Text => Some(ReplyBlock::plain(ReplyContent::Text { text })),
             AnthropicBlockKind::Thinking if text.is_empty() && signature.is_empty() => None,
-            // Cut reasoning has no signature; the service would refuse it.
+            // Reasoning that was cut has no signature; the service would refuse it.
             AnthropicBlockKind::Thinking if signature.is_empty() && is_cut => {
                 Some(ReplyBlock::plain(ReplyContent::Thinking { text }))
             }
             AnthropicBlockKind::Thinking => {
-                // The text need not be kept twice.
+                // The content already has the text.
                 item.shift_remove("thinking");
                 item.insert("signature".to_owned(), json!(signature));
                 let content = ReplyContent::Thinking { text };
@@ -228,7 +235,7 @@ impl AnthropicOpenBlock {
             }
             AnthropicBlockKind::Opaque if item.is_empty() => None,
             AnthropicBlockKind::Opaque => {
-                // The input of a tool that runs at the provider.
+                // Input of a tool that runs at the provider.
                 if let Ok(input) = serde_json::from_str::<Value>(&text) {
                     item.insert("input".to_owned(), input);
                 }
@@ -238,11 +245,12 @@ impl AnthropicOpenBlock {
     }
 }
 
+/// Builds a call. A missing or repeated id is replaced by a new one.
 fn call(item: &Map<String, Value>, json: &str, before: &[ReplyBlock]) -> ToolCall {
     let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
-    // Some servers send the whole input at once.
-    let whole = item.get("input").filter(|input| json.is_empty() && !input.is_null());
-    let arguments = match whole {
+    // Some servers send the whole input in the start event.
+    let complete = item.get("input").filter(|input| json.is_empty() && !input.is_null());
+    let arguments = match complete {
         Some(input) => CallArguments::Json(input.clone()),
         None => CallArguments::parse(json),
     };
@@ -275,7 +283,7 @@ fn push_delta(kind: AnthropicBlockKind, text: &str, out: &mut Vec<ModelEvent>) {
     }
 }
 
-/// An event without a name may be any.
+/// Returns true for the known types. An event without a name may have any type.
 fn is_known(event: &str) -> bool {
     matches!(
         event,

@@ -4,7 +4,7 @@ use crow_core::usage::TokenUsage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// An event. Which fields it has depends on its type.
+/// An event. Its type determines which fields are present.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Event {
@@ -18,7 +18,7 @@ pub(super) struct Event {
     pub(super) error: Option<Value>,
 }
 
-/// What a delta adds.
+/// Delta of a block, or of the message.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AnthropicDelta {
@@ -29,7 +29,7 @@ pub(super) struct AnthropicDelta {
     pub(super) stop_reason: Option<String>,
 }
 
-/// What is reported at the beginning and again, grown, at the end.
+/// Token counts, reported at the start and again, grown, at the end.
 #[derive(Debug, Default)]
 pub(super) struct AnthropicUsage {
     input: Option<u64>,
@@ -42,7 +42,8 @@ pub(super) struct AnthropicUsage {
 }
 
 impl AnthropicUsage {
-    /// Takes in a later report. Numbers only grow; what a report leaves out, calls zero or misspells, stays.
+    /// Merges a later report. Each count keeps its maximum, so one that is missing, zero or not a number changes
+    /// nothing.
     pub(super) fn merge(&mut self, later: &Value) {
         let number = |path: &str| later.pointer(path).and_then(Value::as_u64);
         for (count, path) in [
@@ -58,7 +59,7 @@ impl AnthropicUsage {
         }
     }
 
-    /// Counts all input as input, the cached parts included.
+    /// Returns the totals. The input includes its cached parts.
     pub(super) fn total(&self) -> TokenUsage {
         let short = self.cache_write_5m.unwrap_or(0);
         let long = self.cache_write_1h.unwrap_or(0);

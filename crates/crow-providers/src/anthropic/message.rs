@@ -1,4 +1,4 @@
-//! The wire bytes of one message.
+//! Encoding of messages.
 
 use bytes::Bytes;
 use crow_core::message::{AssistantMessage, Message, Origin, ReplyBlock, ReplyContent, ToolCall};
@@ -13,9 +13,10 @@ use crate::{
     stand_in::{NO_WORDS, wire_name},
 };
 
+/// Maximum length of a tool's name.
 const LONGEST_NAME: usize = 128;
 
-/// Turns messages into wire bytes, in order.
+/// Encoder of a conversation's messages, to be called in their order.
 #[derive(Debug)]
 pub(super) struct MessageEncoder {
     origin: Origin,
@@ -49,7 +50,7 @@ impl MessageEncoder {
         EncodedMessage { id: message.id().clone(), json, mark_at }
     }
 
-    /// The blocks of a reply. One that ends in thinking is refused: nothing came of that.
+    /// Returns the blocks of a reply. Thinking at the end is dropped: the service refuses a reply that ends with it.
     fn reply(&mut self, message: &AssistantMessage) -> Vec<Value> {
         self.ids.on_reply(message);
         let is_ours = message.origin == self.origin;
@@ -85,7 +86,7 @@ impl MessageEncoder {
     }
 }
 
-/// Writes a message, and finds where a cache mark fits into it: at the end of its last block that may bear one.
+/// Encodes a message. Also returns the offset for a cache mark: the end of the last block that may carry one.
 fn wire_message(role: &str, blocks: &[Value]) -> (Bytes, Option<usize>) {
     if blocks.is_empty() {
         return (Bytes::new(), None);
@@ -96,14 +97,14 @@ fn wire_message(role: &str, blocks: &[Value]) -> (Bytes, Option<usize>) {
         if index > 0 {
             json.push(b',');
         }
-        // A block always has a JSON form.
+        // Serialising a JSON value cannot fail.
         json.append(&mut serde_json::to_vec(block).unwrap_or_default());
         if may_bear_mark(block) {
             mark_at = Some(json.len() - 1);
         }
     }
     json.extend_from_slice(b"]}");
-    // Kept for the whole session, so without room to grow.
+    // Kept for the whole session, so without spare capacity.
     (Bytes::from(json.into_boxed_slice()), mark_at)
 }
 

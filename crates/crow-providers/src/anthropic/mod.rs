@@ -1,4 +1,4 @@
-//! Anthropic Messages, which llama.cpp and several vendors speak as well.
+//! The format Anthropic Messages, which llama.cpp and several vendors implement as well.
 
 mod body;
 mod codec;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::stand_in::{NO_OUTPUT, NO_VISION};
 
-/// Whether pictures are sent.
+/// Support for images. Without it, a text replaces each image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Vision {
     Yes,
@@ -26,35 +26,35 @@ pub(super) fn blocks(content: &[Block], vision: Vision) -> Vec<Value> {
     content.iter().filter_map(one).collect()
 }
 
-/// Returns the blocks for all results of a reply. They come first; what cannot stand inside them follows.
+/// Returns the blocks for all results of a reply. Content that is not allowed inside a result follows after them.
 pub(super) fn results<'a>(
     results: impl Iterator<Item = (&'a str, &'a ResultMessage)>,
     vision: Vision,
 ) -> Vec<Value> {
     let mut blocks = Vec::new();
-    let mut behind = Vec::new();
+    let mut trailing = Vec::new();
     for (id, result) in results {
-        let mut inside = Vec::new();
+        let mut content = Vec::new();
         for block in &result.content {
             match block {
-                Block::Text { text: words } => inside.extend(text(words)),
-                // The result of a failed call may hold text only.
+                Block::Text { text: words } => content.extend(text(words)),
+                // The result of a failed call may contain text only.
                 Block::Image(image) if result.is_error && vision == Vision::Yes => {
-                    behind.push(picture(image, vision));
+                    trailing.push(picture(image, vision));
                 }
-                Block::Image(image) => inside.push(picture(image, vision)),
+                Block::Image(image) => content.push(picture(image, vision)),
             }
         }
-        if inside.is_empty() {
-            inside.extend(text(NO_OUTPUT));
+        if content.is_empty() {
+            content.extend(text(NO_OUTPUT));
         }
-        let mut block = json!({"type": "tool_result", "tool_use_id": id, "content": inside});
+        let mut block = json!({"type": "tool_result", "tool_use_id": id, "content": content});
         if let (true, Some(fields)) = (result.is_error, block.as_object_mut()) {
             fields.insert("is_error".to_owned(), Value::Bool(true));
         }
         blocks.push(block);
     }
-    blocks.append(&mut behind);
+    blocks.append(&mut trailing);
     blocks
 }
 

@@ -111,7 +111,7 @@ fn body(messages: Vec<Message>, config: &ModelConfig, tool_choice: ToolChoice<'_
 
 /// From the streaming examples of the vendor's documentation, shortened.
 #[test]
-fn blocks_keep_their_order_and_what_is_signed() {
+fn blocks_keep_their_order_and_signatures() {
     let stream = stream(&[
         json!({"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 25, "output_tokens": 1}}}),
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}}),
@@ -202,14 +202,14 @@ fn every_reason_for_stopping_has_its_meaning() {
 }
 
 #[test]
-fn what_a_server_leaves_out_is_filled_in() {
+fn omitted_parts_of_blocks_are_filled_in() {
     let start =
         |block: Value| json!({"type": "content_block_start", "index": 0, "content_block": block});
     let stop = json!({"type": "message_stop"});
     for (event, expected) in [
-        // A block that begins without saying so.
+        // A delta without the start of its block.
         (json!({"type": "content_block_delta", "delta": {"text": "Hi"}}), text("Hi")),
-        // Text and input that come whole.
+        // Text and input that are complete in the start event.
         (start(json!({"type": "text", "text": "Hi"})), text("Hi")),
         (
             start(json!({"type": "tool_use", "id": "c", "name": "read_file", "input": {"a": 1}})),
@@ -219,7 +219,7 @@ fn what_a_server_leaves_out_is_filled_in() {
             start(json!({"type": "tool_use", "id": "c", "name": "read_file"})),
             call("c", CallArguments::Json(json!({}))),
         ),
-        // A kind of block that is not known comes back as it is.
+        // A block of an unknown type is returned unchanged.
         (
             start(json!({"type": "novel", "x": [1]})),
             ReplyBlock::with_native(ReplyContent::Opaque, json!({"type": "novel", "x": [1]})),
@@ -247,7 +247,7 @@ fn calls_of_one_reply_never_share_an_id() {
 }
 
 #[test]
-fn what_is_not_known_is_skipped_and_what_is_broken_is_not() {
+fn unknown_events_are_skipped_and_broken_ones_are_errors() {
     let stop = "data: {\"type\":\"message_stop\"}\n\n";
     for skipped in [
         "event: novel\ndata: not json\n\n",
@@ -270,7 +270,7 @@ fn an_error_event_keeps_its_code_and_request() {
         "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let error = read(&stream(&[event])).unwrap_err();
     assert_eq!(error.kind, ProviderErrorKind::Overloaded);
-    // As llama.cpp sends it.
+    // The form of llama.cpp.
     let bare = "data: {\"error\":{\"code\":500,\"message\":\"x\",\"type\":\"server_error\"}}\n\n";
     assert_eq!(read(bare).unwrap_err().kind, ProviderErrorKind::Server);
     assert_eq!(error.code.as_deref(), Some("overloaded_error"));
@@ -291,12 +291,12 @@ fn reasoning_that_was_cut_is_not_sent_back() {
 }
 
 #[test]
-fn own_reasoning_goes_back_and_foreign_does_not() {
+fn reasoning_is_sent_back_only_to_its_own_model() {
     let blocks = || vec![thinking("Hm."), text(" \n"), text("So."), thinking("Then.")];
-    let said = json!({"type": "text", "text": "So."});
+    let spoken = json!({"type": "text", "text": "So."});
     let signed = json!({"type": "thinking", "signature": "sig", "thinking": "Hm."});
     for (model, expected) in
-        [("claude-sonnet-4-5", json!([signed, said])), ("claude-opus-4-8", json!([said]))]
+        [("claude-sonnet-4-5", json!([signed, spoken])), ("claude-opus-4-8", json!([spoken]))]
     {
         let encoded = encode(vec![assistant(origin(model), blocks())], true);
         assert_eq!(json_of(&encoded[0]), json!({"role": "assistant", "content": expected}));
@@ -326,7 +326,7 @@ fn ids_that_the_service_refuses_are_mapped_the_same_way_on_both_sides() {
 }
 
 #[test]
-fn results_hold_what_the_service_lets_them() {
+fn results_contain_only_what_the_service_accepts() {
     let image =
         || Block::Image(Image { media_type: "image/png".to_owned(), data: "aGk=".to_owned() });
     let results = vec![
@@ -350,7 +350,7 @@ fn results_hold_what_the_service_lets_them() {
 }
 
 #[test]
-fn marks_stand_on_tools_system_first_and_last_message() {
+fn cache_marks_are_on_tools_system_first_and_last_message() {
     let mark = json!({"type": "ephemeral"});
     let messages = vec![
         user("1", vec![Block::text("a"), Block::text("b")]),
@@ -421,7 +421,7 @@ fn the_fields_of_a_request_follow_the_configuration() {
 }
 
 #[test]
-fn the_beta_is_named_only_where_it_is_known() {
+fn the_beta_header_is_sent_only_to_the_vendor() {
     let header = |base_url: &str| {
         let mut route = route(true);
         base_url.clone_into(&mut route.origin.base_url);

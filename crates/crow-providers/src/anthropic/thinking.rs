@@ -1,16 +1,16 @@
-//! How a model is told to think, which depends on its generation.
+//! Request fields for thinking, which depend on the generation of the model.
 
 use crow_core::model::{ModelConfig, ModelInfo, Thinking};
 use serde_json::{Value, json};
 
 use crate::codec::ConversationRoute;
 
-/// The room for an answer where the model's own limit is not known.
+/// Tokens reserved for the answer where the model's limit is unknown.
 const ANSWER: u64 = 8192;
-/// The service refuses a smaller budget.
+/// Minimum budget that the service accepts.
 const LEAST_BUDGET: u64 = 1024;
 
-/// The fields of a request that depend on each other.
+/// Request fields that depend on each other.
 #[derive(Debug, PartialEq)]
 pub(super) struct SamplingFields {
     pub(super) max_tokens: u64,
@@ -19,20 +19,20 @@ pub(super) struct SamplingFields {
     pub(super) temperature: Option<f32>,
 }
 
-/// How a model takes thinking.
+/// Way in which a model is configured to think.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnthropicThinkingStyle {
-    /// A budget of tokens; models of other vendors follow this one.
+    /// A budget of tokens; also used for models of other vendors.
     Budget,
-    /// By effort; the model decides how much (4.6). Does not think unless told to.
+    /// By effort; the model decides the amount (4.6). Off by default.
     Adaptive,
     /// By effort alone; other sampling parameters are refused (4.7, 4.8).
     AdaptiveOnly,
-    /// Thinks unless told not to (5 and later).
+    /// By effort; on by default (5 and later).
     AlwaysAdaptive,
 }
 
-/// Decides the fields.
+/// Returns the fields for a model and configuration.
 pub(super) fn sampling(model: &ModelInfo, config: &ModelConfig) -> SamplingFields {
     let generation = generation(&model.reference.model);
     let limit = config.max_tokens.or(model.max_output_tokens);
@@ -61,27 +61,27 @@ pub(super) fn sampling(model: &ModelInfo, config: &ModelConfig) -> SamplingField
                 }
                 (None, _) => None,
             };
-            let is_free =
+            let accepts_temperature =
                 generation == AnthropicThinkingStyle::Adaptive && sampling.thinking.is_none();
-            sampling.temperature = sampling.temperature.filter(|_| is_free);
+            sampling.temperature = sampling.temperature.filter(|_| accepts_temperature);
         }
     }
     sampling
 }
 
-/// Returns the beta that lets models with a budget think between calls, where it is known to be understood.
+/// Returns the beta that lets models with a budget think between calls, if the server is known to support it.
 pub(super) fn beta(route: &ConversationRoute) -> Option<&'static str> {
     let model = &route.model.reference.model;
-    let understands = route.origin.base_url.contains("api.anthropic.com")
+    let is_supported = route.origin.base_url.contains("api.anthropic.com")
         && generation(model) == AnthropicThinkingStyle::Budget
         && version(model).is_some_and(|version| version >= (4, 0));
-    understands.then_some("interleaved-thinking-2025-05-14")
+    is_supported.then_some("interleaved-thinking-2025-05-14")
 }
 
 fn with_budget(sampling: &mut SamplingFields, budget: u64, limit: Option<u64>) {
     let mut budget = budget.max(LEAST_BUDGET);
     if let Some(limit) = limit {
-        // The answer needs room as well.
+        // Leaves room for the answer.
         budget = budget.min(limit.saturating_sub(LEAST_BUDGET).max(limit / 2));
     } else {
         sampling.max_tokens = budget.saturating_add(ANSWER);
@@ -101,7 +101,7 @@ fn adaptive(generation: AnthropicThinkingStyle) -> Value {
         AnthropicThinkingStyle::Budget | AnthropicThinkingStyle::Adaptive => {
             json!({"type": "adaptive"})
         }
-        // These leave the text out unless asked.
+        // These omit the text of their thinking unless it is requested.
         AnthropicThinkingStyle::AdaptiveOnly | AnthropicThinkingStyle::AlwaysAdaptive => {
             json!({"type": "adaptive", "display": "summarized"})
         }
@@ -137,11 +137,12 @@ fn generation(model: &str) -> AnthropicThinkingStyle {
     }
 }
 
-/// Reads the version out of a name such as `claude-opus-4-7`, `claude-3-7-sonnet-20250219`, `anthropic/claude-opus-4.5`.
+/// Extracts the version from a name such as `claude-opus-4-7`, `claude-3-7-sonnet-20250219`,
+/// `anthropic/claude-opus-4.5`.
 fn version(model: &str) -> Option<(u32, u32)> {
     let (_, name) = model.split_once("claude")?;
     let mut numbers = name.split(['-', '.', '@', ':', '_']).filter_map(|part| {
-        // Longer ones are dates.
+        // Longer numbers are dates.
         (part.len() <= 2).then(|| part.parse::<u32>().ok()).flatten()
     });
     let major = numbers.next()?;
@@ -154,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    fn of(model: &str, most: Option<u64>, config: &ModelConfig) -> SamplingFields {
+    fn sampling_of(model: &str, most: Option<u64>, config: &ModelConfig) -> SamplingFields {
         let info = ModelInfo {
             reference: ModelRef { provider: "anthropic".to_owned(), model: model.to_owned() },
             context_window: None,
@@ -194,7 +195,7 @@ mod tests {
             (Some(1500), Thinking::High, 1500, None),
             (Some(64_000), Thinking::Off, 64_000, None),
         ] {
-            let sampling = of("claude-sonnet-4-5", most, &thinking(wanted));
+            let sampling = sampling_of("claude-sonnet-4-5", most, &thinking(wanted));
             assert_eq!(sampling.max_tokens, limit);
             assert_eq!(sampling.thinking, budget.map(enabled), "{most:?} {wanted:?}");
             assert_eq!(sampling.temperature.is_some(), budget.is_none());
@@ -202,25 +203,25 @@ mod tests {
     }
 
     #[test]
-    fn newer_models_are_told_an_effort_in_place_of_a_budget() {
-        let told = of("claude-opus-4-6", None, &thinking(Thinking::Medium));
-        assert_eq!(told.thinking, Some(json!({"type": "adaptive"})));
-        assert_eq!((told.effort, told.temperature), (Some("medium"), None));
-        let told = of("claude-opus-4-8", None, &thinking(Thinking::Tokens(50_000)));
-        assert_eq!(told.effort, Some("high"));
-        let off = of("claude-opus-4-8", None, &thinking(Thinking::Off));
+    fn newer_models_get_an_effort_instead_of_a_budget() {
+        let fields = sampling_of("claude-opus-4-6", None, &thinking(Thinking::Medium));
+        assert_eq!(fields.thinking, Some(json!({"type": "adaptive"})));
+        assert_eq!((fields.effort, fields.temperature), (Some("medium"), None));
+        let fields = sampling_of("claude-opus-4-8", None, &thinking(Thinking::Tokens(50_000)));
+        assert_eq!(fields.effort, Some("high"));
+        let off = sampling_of("claude-opus-4-8", None, &thinking(Thinking::Off));
         assert_eq!((off.thinking, off.effort, off.temperature), (None, None, None));
-        let off = of("claude-opus-5", None, &thinking(Thinking::Off));
+        let off = sampling_of("claude-opus-5", None, &thinking(Thinking::Off));
         assert_eq!(off.thinking, Some(json!({"type": "disabled"})));
     }
 
     #[test]
-    fn nothing_is_said_of_thinking_unless_it_is_configured() {
+    fn thinking_is_absent_unless_configured() {
         let config = ModelConfig { max_tokens: Some(100), ..ModelConfig::default() };
         let plain =
             SamplingFields { max_tokens: 100, thinking: None, effort: None, temperature: None };
         for model in ["claude-sonnet-4-5", "claude-opus-4-7", "kimi-k2"] {
-            assert_eq!(of(model, Some(64_000), &config), plain, "{model}");
+            assert_eq!(sampling_of(model, Some(64_000), &config), plain, "{model}");
         }
     }
 }

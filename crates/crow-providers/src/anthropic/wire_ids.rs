@@ -1,19 +1,19 @@
-//! Call ids as this format takes them: `[a-zA-Z0-9_-]+`, none twice in a conversation.
+//! Call ids in the form that this format accepts: `[a-zA-Z0-9_-]+`, unique in a conversation.
 
 use std::collections::{HashMap, HashSet};
 
 use crow_core::{ids::CallId, message::AssistantMessage};
 
-/// The ids that calls have on the wire. The same conversation gets the same ids again.
+/// Mapping of call ids to ids on the wire. It is deterministic: the same conversation gets the same ids again.
 #[derive(Debug, Default)]
 pub(super) struct WireIds {
     used: HashSet<String>,
-    /// Those of the last reply, which the results that follow name.
+    /// Wire ids of the last reply's calls, which the following results refer to.
     open: HashMap<CallId, String>,
 }
 
 impl WireIds {
-    /// Gives an id to each call of a reply.
+    /// Assigns a wire id to each call of a reply.
     pub(super) fn on_reply(&mut self, message: &AssistantMessage) {
         self.open.clear();
         for call in message.calls() {
@@ -28,7 +28,7 @@ impl WireIds {
         }
     }
 
-    /// Returns the id of a call of the last reply.
+    /// Returns the wire id of a call of the last reply; for other calls, the id itself.
     pub(super) fn of<'a>(&'a self, id: &'a CallId) -> &'a str {
         self.open.get(id).map_or(id.as_str(), String::as_str)
     }
@@ -38,7 +38,7 @@ fn is_valid(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
-/// The same on every machine and in every version, unlike the standard library's hashes.
+/// FNV-1a hash: the same on every machine and in every version, unlike the standard library's hashes.
 fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

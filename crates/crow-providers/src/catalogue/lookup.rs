@@ -1,10 +1,10 @@
-//! Finds a model by the id that a provider knows it by.
+//! Lookup of models by their id at a provider.
 
 use crow_core::model::{Abilities, Price};
 
 use super::table::{ANTHROPIC, GOOGLE, OPENAI};
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct KnownModel {
     pub(crate) id: &'static str,
@@ -14,7 +14,7 @@ pub(crate) struct KnownModel {
     pub(crate) price: Price,
 }
 
-/// Whose models a provider serves.
+/// Vendor of a provider's models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vendor {
     Anthropic,
@@ -22,14 +22,14 @@ pub(crate) enum Vendor {
     Google,
     /// Models of all vendors, named `vendor/model`.
     OpenRouter,
-    /// Models that nothing is known about, on a machine of the user's.
+    /// Unknown models on a machine of the user.
     Local,
-    /// Models that nothing is known about.
+    /// Unknown models.
     Unknown,
 }
 
 impl Vendor {
-    /// The known models, the recommended first.
+    /// Returns the known models, the recommended first.
     pub(crate) fn models(self) -> &'static [KnownModel] {
         match self {
             Self::Anthropic => ANTHROPIC,
@@ -39,7 +39,7 @@ impl Vendor {
         }
     }
 
-    /// Finds a model. A date or `-latest` at the end of an id names the same model.
+    /// Finds a model. A date or `-latest` at the end of an id is ignored if there is no exact match.
     pub(crate) fn find(self, id: &str) -> Option<&'static KnownModel> {
         if self == Self::OpenRouter {
             return find_routed(id);
@@ -48,8 +48,8 @@ impl Vendor {
         exact(id).or_else(|| exact(without_date(id)))
     }
 
-    /// What a model is taken to be able to do that is not in the table. A vendor's next model can do what its last
-    /// ones could.
+    /// Returns the assumed abilities of a model that is not in the table. A vendor's next model is assumed to have
+    /// those of its last ones.
     pub(crate) fn abilities_of_unknown(self) -> Abilities {
         match self {
             Self::Anthropic | Self::OpenAi | Self::Google => {
@@ -59,7 +59,7 @@ impl Vendor {
         }
     }
 
-    /// What a model costs that is not in the table.
+    /// Returns the price of a model that is not in the table, if it can be known.
     pub(crate) fn price_of_unknown(self) -> Option<Price> {
         match self {
             Self::Local => Some(FREE),
@@ -70,11 +70,12 @@ impl Vendor {
     }
 }
 
-/// What a machine of one's own charges.
+/// Price of models on the user's own machine.
 pub(crate) const FREE: Price =
     Price { input: 0.0, output: 0.0, cache_read: 0.0, cache_write: 0.0, cache_write_1h: 0.0 };
 
-/// `OpenRouter` passes the vendors' prices on, and writes `claude-sonnet-4.5` where Anthropic writes `claude-sonnet-4-5`.
+/// Finds a model by its id at `OpenRouter`, which charges the vendors' prices, and writes `claude-sonnet-4.5` where
+/// Anthropic writes `claude-sonnet-4-5`.
 fn find_routed(id: &str) -> Option<&'static KnownModel> {
     let (vendor, model) = id.split_once('/')?;
     match vendor {

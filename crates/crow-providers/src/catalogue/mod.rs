@@ -1,4 +1,4 @@
-//! What is known about models without asking anybody: window, limits, abilities and price.
+//! Built-in data about models, available offline: window, limits, abilities and price.
 
 mod lookup;
 mod table;

@@ -1,9 +1,9 @@
-//! The models that are known, as of 21 November 2026.
+//! The table of known models, as of 21 November 2026.
 //!
 //! Prices are those of the crate `genai-prices` 0.2.1 (MIT licence), in US dollars per million tokens: input, output,
-//! cache read, cache write, cache write for an hour. Where a vendor charges more above a prompt length, the window stands
-//! at that length, so that a cost is never told too low; `context_window` in the provider's TOML widens it. Limits of
-//! output are those of the vendors' model pages.
+//! cache read, cache write, cache write for an hour. Where a vendor charges more above a prompt length, the window is
+//! limited to that length, so that a cost is never understated; `context_window` in the provider's TOML raises it.
+//! Limits of output are those of the vendors' model pages.
 
 use crow_core::model::{Abilities, Price};
 

@@ -1,4 +1,4 @@
-//! An HTTP answer that is no reply.
+//! Conversion of HTTP answers other than replies to errors.
 
 use crow_core::model::{ProviderError, ProviderErrorKind};
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use super::{
     wait,
 };
 
-/// The answer.
+/// An HTTP answer other than a reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ErrorAnswer<'a> {
     pub(crate) status: u16,
@@ -21,7 +21,7 @@ pub(crate) struct ErrorAnswer<'a> {
     pub(crate) body: &'a str,
 }
 
-/// Makes an error of an answer. Provider and address are added by who knows them.
+/// Converts an answer to an error. The caller adds provider and address.
 pub(crate) fn refused(answer: ErrorAnswer<'_>) -> ProviderError {
     let ErrorAnswer { status, headers, body } = answer;
     let mut error = if (300..400).contains(&status) {
@@ -29,7 +29,7 @@ pub(crate) fn refused(answer: ErrorAnswer<'_>) -> ProviderError {
     } else {
         let complaint = json_in(body);
         match complaint.as_ref().and_then(Complaint::read) {
-            // An error in an answer that claims success keeps only the status that it names itself.
+            // If the HTTP status claims success, only a status in the body counts.
             Some(complaint) => complaint.into_error(Some(status).filter(|status| *status >= 400)),
             None => wordless(status, body),
         }
@@ -39,13 +39,13 @@ pub(crate) fn refused(answer: ErrorAnswer<'_>) -> ProviderError {
     error
 }
 
-/// Reads a body that is JSON, or an event stream that begins with JSON.
+/// Parses a body that is JSON, or an event stream that begins with JSON.
 fn json_in(body: &str) -> Option<Value> {
     let data = || body.lines().find_map(|line| line.strip_prefix("data:"));
     serde_json::from_str(body).ok().or_else(|| serde_json::from_str(data()?).ok())
 }
 
-/// Returns the id under which the provider's support finds the request.
+/// Returns the id by which the provider's support can find the request.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
     ["request-id", "x-request-id", "x-goog-request-id", "cf-ray"]
         .iter()
@@ -54,7 +54,7 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
 
 fn redirect(status: u16, headers: &HeaderMap) -> ProviderError {
     let target = headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    // A query may hold a secret.
+    // The query may contain a secret.
     let target = target.split(['?', '#']).next().unwrap_or_default();
     let mut error = ProviderError::new(
         ProviderErrorKind::NotFound,
@@ -67,30 +67,30 @@ fn redirect(status: u16, headers: &HeaderMap) -> ProviderError {
     error
 }
 
-/// The body is no error object that anyone knows.
+/// Returns the error for a body without a known error object.
 fn wordless(status: u16, body: &str) -> ProviderError {
     let page = web_page(body);
-    let said = match &page {
+    let summary = match &page {
         Some(title) if title.is_empty() => {
             "the server sent a web page in place of an answer".to_owned()
         }
         Some(title) => format!("the server sent a web page in place of an answer: \"{title}\""),
         None => one_line(body),
     };
-    let said = if said.is_empty() { "the server gave no reason".to_owned() } else { said };
+    let summary = if summary.is_empty() { "the server gave no reason".to_owned() } else { summary };
     if status < 300 {
         let mut error = ProviderError::new(
             ProviderErrorKind::Decode,
-            format!("expected an event stream: {said}"),
+            format!("expected an event stream: {summary}"),
         );
         error.status = Some(status);
         return error;
     }
     let hint = if status == 404 || status == 405 { "; is the base URL right?" } else { "" };
-    // The words of a web page are about the page.
-    let telling = if page.is_some() { "" } else { said.as_str() };
-    let kind = kind_of(Some(status), &[], telling);
-    let mut error = ProviderError::new(kind, format!("{said}{hint}"));
+    // The text of a web page describes the page, so it does not classify the error.
+    let evidence = if page.is_some() { "" } else { summary.as_str() };
+    let kind = kind_of(Some(status), &[], evidence);
+    let mut error = ProviderError::new(kind, format!("{summary}{hint}"));
     error.status = Some(status);
     error
 }
@@ -103,11 +103,11 @@ mod tests {
 
     use super::*;
 
-    fn of(status: u16, body: &str) -> ProviderError {
+    fn error_of(status: u16, body: &str) -> ProviderError {
         refused(ErrorAnswer { status, headers: &HeaderMap::new(), body })
     }
 
-    /// Bodies as the vendors document or send them; llama.cpp's is from its server's source.
+    /// Bodies as the vendors document or send them; llama.cpp's are from its server's source.
     const ANSWERS: &[(u16, &str, Kind)] = &[
         // Anthropic, docs.claude.com "Errors"
         (
@@ -298,18 +298,18 @@ mod tests {
     ];
 
     #[test]
-    fn answers_are_sorted_by_what_can_be_done_about_them() {
+    fn error_answers_are_classified_by_kind() {
         for (status, body, kind) in ANSWERS {
-            let error = of(*status, body);
+            let error = error_of(*status, body);
             assert_eq!(error.kind, *kind, "{status} {body}");
             assert!(!error.message.is_empty() && !error.message.contains('\n'), "{error}");
         }
     }
 
     #[test]
-    fn a_router_passes_on_what_its_upstream_said() {
+    fn a_routers_error_includes_the_upstream_message() {
         let body = r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"prompt is too long"}}}"#;
-        let error = of(400, body);
+        let error = error_of(400, body);
         assert_eq!(error.message, "Provider returned error: prompt is too long");
         assert_eq!(error.kind, Kind::ContextLength);
     }
@@ -330,9 +330,9 @@ mod tests {
     }
 
     #[test]
-    fn geminis_wait_stands_in_the_body() {
+    fn geminis_retry_delay_is_read_from_the_body() {
         let body = r#"{"error":{"status":"RESOURCE_EXHAUSTED","message":"x","details":[{"retryDelay":"32s"}]}}"#;
-        assert_eq!(of(429, body).retry_after, Some(Duration::from_secs(32)));
+        assert_eq!(error_of(429, body).retry_after, Some(Duration::from_secs(32)));
     }
 
     #[test]

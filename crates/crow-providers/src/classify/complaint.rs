@@ -1,4 +1,4 @@
-//! Reads the error objects of all vendors.
+//! Parser of the error objects of all vendors.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{kind::kind_of, text::one_line, wait};
 
-/// What a server says went wrong.
+/// An error as a server reports it.
 #[derive(Debug, Default)]
 pub(super) struct Complaint {
     codes: Vec<String>,
@@ -18,7 +18,7 @@ pub(super) struct Complaint {
 }
 
 impl Complaint {
-    /// Reads an error body or event; nothing if it holds no error.
+    /// Parses an error body or event; none if it contains no error.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let value = value.as_array().and_then(|list| list.first()).unwrap_or(value);
         let error = value
@@ -44,7 +44,7 @@ impl Complaint {
     fn read_object(&mut self, error: &Value) {
         for name in ["code", "type", "status"] {
             match error.get(name) {
-                // An event's own name is no code.
+                // The name of the event is not a code.
                 Some(Value::String(code)) if code != "error" && !code.is_empty() => {
                     self.codes.push(code.clone());
                 }
@@ -59,7 +59,7 @@ impl Complaint {
             .iter()
             .find_map(|name| text_of(error.get(*name)?))
             .unwrap_or_default();
-        // What a router's upstream said.
+        // Message of a router's upstream.
         if let Some(raw) = error.pointer("/metadata/raw").and_then(text_of) {
             self.message = format!("{}: {raw}", self.message);
         }
@@ -69,7 +69,7 @@ impl Complaint {
         }
     }
 
-    /// One of Gemini's details: a reason, the quota that is used up, or how long to wait.
+    /// Reads one of Gemini's details: a reason, an exhausted quota, or the delay before a retry.
     fn read_detail(&mut self, detail: &Value) {
         let violations = detail.get("violations").and_then(Value::as_array);
         let quotas =
@@ -81,7 +81,7 @@ impl Complaint {
         }
     }
 
-    /// Makes the error. An HTTP status counts more than one in the body.
+    /// Converts to an error. The HTTP status takes precedence over a status in the body.
     pub(super) fn into_error(self, http_status: Option<u16>) -> ProviderError {
         let status = http_status.or(self.status);
         let codes: Vec<&str> = self.codes.iter().map(String::as_str).collect();
@@ -94,7 +94,7 @@ impl Complaint {
     }
 }
 
-/// Reads an error that came as an event of a stream.
+/// Converts an error that was received as an event of a stream.
 pub(crate) fn error_event(event: &Value) -> ProviderError {
     let complaint = Complaint::read(event).unwrap_or_else(|| Complaint {
         message: "the provider reported an error without saying which".to_owned(),
@@ -103,7 +103,7 @@ pub(crate) fn error_event(event: &Value) -> ProviderError {
     complaint.into_error(None)
 }
 
-/// A text, the message in an object, or the first message in a list.
+/// Returns a text, the message of an object, or the first message in a list.
 fn text_of(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => one_line(text),

@@ -1,8 +1,8 @@
-//! From words, codes and status to a kind.
+//! Classification of an error by its text, codes and status.
 
 use crow_core::model::ProviderErrorKind as Kind;
 
-/// What a request that does not fit is answered with. Texts in lower case.
+/// Texts and codes, in lower case, for a request that exceeds the context.
 const CONTEXT: &[&str] = &[
     // OpenAI, and most who follow it
     "context_length_exceeded",
@@ -37,7 +37,7 @@ const CONTEXT: &[&str] = &[
     "too many tokens in the prompt",
 ];
 
-/// What is said when money, not time, is missing.
+/// Texts and codes for missing credit, which waiting does not fix.
 const QUOTA: &[&str] = &[
     "insufficient_quota",
     "insufficient balance",
@@ -74,7 +74,7 @@ const REFUSAL: &[&str] = &[
     "responsible ai",
 ];
 
-/// The codes that say more than a status does.
+/// Codes that are more specific than the status.
 const CODES: &[(&str, Kind)] = &[
     ("permission_error", Kind::Permission),
     ("permission_denied", Kind::Permission),
@@ -98,7 +98,7 @@ const CODES: &[(&str, Kind)] = &[
     ("deadline_exceeded", Kind::Timeout),
 ];
 
-/// The codes that some vendors give with any status.
+/// Codes that some vendors send with any status, so they count less than the status.
 const VAGUE_CODES: &[(&str, Kind)] = &[
     ("invalid_request_error", Kind::InvalidRequest),
     ("invalid_argument", Kind::InvalidRequest),
@@ -106,39 +106,39 @@ const VAGUE_CODES: &[(&str, Kind)] = &[
     ("failed_precondition", Kind::InvalidRequest),
 ];
 
-/// Decides by what is most telling first: words, codes, status, vague codes.
+/// Classifies an error by the most specific evidence: text, codes, status, vague codes.
 pub(super) fn kind_of(status: Option<u16>, codes: &[&str], message: &str) -> Kind {
-    let mut said = message.to_lowercase();
+    let mut text = message.to_lowercase();
     let codes: Vec<String> = codes.iter().map(|code| code.to_lowercase()).collect();
     for code in &codes {
-        said.push('\n');
-        said.push_str(code);
+        text.push('\n');
+        text.push_str(code);
     }
-    let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
-    let names = |table: &[(&str, Kind)]| {
+    let mentions = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let kind_by_code = |table: &[(&str, Kind)]| {
         codes.iter().find_map(|code| {
             table.iter().find_map(|(known, kind)| (known == code).then_some(*kind))
         })
     };
-    if says(CONTEXT) {
+    if mentions(CONTEXT) {
         Kind::ContextLength
-    } else if says(QUOTA) {
+    } else if mentions(QUOTA) {
         Kind::Quota
-    } else if says(AUTH) {
+    } else if mentions(AUTH) {
         Kind::Auth
-    } else if says(REFUSAL) {
+    } else if mentions(REFUSAL) {
         Kind::Refusal
-    } else if says(&["location is not supported"]) {
+    } else if mentions(&["location is not supported"]) {
         Kind::Permission
     } else {
-        names(CODES)
+        kind_by_code(CODES)
             .or_else(|| status.and_then(kind_of_status))
-            .or_else(|| names(VAGUE_CODES))
+            .or_else(|| kind_by_code(VAGUE_CODES))
             .unwrap_or(Kind::Server)
     }
 }
 
-/// What a status says of itself; nothing if it is no error.
+/// Returns the kind of a status; none if it is no error.
 fn kind_of_status(status: u16) -> Option<Kind> {
     Some(match status {
         300..=399 | 404 | 405 | 410 => Kind::NotFound,
@@ -148,7 +148,7 @@ fn kind_of_status(status: u16) -> Option<Kind> {
         408 | 504 => Kind::Timeout,
         413 => Kind::ContextLength,
         425 | 429 => Kind::RateLimited,
-        // A conflict passes when the other request is done.
+        // A conflict is temporary: it ends with the other request.
         409 => Kind::Server,
         400..=499 => Kind::InvalidRequest,
         503 | 529 => Kind::Overloaded,

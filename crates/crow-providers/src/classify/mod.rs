@@ -1,6 +1,6 @@
-//! What went wrong: from an HTTP answer, an error in the middle of a stream, or the network, to a `ProviderError`.
+//! Conversion of failures to `ProviderError`: HTTP answers, errors within a stream, and network errors.
 //!
-//! One reader serves all vendors, since servers that speak one vendor's format often complain in another's.
+//! One parser serves all vendors, since servers with one vendor's format often report errors in another's.
 
 mod answer;
 mod complaint;

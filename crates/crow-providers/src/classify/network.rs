@@ -1,4 +1,4 @@
-//! Failures below HTTP, worded for a person.
+//! Failures below HTTP, worded for users.
 
 use std::{error::Error, io, time::Duration};
 
@@ -7,7 +7,7 @@ use crow_core::model::{ProviderError, ProviderErrorKind};
 use super::text::one_line;
 use crate::retry::{AttemptFailure, AttemptReach};
 
-/// A request to `host` got no answer.
+/// Converts the failure of a request to `host` that got no answer.
 pub(crate) fn not_sent(
     error: &reqwest::Error,
     host: &str,
@@ -36,7 +36,7 @@ pub(crate) fn not_sent(
     } else if is_connect {
         (AttemptReach::Nobody, format!("no connection to {host}: {}", causes.deepest()))
     } else {
-        // Often a kept connection that the server closed just then.
+        // Often a pooled connection that the server closed at that moment.
         let message =
             format!("the connection to {host} broke before an answer came: {}", causes.deepest());
         (AttemptReach::Answered, message)
@@ -44,13 +44,13 @@ pub(crate) fn not_sent(
     AttemptFailure { error: ProviderError::new(ProviderErrorKind::Network, message), reach }
 }
 
-/// The reply's body broke off.
+/// Converts the error of a reply whose body broke off.
 pub(crate) fn broken_reply(error: &reqwest::Error) -> ProviderError {
     let message = format!("the connection broke: {}", Causes::of(error).deepest());
     ProviderError::new(ProviderErrorKind::Network, message)
 }
 
-/// An error and what caused it, the outermost first.
+/// An error and its causes, the outermost first.
 struct Causes<'a>(Vec<&'a (dyn Error + 'static)>);
 
 impl<'a> Causes<'a> {
@@ -60,7 +60,8 @@ impl<'a> Causes<'a> {
         let mut next = Some(error);
         while let Some(cause) = next.filter(|_| causes.len() < DEEPEST) {
             causes.push(cause);
-            // An I/O error names as its source the source of what it wraps, not the wrapped error.
+            // The `source` of an I/O error is the source of the error that it wraps; `get_ref` returns the wrapped
+            // error.
             let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             next = match inner {
                 Some(inner) => Some(inner),

@@ -1,11 +1,11 @@
-//! Makes what servers say fit into one line.
+//! Shortening of server texts to one line.
 
-/// Joins all lines and runs of blanks.
+/// Replaces line ends and runs of white space with one space each.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Cuts a text that is longer than an error should be.
+/// Cuts a text to the 600 characters that an error may have.
 pub(crate) fn shorten(text: &mut String) {
     const LONGEST: usize = 600;
     if let Some((at, _)) = text.char_indices().nth(LONGEST) {
@@ -14,7 +14,7 @@ pub(crate) fn shorten(text: &mut String) {
     }
 }
 
-/// Returns the title of a web page, or nothing if `body` is none.
+/// Returns the title of a web page, empty if it has none; none if `body` is not a web page.
 pub(super) fn web_page(body: &str) -> Option<String> {
     let start = body.trim_start();
     let is_page = ["<!doctype html", "<html", "<head", "<body"]
@@ -24,7 +24,7 @@ pub(super) fn web_page(body: &str) -> Option<String> {
 }
 
 fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
-    // ASCII case folding keeps all byte positions.
+    // ASCII case folding preserves byte positions.
     let folded = text.to_ascii_lowercase();
     let begin = folded.find(from)? + from.len();
     let length = folded.get(begin..)?.find(to)?;

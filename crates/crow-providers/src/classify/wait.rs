@@ -1,14 +1,14 @@
-//! How long a provider asks to wait.
+//! Parsing of the delay that a provider requests before the next attempt.
 
 use std::time::Duration;
 
 use jiff::{Timestamp, fmt::rfc2822};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 
-/// Longer waits are as good as never.
+/// Maximum delay. Longer ones are cut to it: they are as good as endless.
 const LONGEST: Duration = Duration::from_hours(7 * 24);
 
-/// Reads `retry-after-ms` and `retry-after`: seconds or a date.
+/// Parses `retry-after-ms` and `retry-after`: seconds or a date.
 pub(super) fn from_headers(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(milliseconds) = text("retry-after-ms").and_then(|text| text.parse().ok()) {
@@ -21,7 +21,7 @@ pub(super) fn from_headers(headers: &HeaderMap, now: Timestamp) -> Option<Durati
 
 fn until(date: &str, now: Timestamp) -> Option<Duration> {
     let then = rfc2822::DateTimeParser::new().parse_timestamp(date).ok()?;
-    // A date that has passed means now.
+    // A date in the past means no delay.
     Some(Duration::try_from(then.duration_since(now)).unwrap_or_default())
 }
 
@@ -33,7 +33,7 @@ pub(super) fn from_message(message: &str) -> Option<Duration> {
     span(rest)
 }
 
-/// Reads a span such as `1m2.5s`, `300ms`, `32s` or `7 seconds`.
+/// Parses a span such as `1m2.5s`, `300ms`, `32s` or `7 seconds`.
 pub(super) fn span(text: &str) -> Option<Duration> {
     let mut total = None;
     let mut rest = text;
@@ -61,7 +61,7 @@ fn seconds(number: f64, factor: f64) -> Option<Duration> {
     Duration::try_from_secs_f64((number * factor).min(LONGEST.as_secs_f64())).ok()
 }
 
-/// Words how long a provider asks to be left alone, and until when, for one that is given up.
+/// Formats the requested delay and its end, for a request that is given up.
 pub(crate) fn in_words(wait: Duration, now: Timestamp) -> String {
     let minutes = wait.as_secs().div_ceil(60);
     let span = match minutes {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn milliseconds_are_more_exact_than_seconds() {
+    fn milliseconds_take_precedence_over_seconds() {
         let headers = HeaderMap::from_iter([
             ("retry-after".parse().unwrap(), "2".parse().unwrap()),
             ("retry-after-ms".parse().unwrap(), "1250".parse().unwrap()),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_told_with_its_hour() {
+    fn a_wait_is_formatted_with_its_end() {
         let now: Timestamp = "2026-11-21T23:30:10Z".parse().unwrap();
         for (wait, expected) in [
             (Duration::from_millis(1500), "2 s, until 2026-11-21 23:30 UTC"),
