@@ -1,8 +1,9 @@
-//! Addresses of providers, checked before anything is sent to them.
+//! Validation of providers' addresses.
 
 use reqwest::Url;
 
-/// Checks the base URL of a provider and returns it without a slash at its end. The error is a sentence about the URL.
+/// Validates the base URL of a provider and returns it without slashes at its end. The error is a sentence about the
+/// URL.
 pub(crate) fn base_url(text: &str) -> Result<String, String> {
     let text = text.trim();
     let mut url = Url::parse(text).map_err(|error| match error.to_string().as_str() {
@@ -23,7 +24,7 @@ pub(crate) fn base_url(text: &str) -> Result<String, String> {
     Ok(if path.is_empty() { shown.trim_end_matches('/') } else { shown }.to_owned())
 }
 
-/// Turns the address of a local server, `host`, `host:port`, `:port` or a URL, into its base URL with `/v1`.
+/// Converts the address of a local server, `host`, `host:port`, `:port` or a URL, to its base URL with `/v1`.
 pub(crate) fn host(text: &str, default_port: u16) -> Result<String, String> {
     let text = text.trim();
     if text.contains("://") {
@@ -42,7 +43,8 @@ pub(crate) fn host(text: &str, default_port: u16) -> Result<String, String> {
     Ok(with_version(&client_side(url.as_str().trim_end_matches('/'))))
 }
 
-/// A server that listens everywhere (`OLLAMA_HOST=0.0.0.0` is what a server is told) is reached on loopback.
+/// Replaces a wildcard address with loopback: `OLLAMA_HOST=0.0.0.0` tells a server where to listen, not a client where
+/// it is.
 fn client_side(url: &str) -> String {
     url.replacen("//0.0.0.0", "//127.0.0.1", 1).replacen("//[::]", "//[::1]", 1)
 }

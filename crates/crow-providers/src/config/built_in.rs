@@ -9,32 +9,32 @@ pub(crate) struct BuiltIn {
     pub(crate) dialect: Option<Dialect>,
     pub(crate) address: Address,
     pub(crate) key: KeyRule,
-    /// Asked when nobody names a model.
+    /// Model used if the user names none.
     pub(crate) default_model: Option<&'static str>,
     pub(crate) vendor: Vendor,
 }
 
-/// Where a provider is.
+/// Location of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// At a vendor's, unless the variable names another base URL.
+    /// A vendor's service; the environment variable overrides the base URL.
     Cloud { url: &'static str, variable: &'static str },
-    /// On this machine, unless the variable names another host.
+    /// A server on this machine; the environment variable overrides the host.
     Local { port: u16, variable: &'static str },
-    /// In a file.
+    /// A recording in a file.
     File,
 }
 
-/// Whether a provider wants a key.
+/// Need of a key, with the environment variable that contains it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyRule {
     Required(&'static str),
-    /// Sent if it is there.
+    /// Sent if it is set.
     Optional(&'static str),
     None,
 }
 
-/// All of them. The order decides which is asked when nobody names a provider.
+/// The built-in providers, in the order of preference if the user names none.
 pub(crate) const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: "anthropic",
@@ -102,7 +102,7 @@ pub(crate) const BUILT_IN: &[BuiltIn] = &[
 const OPENAI_ADDRESS: Address =
     Address::Cloud { url: "https://api.openai.com/v1", variable: "OPENAI_BASE_URL" };
 
-/// A server on this machine: no key needed, and which models it has only it knows.
+/// Defines a server on this machine: its key is optional, and only the server knows its models.
 const fn local(
     name: &'static str,
     port: u16,

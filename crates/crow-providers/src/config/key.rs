@@ -1,45 +1,45 @@
-//! Where a key comes from, and whether it can be sent.
+//! Lookup and validation of keys.
 
 use super::built_in::KeyRule;
 use crate::secret::ApiKey;
 
-/// Where a provider's key comes from.
+/// Source of a provider's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeySource {
-    /// The provider's own rule: a variable that it is known by, or no key at all.
+    /// The rule of the provider itself: its variable, or no key.
     BuiltIn,
-    /// A variable of the environment.
+    /// An environment variable.
     Variable(String),
     /// The configuration file itself.
     Direct(ApiKey),
 }
 
-/// What looking for a key has brought.
+/// Result of the lookup of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FoundKey {
     Key(ApiKey),
-    /// One that is kept for the place that requests go to.
+    /// A key from the credential store, stored for the origin that requests go to.
     Stored(ApiKey),
-    /// None is needed.
+    /// No key is needed.
     NotNeeded,
-    /// One is needed and this variable does not hold it.
+    /// A key is needed, but this variable is not set or blank.
     Missing {
         variable: String,
     },
-    /// What is there cannot be sent.
+    /// The key cannot be sent, or the store cannot be read.
     Unusable {
         reason: String,
     },
 }
 
 impl FoundKey {
-    /// Returns whether a key is there.
+    /// Returns true if there is a key.
     pub(crate) fn is_there(&self) -> bool {
         matches!(self, Self::Key(_) | Self::Stored(_))
     }
 }
 
-/// Looks for a key.
+/// Looks up a key in the configuration or the environment.
 pub(crate) fn find(
     source: &KeySource,
     rule: KeyRule,
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_looked_for_where_its_source_says() {
+    fn a_key_is_looked_up_in_its_source() {
         let key = |text| FoundKey::Key(ApiKey::new(text).unwrap());
         let missing = |variable: &str| FoundKey::Missing { variable: variable.to_owned() };
         let variable = KeySource::Variable("MY_KEY".to_owned());

@@ -1,6 +1,7 @@
-//! Which providers there are and how they are reached: the built-in ones, and those that provider TOML describes.
+//! Configuration of providers: the built-in ones, and those described by TOML.
 //!
-//! Nothing here reads a file or the environment: text comes with the path it is from, variables by a lookup.
+//! Nothing here reads a file or the environment: a text is passed with its path, variables are read by a lookup
+//! function.
 
 mod address;
 mod built_in;

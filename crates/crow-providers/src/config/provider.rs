@@ -1,4 +1,4 @@
-//! A provider as its TOML describes it.
+//! A provider as described by its TOML.
 
 use std::{
     collections::BTreeMap,
@@ -11,11 +11,11 @@ use crow_core::config::{ConfigError, SourceText};
 use super::{BuiltIn, KeySource, built_in, raw::RawProvider};
 use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits};
 
-/// A provider that a file describes.
+/// A provider described by a file.
 ///
 /// ```toml
 /// [provider]
-/// name = "work"                       # what stands before the slash in a model reference
+/// name = "work"                       # the part of a model reference before the slash
 /// type = "anthropic"                  # a built-in provider, or a dialect together with a base_url
 /// base_url = "https://llm.example"    # optional
 ///
@@ -26,7 +26,7 @@ use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits};
 /// model = "claude-sonnet-4-5"
 /// max_tokens = 8192
 ///
-/// [models.claude-sonnet-4-5]          # optional, for models that are not known or known otherwise
+/// [models.claude-sonnet-4-5]          # optional, for unknown models, or to override known values
 /// context_window = 200000
 /// max_output_tokens = 64000
 /// supports_tools = true
@@ -38,8 +38,9 @@ use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits};
 /// x-team = "crow"
 ///
 /// [timeouts]                          # optional
-/// idle_seconds = 120                  # without a byte; 1800 where the server is on this machine
-/// progress_seconds = 600              # with keep-alives, but without a part of the reply; 1800 on this machine
+/// idle_seconds = 120                  # maximum time without a byte; 1800 for a server on this machine
+/// progress_seconds = 600              # maximum time without a part of the reply, keep-alives or not; 1800 on this
+/// machine
 ///
 /// [limits]                            # optional, shared by all agents of the process
 /// concurrency = 4                     # requests in flight
@@ -48,73 +49,73 @@ use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderConfig {
-    /// The file that describes it; none of a built-in one.
+    /// The file that describes it; none for a built-in provider.
     pub(crate) file: Option<PathBuf>,
-    /// What stands before the slash in a model reference.
+    /// The part of a model reference before the slash.
     pub(crate) name: String,
-    /// What kind of provider it is.
+    /// Built-in provider or wire format.
     pub(crate) kind: ProviderKind,
-    /// Where it is, if not where its kind is by default. Without a slash at its end.
+    /// Base URL without a slash at its end; none for the default of its kind.
     pub(crate) base_url: Option<String>,
-    /// Where its key comes from.
+    /// Source of its key.
     pub(crate) key: KeySource,
-    /// The model that is asked when nobody names one.
+    /// Model used if the user names none.
     pub(crate) default_model: Option<String>,
-    /// The most tokens of a reply when nobody says.
+    /// Maximum tokens of a reply where a request sets no maximum.
     pub(crate) max_tokens: Option<u64>,
-    /// What is said about single models.
+    /// Settings of single models, by id.
     pub(crate) models: BTreeMap<String, ModelSettings>,
     /// Headers that are sent with every request.
     pub(crate) headers: Vec<ExtraHeader>,
-    /// How long the provider may send nothing.
+    /// Maximum time without a byte from the provider.
     pub(crate) idle_timeout: Option<Duration>,
-    /// How long the provider may send no part of a reply.
+    /// Maximum time without a part of the reply.
     pub(crate) progress_timeout: Option<Duration>,
-    /// How much may be asked of it.
+    /// Limits on its requests and tokens.
     pub(crate) limits: RateLimits,
 }
 
-/// What kind of provider a file describes.
+/// Kind of the provider that a file describes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum ProviderKind {
-    /// One that is built in, under another name or with other settings.
+    /// A built-in provider, under another name or with other settings.
     BuiltIn(&'static BuiltIn),
-    /// Any service that speaks a known wire format.
+    /// Any service with a known wire format.
     Dialect(Dialect),
 }
 
-/// What a file says about a model. What it does not say is taken from the table of known models.
+/// Settings of a model in a file. Absent ones are taken from the table of known models.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ModelSettings {
-    /// The window in tokens.
+    /// Context window in tokens.
     pub(crate) context_window: Option<u64>,
-    /// The most tokens of a reply.
+    /// Maximum tokens of a reply.
     pub(crate) max_output_tokens: Option<u64>,
-    /// Whether it can call tools.
+    /// True if it can call tools.
     pub(crate) tools: Option<bool>,
-    /// Whether it can see pictures.
+    /// True if it accepts images.
     pub(crate) vision: Option<bool>,
-    /// Whether it can think before it answers.
+    /// True if it can think before it answers.
     pub(crate) thinking: Option<bool>,
-    /// What it costs.
+    /// Price of its tokens.
     pub(crate) price: Option<PriceSettings>,
 }
 
 /// A price in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PriceSettings {
-    /// Input that no cache served.
+    /// Input that was not read from a cache.
     pub(crate) input: f64,
     /// Output.
     pub(crate) output: f64,
-    /// Input read from the cache; as `input` if absent.
+    /// Input read from the cache; same as `input` if absent.
     pub(crate) cache_read: Option<f64>,
-    /// Input written to the cache; as `input` if absent.
+    /// Input written to the cache; same as `input` if absent.
     pub(crate) cache_write: Option<f64>,
 }
 
 impl ProviderConfig {
-    /// Reads a provider's TOML. The path serves only to say where an error is.
+    /// Parses a provider's TOML. The path is used in errors only.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         let source = SourceText { path, text };
         let raw: RawProvider = toml::from_str(text)
@@ -122,13 +123,13 @@ impl ProviderConfig {
         super::resolve::resolve(raw, source)
     }
 
-    /// Returns what stands before the slash in a model reference.
+    /// Returns the part of a model reference before the slash.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// Returns whether a provider of that name is built in.
+/// Returns true if a provider with this name is built in.
 pub fn is_built_in(name: &str) -> bool {
     built_in::find(name).is_some()
 }

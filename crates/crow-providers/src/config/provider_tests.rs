@@ -9,7 +9,7 @@ fn parse(text: &str) -> Result<ProviderConfig, ConfigError> {
     ProviderConfig::parse(Path::new("providers/work.toml"), text)
 }
 
-/// The provider of seed 001, which leaves most things out.
+/// The provider of seed 001, which sets few fields.
 const SEED: &str = r#"
 [provider]
 name = "anthropic"
@@ -58,7 +58,7 @@ fn the_provider_of_the_specification_is_read() {
 }
 
 #[test]
-fn everything_that_can_be_said_is_read() {
+fn all_fields_are_read() {
     let config = parse(
         r#"
         [provider]
@@ -117,7 +117,7 @@ fn everything_that_can_be_said_is_read() {
 }
 
 #[test]
-fn a_word_that_names_two_things_is_the_built_in_provider_unless_it_is_elsewhere() {
+fn an_ambiguous_type_is_the_built_in_provider_unless_it_has_a_base_url() {
     for (kind, base_url, expected) in [
         ("openai-chat", "", "built in"),
         ("openai-chat", "base_url = 'http://box:8000/v1'", "dialect openai-chat"),

@@ -1,6 +1,6 @@
-//! The TOML of a provider as people write it.
+//! The TOML of a provider as users write it.
 //!
-//! The fields are [`Spanned`], so that errors name line and column; the JSON Schema is that of the value inside.
+//! The fields are [`Spanned`], so that errors name line and column; the JSON Schema is that of the inner value.
 
 use std::{collections::BTreeMap, fmt};
 

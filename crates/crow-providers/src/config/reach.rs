@@ -1,23 +1,23 @@
-//! Where the requests of a provider would go, for those who are asked whether they may.
+//! Destination of a provider's requests, for users who are asked to allow them.
 
 use reqwest::Url;
 
 use super::{Address, KeyRule, KeySource, ProviderConfig, ProviderKind};
 use crate::http::shown;
 
-/// Where the requests of a configured provider go, and with which key.
+/// Destination of a configured provider's requests, and the source of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderReach {
-    /// The address, or words for it, without any secret.
+    /// The address, or a description of it, without any secret.
     pub address: String,
-    /// The variable whose value is sent as the key.
+    /// Environment variable whose value is sent as the key.
     pub key_variable: Option<String>,
-    /// Whether the key stands in the configuration itself.
+    /// True if the configuration itself contains the key.
     pub holds_key: bool,
 }
 
 impl ProviderConfig {
-    /// Says where requests go. Looks nothing up: variables may name another address for a provider that is built in.
+    /// Returns the destination. Reads no variables: they may name another address for a built-in provider.
     pub fn reach(&self) -> ProviderReach {
         let address = match (&self.base_url, self.kind) {
             (Some(url), _) => Url::parse(url).map_or_else(|_| url.clone(), |url| shown(&url)),

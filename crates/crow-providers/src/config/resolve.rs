@@ -1,4 +1,4 @@
-//! From the TOML as it was written to a provider that can be used.
+//! Conversion of parsed TOML to the configuration of a provider.
 
 use std::{
     num::{NonZeroU32, NonZeroU64},
@@ -56,7 +56,7 @@ pub(super) fn resolve(
     })
 }
 
-/// A name stands before the slash of a model reference and in messages.
+/// Validates a name, which is the part of model references before the slash and occurs in messages.
 fn name(name: &Spanned<String>, source: SourceText<'_>) -> Result<String, ConfigError> {
     let text = name.get_ref();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -68,8 +68,8 @@ fn name(name: &Spanned<String>, source: SourceText<'_>) -> Result<String, Config
     Ok(text.clone())
 }
 
-/// A word that names both a built-in provider and a dialect is the built-in provider, unless a base URL says that it is
-/// another place.
+/// Returns the kind for a `type`. One that names both a built-in provider and a dialect is the built-in provider,
+/// unless a base URL is set.
 fn kind(raw: &RawIdentity, source: SourceText<'_>) -> Result<ProviderKind, ConfigError> {
     let text = raw.kind.get_ref().as_str();
     let found = (built_in::find(text), Dialect::find(text), &raw.base_url);
@@ -86,7 +86,7 @@ fn kind(raw: &RawIdentity, source: SourceText<'_>) -> Result<ProviderKind, Confi
     }
 }
 
-/// Returns the names that `type` may have: the built-in providers, then the wire formats that are not among them.
+/// Returns the possible values of `type`: the built-in providers, then the wire formats that are not among them.
 pub(super) fn known_types() -> Vec<&'static str> {
     let mut known: Vec<&str> = BUILT_IN.iter().map(|built_in| built_in.name).collect();
     for dialect in Dialect::names() {

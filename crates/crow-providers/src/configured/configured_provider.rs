@@ -1,4 +1,4 @@
-//! One provider with everything that is said about it: built in, configured, and in the environment.
+//! One provider, from all sources: built-in data, its file, the environment, stored keys, and the current route.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -25,7 +25,7 @@ use crate::{
     summary::{CredentialStatus, ModelSummary, ProviderSummary},
 };
 
-/// One provider.
+/// A provider with its limiter and its route.
 #[derive(Debug)]
 pub(crate) struct ConfiguredProvider {
     config: ProviderConfig,
@@ -74,7 +74,7 @@ impl ConfiguredProvider {
         self.dialect().is_none()
     }
 
-    /// Nothing is spoken with a recording.
+    /// Returns the wire format; none for a recording.
     pub(crate) fn dialect(&self) -> Option<Dialect> {
         match self.config.kind {
             ProviderKind::BuiltIn(built_in) => built_in.dialect,
@@ -103,7 +103,7 @@ impl ConfiguredProvider {
         }
     }
 
-    /// The file names the address, or a variable, or it is where it always is. The error is a sentence.
+    /// Returns the base URL: of the file, of a variable, or the built-in one. The error is a sentence.
     pub(crate) fn base_url(&self, sources: &Sources) -> Result<String, String> {
         if let Some(url) = &self.config.base_url {
             return Ok(url.clone());
@@ -123,7 +123,7 @@ impl ConfiguredProvider {
         }
     }
 
-    /// Returns the variable in which the key is looked for.
+    /// Returns the environment variable of the key.
     pub(crate) fn key_variable(&self) -> Option<String> {
         match (&self.config.key, self.key_rule()) {
             (KeySource::Variable(variable), _) => Some(variable.clone()),
@@ -134,7 +134,7 @@ impl ConfiguredProvider {
         }
     }
 
-    /// Looks for the key: in the environment or where the file says, then where keys are kept.
+    /// Looks up the key: in the environment or in the file, then in the store.
     pub(crate) fn key(&self, sources: &Sources) -> FoundKey {
         let found = config::find_key(&self.config.key, self.key_rule(), &*sources.lookup);
         match found {
@@ -149,15 +149,15 @@ impl ConfiguredProvider {
         }
     }
 
-    /// Takes the key that is kept, unless it was given for another place than the one that requests go to.
+    /// Returns the stored key, unless it was stored for another origin than the one that requests go to.
     fn stored_key(&self, sources: &Sources, found: FoundKey) -> FoundKey {
         let stored = match (sources.stored.find(self.key_name()), &found) {
             (Ok(Some(stored)), _) => stored,
             (Err(reason), FoundKey::Missing { .. }) => return FoundKey::Unusable { reason },
-            // What needs no key works without knowing of any.
+            // A provider that needs no key works even if the store cannot be read.
             (Ok(None) | Err(_), _) => return found,
         };
-        // An address that is none is told by whoever makes the provider.
+        // An invalid address is reported where the provider is made.
         let Ok(url) = self.base_url(sources) else { return FoundKey::Stored(stored.key) };
         let origin = stored::origin(&url).unwrap_or_default();
         if origin == stored.origin {
@@ -175,16 +175,16 @@ impl ConfiguredProvider {
         FoundKey::Unusable { reason }
     }
 
-    /// Returns the name under which a key is kept: built-in providers that share a variable share a key.
+    /// Returns the name under which the key is stored: built-in providers with the same variable share a key.
     fn key_name(&self) -> &str {
-        let of_built_in = (self.source == ProviderSource::BuiltIn).then(|| {
+        let shared = (self.source == ProviderSource::BuiltIn).then(|| {
             let rule = self.key_rule();
             BUILT_IN.iter().find(|other| other.key == rule).map(|other| other.name)
         });
-        of_built_in.flatten().unwrap_or(&self.config.name)
+        shared.flatten().unwrap_or(&self.config.name)
     }
 
-    /// Returns the variable that names another place than the provider's own one.
+    /// Returns the variable that overrides the provider's own address, if it is set.
     fn redirected_by(&self, sources: &Sources) -> Option<String> {
         match (&self.config.base_url, self.address()) {
             (None, Some(Address::Cloud { variable, .. } | Address::Local { variable, .. })) => {
@@ -194,7 +194,7 @@ impl ConfiguredProvider {
         }
     }
 
-    /// Says where the key is kept and sent to.
+    /// Returns the name under which the key is stored, and the origin that it is stored for.
     pub(crate) fn key_home(&self, sources: &Sources) -> Result<KeyHome, ModelsError> {
         let unusable =
             |reason: String| ModelsError::Unusable { provider: self.config.name.clone(), reason };
@@ -208,7 +208,7 @@ impl ConfiguredProvider {
         })
     }
 
-    /// Returns what may not show anywhere: keys, and what secret headers say.
+    /// Returns the texts that must never be shown: the key and the values of secret headers.
     pub(crate) fn secrets(&self, sources: &Sources) -> Vec<String> {
         let key = match self.key(sources) {
             FoundKey::Key(key) | FoundKey::Stored(key) => Some(key.reveal().to_owned()),
@@ -234,7 +234,7 @@ impl ConfiguredProvider {
         Some(ModelRef { provider: self.config.name.clone(), model: model.to_owned() })
     }
 
-    /// Returns the provider, which is asked wherever it is called by then, with the key that is kept by then.
+    /// Returns a provider that looks up its current route and its stored key at each request.
     pub(crate) fn provider(
         self: &Arc<Self>,
         sources: &Sources,
@@ -244,17 +244,18 @@ impl ConfiguredProvider {
         Ok(Arc::new(RoutedProvider::new(Arc::clone(self), sources.clone(), client.clone())))
     }
 
-    /// Returns what asks the provider at the moment, and its number; none where there is nothing to ask. It is made once
-    /// for each place, and again when the stored key that it sends is no longer the one that is kept: whoever logs out
-    /// wants the key to be sent no more, by this process as by any other.
+    /// Returns what sends requests at the moment, with its number; none if there is no route. It is made once for each
+    /// route, and again when the stored key that it sends is no longer the one in the store: after a logout, no process
+    /// may send the key any more.
     pub(crate) fn current(
         &self,
         sources: &Sources,
         client: &HttpClient,
     ) -> Result<Option<Asker>, ModelsError> {
-        if let Some(sent) = self.route.stored_key() {
-            let is_kept = matches!(self.key(sources), FoundKey::Stored(kept) if kept == sent);
-            if !is_kept {
+        if let Some(sent_key) = self.route.stored_key() {
+            let is_current =
+                matches!(self.key(sources), FoundKey::Stored(stored) if stored == sent_key);
+            if !is_current {
                 self.route.make_again();
             }
         }
@@ -265,7 +266,7 @@ impl ConfiguredProvider {
         Ok(self.route.current())
     }
 
-    /// Makes what asks the provider where the configuration says. With it comes the stored key that it sends.
+    /// Makes what sends requests to the configured address. Also returns the stored key that it sends, if any.
     fn make_provider(
         &self,
         sources: &Sources,
@@ -298,13 +299,13 @@ impl ConfiguredProvider {
     }
 
     pub(crate) fn timeouts(&self, address: &str) -> Timeouts {
-        let usual = Timeouts::at(address);
-        let silence = self.config.idle_timeout.unwrap_or(usual.silence);
-        let progress = self.config.progress_timeout.unwrap_or(usual.progress.max(silence));
-        Timeouts { silence, progress, ..usual }
+        let defaults = Timeouts::at(address);
+        let silence = self.config.idle_timeout.unwrap_or(defaults.silence);
+        let progress = self.config.progress_timeout.unwrap_or(defaults.progress.max(silence));
+        Timeouts { silence, progress, ..defaults }
     }
 
-    /// The limits are the provider's wherever it is called.
+    /// Applies the limits of the provider, which are the same for every route.
     pub(crate) fn within_limits(&self, provider: HttpProvider) -> Arc<dyn Provider> {
         let provider: Arc<dyn Provider> = match self.config.max_tokens {
             Some(max_tokens) => Arc::new(WithDefaults::new(provider, max_tokens)),
@@ -313,7 +314,7 @@ impl ConfiguredProvider {
         Arc::new(RateLimitedProvider::new(provider, self.limiter.clone()))
     }
 
-    /// What is known about a model: the file first, then the table.
+    /// Returns what is known about a model: from the file, otherwise from the table.
     pub(crate) fn info(&self, reference: &ModelRef) -> ModelInfo {
         let settings = self.settings(&reference.model);
         let known = self.known(&reference.model);
@@ -339,7 +340,8 @@ impl ConfiguredProvider {
         })
     }
 
-    /// Says what is not known of a model, and where the user can give it. `folder` is that of the user's providers.
+    /// Returns a warning about unknown properties of a model, with the place to set them. `folder` is that of the
+    /// user's providers.
     pub(crate) fn warning(&self, model: &str, folder: Option<&Path>) -> Option<String> {
         let reference = ModelRef { provider: self.config.name.clone(), model: model.to_owned() };
         let lacks_window = self.info(&reference).context_window.is_none();
@@ -364,7 +366,7 @@ impl ConfiguredProvider {
         ))
     }
 
-    /// Names the file with the settings of the provider, or the one to make.
+    /// Names the file with the provider's settings, or describes the one to create.
     fn settings_file(&self, folder: Option<&Path>) -> String {
         let name = &self.config.name;
         match (&self.config.file, folder) {
@@ -377,7 +379,7 @@ impl ConfiguredProvider {
         }
     }
 
-    /// Says what is known of a provider that is called somewhere.
+    /// Summarises the provider for its current route.
     pub(crate) fn summary(&self, sources: &Sources) -> ProviderSummary {
         let (base_url, key) = match self.route.place() {
             RouteTarget::Chosen(chosen) => (Ok(chosen.base_url), FoundKey::NotNeeded),
@@ -408,7 +410,7 @@ impl ConfiguredProvider {
         }
     }
 
-    /// The models of the file, then those of the table that are not among them.
+    /// Returns the ids of the file's models, then those of the table that are not among them.
     fn known_ids(&self) -> impl Iterator<Item = &str> {
         let own = &self.config.models;
         let table = self.vendor().models().iter().map(|known| known.id);
