@@ -1,4 +1,4 @@
-//! One session's talk with one model over HTTP.
+//! The conversation of a session with a model over HTTP.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::{
     http::{OutgoingRequest, exchange},
 };
 
-/// One session's talk with one model.
+/// The conversation of a session with a model.
 ///
-/// Invariant: `encoded` holds what the codec was given since it was made, in order. A history that does not begin with
-/// just these messages is a maintenance point: codec and bytes are made anew.
+/// Invariant: `encoded` contains the messages that `codec` has encoded since it was made, in order. A history that does
+/// not begin with exactly these messages is a maintenance point: codec and bytes are made anew.
 pub(crate) struct HttpConversation {
     link: Arc<EndpointLink>,
     route: ConversationRoute,
@@ -36,7 +36,7 @@ impl HttpConversation {
         let url = link.url(&codec.path());
         let mut headers = link.headers.clone();
         for (name, value) in codec.headers() {
-            // The user's own headers win.
+            // The user's own headers take precedence.
             if let (false, Ok(value)) = (headers.contains_key(name), HeaderValue::from_str(&value))
             {
                 headers.insert(name, value);
@@ -45,12 +45,13 @@ impl HttpConversation {
         Self { link, route, url, headers, codec, encoded: Vec::new() }
     }
 
+    /// Encodes the messages that are new, or all of them at a maintenance point.
     fn encode(&mut self, messages: &[Arc<Message>]) {
-        let is_known =
+        let is_same =
             |(encoded, message): (&EncodedMessage, &Arc<Message>)| encoded.id == *message.id();
-        let continues =
-            self.encoded.len() <= messages.len() && self.encoded.iter().zip(messages).all(is_known);
-        if !continues {
+        let is_continuation =
+            self.encoded.len() <= messages.len() && self.encoded.iter().zip(messages).all(is_same);
+        if !is_continuation {
             self.codec = self.link.dialect.codec(self.route.clone());
             self.encoded.clear();
         }

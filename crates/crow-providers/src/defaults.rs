@@ -1,4 +1,4 @@
-//! A provider with the defaults that its configuration names.
+//! A provider with the defaults of its configuration.
 
 use crow_core::{
     ids::SessionId,
@@ -7,7 +7,7 @@ use crow_core::{
 
 use crate::provider::HttpProvider;
 
-/// A provider whose requests have a limit of output where the caller names none.
+/// A provider whose requests get a limit of output if the caller sets none.
 #[derive(Debug)]
 pub(crate) struct WithDefaults {
     inner: HttpProvider,
@@ -26,7 +26,7 @@ impl Provider for WithDefaults {
     }
 
     fn conversation(&self, model: &ModelInfo, session: &SessionId) -> Box<dyn Conversation> {
-        // A model that can say less is not asked for more.
+        // At most the maximum of the model.
         let most = model.max_output_tokens.unwrap_or(u64::MAX);
         let max_tokens = self.max_tokens.min(most);
         Box::new(LimitedConversation { inner: self.inner.conversation(model, session), max_tokens })

@@ -1,4 +1,4 @@
-//! The wire formats that a provider may speak.
+//! The wire formats of providers.
 
 use reqwest::header::{AUTHORIZATION, HeaderName};
 
@@ -12,13 +12,13 @@ use crate::{
 /// A wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// Anthropic Messages, which llama.cpp and several vendors speak as well.
+    /// Anthropic Messages, which llama.cpp and several vendors implement as well.
     AnthropicMessages,
     /// Gemini's `streamGenerateContent`.
     Gemini,
     /// `OpenAI` Responses.
     OpenAiResponses,
-    /// `OpenAI` Chat Completions, which most servers speak, each in its own way.
+    /// `OpenAI` Chat Completions, which most servers implement, each with variations.
     OpenAiChat(ChatVariant),
 }
 
@@ -43,7 +43,7 @@ impl Dialect {
         Self::NAMED.into_iter().map(Self::name)
     }
 
-    /// What each name stands for. Who speaks Chat and is not known by name gets what all understand.
+    /// The format of each name. Chat servers that are not known by name get the variant that all understand.
     const NAMED: [Self; 4] = [
         Self::AnthropicMessages,
         Self::OpenAiResponses,
@@ -51,7 +51,7 @@ impl Dialect {
         Self::Gemini,
     ];
 
-    /// Makes the codec of one conversation.
+    /// Creates the codec of a conversation.
     pub(crate) fn codec(self, route: ConversationRoute) -> Box<dyn Codec> {
         match self {
             Self::AnthropicMessages => Box::new(AnthropicCodec::new(route)),
@@ -61,10 +61,10 @@ impl Dialect {
         }
     }
 
-    /// Returns the header that carries the key, and what it says.
+    /// Returns the header that carries the key, with its value.
     pub(crate) fn credential(self, key: &str) -> (HeaderName, String) {
         match self {
-            // Tokens of a subscription log-in are bearer tokens, keys are not.
+            // Tokens of a subscription log-in are bearer tokens, unlike keys.
             Self::AnthropicMessages if key.starts_with("sk-ant-oat") => bearer(key),
             Self::AnthropicMessages => (HeaderName::from_static("x-api-key"), key.to_owned()),
             Self::Gemini => (HeaderName::from_static("x-goog-api-key"), key.to_owned()),

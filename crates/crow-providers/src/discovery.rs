@@ -1,6 +1,6 @@
-//! Finds model servers that are already running on this machine.
+//! Discovery of model servers that are running on this machine.
 //!
-//! Asked only when a run has no model: a question costs up to 200 ms.
+//! Used only when a run has no model, because it takes up to 200 ms.
 
 use std::time::Duration;
 
@@ -15,33 +15,34 @@ use tokio::{
 
 use crate::{endpoint::ExtraHeader, models::ProviderModels};
 
-/// How long one server has to answer.
+/// Time limit for the answer of a server.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// No list of models is longer.
+/// Maximum bytes of a list of models; the rest is not read.
 const LONGEST: u64 = 1024 * 1024;
 
-/// A server that is running, with the models it has.
+/// A running server with its models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundServer {
-    /// The provider, as it stands before the slash in a model reference.
+    /// Name of the provider, as in model references before the slash.
     pub provider: String,
-    /// Where it is.
+    /// Base URL of its API.
     pub base_url: String,
-    /// Its models in its own order, without those that only embed.
+    /// Models in the order of the server, without those that only embed.
     pub models: Vec<FoundModel>,
 }
 
 /// A model of a running server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundModel {
-    /// The id to ask for.
+    /// Id for requests.
     pub id: String,
-    /// The window, where the server says it.
+    /// Context window in tokens, if the server reports it.
     pub context_window: Option<u64>,
 }
 
-/// Asks all local providers at once which models they have. Those that do not answer are not there.
+/// Asks all local providers in parallel for their models. Servers without an answer in time, or without models, are
+/// omitted.
 pub async fn discover(models: &ProviderModels) -> Vec<FoundServer> {
     let questions = models.local_servers().map(|(provider, base_url, headers)| async move {
         let models = timeout(PATIENCE, ask(&base_url, &headers)).await.ok()??;
@@ -54,7 +55,7 @@ pub async fn discover(models: &ProviderModels) -> Vec<FoundServer> {
     join_all(questions).await.into_iter().flatten().collect()
 }
 
-/// Asks one server. HTTP is spoken by hand, in the version without chunks: one question needs no client.
+/// Asks one server. HTTP/1.0 is written by hand, since it has no chunks and a single request needs no client.
 async fn ask(base_url: &str, headers: &[ExtraHeader]) -> Option<Vec<FoundModel>> {
     let url = Url::parse(base_url).ok().filter(|url| url.scheme() == "http")?;
     let (host, path) = (url.host_str()?, url.path().trim_end_matches('/'));
@@ -77,7 +78,7 @@ fn models_in(answer: &str) -> Option<Vec<FoundModel>> {
     let list: Value = serde_json::from_str(body).ok().filter(|_| status == "200")?;
     let models = list.get("data")?.as_array()?.iter().filter_map(|model| {
         let id = model.get("id")?.as_str()?;
-        // vLLM tells the window, llama.cpp the one that it was started with.
+        // vLLM reports the window of the model, llama.cpp the one that it was started with.
         let window = model.get("max_model_len").or_else(|| model.pointer("/meta/n_ctx"));
         let is_for_chat = !id.to_ascii_lowercase().contains("embed");
         is_for_chat.then(|| FoundModel {

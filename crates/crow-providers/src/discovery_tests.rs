@@ -10,7 +10,7 @@ const VLLM: &str =
     r#"{"object":"list","data":[{"id":"Qwen/Qwen3","object":"model","max_model_len":32768}]}"#;
 const LLAMA_CPP: &str = r#"{"models":[{"name":"m.gguf"}],"object":"list","data":[{"id":"m.gguf","meta":{"n_ctx":4096,"n_ctx_train":131072}}]}"#;
 
-/// A server that answers every question in the same way, or never.
+/// A server that gives every request the same answer, or none.
 #[derive(Debug)]
 struct Server {
     address: String,
@@ -58,8 +58,8 @@ fn models(variables: Vec<(&'static str, String)>) -> ProviderModels {
     ProviderModels::new(Vec::new(), lookup, HttpClient::default()).unwrap()
 }
 
-/// An address where nobody listens.
-async fn nobody() -> String {
+/// Returns an address where nothing listens.
+async fn unused_address() -> String {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
 }
 
@@ -75,7 +75,7 @@ async fn running_servers_are_found_with_their_models() {
     let models = models(vec![
         ("OLLAMA_HOST", ollama.address.clone()),
         ("LLAMACPP_HOST", format!("http://{}/v1", llama_cpp.address)),
-        ("LMSTUDIO_HOST", nobody().await),
+        ("LMSTUDIO_HOST", unused_address().await),
         ("VLLM_HOST", vllm.address.clone()),
         ("VLLM_API_KEY", "sk-local".to_owned()),
     ]);
@@ -99,7 +99,7 @@ async fn running_servers_are_found_with_their_models() {
 }
 
 #[tokio::test]
-async fn servers_that_are_silent_or_something_else_are_not_found_and_not_waited_for() {
+async fn silent_and_unsuitable_servers_are_skipped_without_delay() {
     let silent = Server::start(None).await;
     let refusing =
         Server::start(Some("HTTP/1.1 401 Unauthorized\r\n\r\n{\"data\":[]}".to_owned())).await;
@@ -117,25 +117,25 @@ async fn servers_that_are_silent_or_something_else_are_not_found_and_not_waited_
 }
 
 #[tokio::test]
-async fn a_server_behind_tls_or_at_no_address_is_not_asked() {
+async fn a_server_behind_tls_or_at_an_invalid_address_is_skipped() {
     let models = models(vec![
         ("OLLAMA_HOST", "https://127.0.0.1:1".to_owned()),
         ("LLAMACPP_HOST", "no host".to_owned()),
-        ("LMSTUDIO_HOST", nobody().await),
-        ("VLLM_HOST", nobody().await),
+        ("LMSTUDIO_HOST", unused_address().await),
+        ("VLLM_HOST", unused_address().await),
     ]);
     assert_eq!(discover(&models).await, []);
 }
 
 #[tokio::test]
-async fn a_local_server_that_was_chosen_is_asked_in_place_of_the_configured_one() {
+async fn a_chosen_route_replaces_the_configured_local_server() {
     let (before, chosen) = (Server::with_models(OLLAMA).await, Server::with_models(VLLM).await);
     let models = models(vec![
         ("OLLAMA_HOST", before.address.clone()),
         ("OLLAMA_API_KEY", "sk-local".to_owned()),
-        ("LLAMACPP_HOST", nobody().await),
-        ("LMSTUDIO_HOST", nobody().await),
-        ("VLLM_HOST", nobody().await),
+        ("LLAMACPP_HOST", unused_address().await),
+        ("LMSTUDIO_HOST", unused_address().await),
+        ("VLLM_HOST", unused_address().await),
     ]);
     let change = crate::route::RouteChange {
         provider: "ollama".to_owned(),

@@ -1,4 +1,4 @@
-//! Where a service is, and what is sent with each request to it.
+//! The address of a service, and the headers of each request to it.
 
 use std::fmt;
 
@@ -14,23 +14,23 @@ use crate::{
     secret::{ApiKey, Secrets},
 };
 
-/// Where a service is and how it is spoken to.
+/// The address of a service, with its wire format and credentials.
 #[derive(Clone)]
 pub struct Endpoint {
     /// The provider's name in the configuration.
     pub provider: String,
-    /// What it speaks.
+    /// Its wire format.
     pub dialect: Dialect,
-    /// The address that the dialect's paths are appended to.
+    /// Address to which the paths of the wire format are appended.
     pub base_url: String,
-    /// The key, if it wants one.
+    /// The key, if the service needs one.
     pub key: Option<ApiKey>,
-    /// Further headers, sent with every request. They win over ours.
+    /// Additional headers of every request. They take precedence over the built-in ones.
     pub headers: Vec<ExtraHeader>,
 }
 
 impl fmt::Debug for Endpoint {
-    /// Leaves the address out: it may hold a secret.
+    /// Omits the address, which may contain a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
             .field("provider", &self.provider)
@@ -39,12 +39,12 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// A header that the user wants to be sent. What it says may be a secret and does not show.
+/// A header configured by the user. Its value may be a secret and is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExtraHeader {
     /// The name.
     pub name: String,
-    /// What it says.
+    /// The value.
     pub value: String,
 }
 
@@ -54,16 +54,16 @@ impl fmt::Debug for ExtraHeader {
     }
 }
 
-/// An endpoint that cannot be asked.
+/// Error of an endpoint that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// The base URL is none.
+    /// The base URL is invalid.
     #[error("base URL \"{url}\" is not an http or https address: {reason}")]
     InvalidUrl {
         /// The base URL as given.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A header cannot be sent.
@@ -84,16 +84,16 @@ pub enum EndpointError {
     },
 }
 
-/// Which of the further headers are secret.
+/// Selection of the additional headers that are secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Secrecy {
-    /// Those whose names say so.
+    /// Those whose names suggest a secret, see [`is_secret`].
     ByName,
     /// All of them.
     All,
 }
 
-/// What all conversations with a provider share.
+/// State shared by all conversations with a provider.
 pub(crate) struct EndpointLink {
     pub(crate) provider: String,
     pub(crate) dialect: Dialect,
@@ -108,7 +108,7 @@ pub(crate) struct EndpointLink {
 impl EndpointLink {
     /// Appends a codec's path, which may have a query, to the base URL.
     ///
-    /// A version that stands at the end of the one and at the beginning of the other is taken once.
+    /// A version that is both the last segment of the base and the first one of the path is used once.
     pub(crate) fn url(&self, path: &str) -> Url {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let base = self.base_url.path().trim_end_matches('/');
@@ -121,7 +121,7 @@ impl EndpointLink {
         };
         let mut url = self.base_url.clone();
         url.set_path(&format!("{base}{path}"));
-        // What the user wrote behind the base URL stays.
+        // A query of the base URL is kept.
         let queries = [url.query().unwrap_or_default(), query];
         let query = queries.into_iter().filter(|query| !query.is_empty()).collect::<Vec<_>>();
         let query = query.join("&");
@@ -132,7 +132,7 @@ impl EndpointLink {
 
 pub(crate) fn parse_base(text: &str) -> Result<Url, EndpointError> {
     let invalid = |reason: &str| EndpointError::InvalidUrl {
-        // What follows may be a secret.
+        // The query may contain a secret.
         url: text.split('?').next().unwrap_or_default().to_owned(),
         reason: reason.to_owned(),
     };
@@ -174,7 +174,7 @@ pub(crate) fn headers(
     Ok(headers)
 }
 
-/// Whether the name of a header, in any case, says that a secret follows.
+/// Returns true if the name of a header, in any case, suggests that its value is a secret.
 pub(crate) fn is_secret(header: &str) -> bool {
     let header = header.to_ascii_lowercase();
     ["authorization", "cookie", "key", "token", "secret"].iter().any(|word| header.contains(word))

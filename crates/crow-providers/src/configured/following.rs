@@ -1,4 +1,4 @@
-//! A provider that is asked wherever it is called at the moment.
+//! A provider whose requests go to its current route.
 
 use std::{fmt, sync::Arc};
 
@@ -15,8 +15,8 @@ use crate::{configured::ConfiguredProvider, http::HttpClient, stored::Sources};
 
 const DISABLED: &str = "no model of it is called until the client enables it again; choose a model of another provider";
 
-/// A provider that is asked wherever it is called at the moment: each request goes to the place that holds when it is made.
-/// One that is under way ends where it began.
+/// A provider whose requests go to its current route: each one to the route at the time when it is made. A request in
+/// flight ends where it began.
 #[derive(Clone)]
 pub(crate) struct RoutedProvider {
     configured: Arc<ConfiguredProvider>,
@@ -59,7 +59,7 @@ struct FollowingConversation {
     following: RoutedProvider,
     model: ModelInfo,
     session: SessionId,
-    /// The conversation with the place of that number.
+    /// The conversation on a route, with the number of that route.
     open: Option<(u64, Box<dyn Conversation>)>,
 }
 
@@ -78,7 +78,7 @@ impl Conversation for FollowingConversation {
             }
         };
         let known = self.open.take().filter(|(known, _)| *known == number);
-        // Another place knows nothing of what was said: it is told all of it, in its own format.
+        // A new route has seen nothing of the conversation: it is sent the whole history, in its own format.
         let open =
             known.unwrap_or_else(|| (number, provider.conversation(&self.model, &self.session)));
         let (_, conversation) = self.open.insert(open);

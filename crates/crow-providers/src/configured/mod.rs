@@ -1,4 +1,4 @@
-//! One provider with everything that is said about it: built in, configured, in the environment, and chosen while the program runs.
+//! One provider, from all sources: built-in data, its file, the environment, and a route chosen at run time.
 
 mod configured_provider;
 mod following;

@@ -1,4 +1,4 @@
-//! A provider with what somebody chose for it.
+//! The route of a provider, which can be chosen at run time.
 
 use super::configured_provider::{ConfiguredProvider, without_secret};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl ConfiguredProvider {
-    /// Says where the provider is called; none for one that is called nowhere.
+    /// Returns the route of the provider, without an address while it is disabled. None for a recording.
     pub(crate) fn route(&self, sources: &Sources) -> Option<RouteSummary> {
         let own = self.dialect()?;
         let current = match self.route.place() {
@@ -30,7 +30,7 @@ impl ConfiguredProvider {
         Some(RouteSummary { provider, supported: Protocol::supported(own), current })
     }
 
-    /// Lets the provider be called elsewhere. Neither its key nor the headers of its file are sent there.
+    /// Routes the provider's requests to another address. Neither its key nor the headers of its file are sent there.
     pub(crate) fn choose(
         &self,
         change: RouteChange,
@@ -50,8 +50,8 @@ impl ConfiguredProvider {
             headers: chosen.headers.clone(),
         };
         let timeouts = self.timeouts(&chosen.base_url);
-        let made = HttpProvider::with_secret_headers(endpoint, client.clone(), timeouts);
-        let made = made.map_err(|error| match error {
+        let provider = HttpProvider::with_secret_headers(endpoint, client.clone(), timeouts);
+        let provider = provider.map_err(|error| match error {
             EndpointError::InvalidHeader { name } => {
                 RouteError::Header { name, reason: "no header is like that" }
             }
@@ -60,11 +60,11 @@ impl ConfiguredProvider {
                 RouteError::Address { reason: "no key can be sent there".to_owned() }
             }
         })?;
-        self.route.choose(chosen, self.within_limits(made));
+        self.route.choose(chosen, self.within_limits(provider));
         Ok(())
     }
 
-    /// Lets the provider be called no more.
+    /// Disables the provider: it is not called until a route is chosen.
     pub(crate) fn disable(&self) {
         if self.dialect().is_some() {
             self.route.disable();
@@ -75,7 +75,7 @@ impl ConfiguredProvider {
         matches!(self.route.place(), RouteTarget::Nowhere)
     }
 
-    /// Returns whether there is something to show it that it is asked with: a key, or what somebody chose.
+    /// Returns true if there is a key, or a chosen route, which brings its own headers.
     pub(crate) fn has_credentials(&self, sources: &Sources) -> bool {
         match self.route.place() {
             RouteTarget::Configured => self.key(sources).is_there(),
@@ -84,13 +84,13 @@ impl ConfiguredProvider {
         }
     }
 
-    /// Returns whether it is called where the configuration says, without any key.
+    /// Returns true if it is called at its configured address, without any key.
     pub(crate) fn needs_no_key(&self, sources: &Sources) -> bool {
         matches!(self.route.place(), RouteTarget::Configured)
             && matches!(self.key(sources), FoundKey::NotNeeded)
     }
 
-    /// Returns where a local server is asked for its models, and with which headers.
+    /// Returns the base URL and the headers for listing the models of a local server. None for other providers.
     pub(crate) fn local_server(&self, sources: &Sources) -> Option<(String, Vec<ExtraHeader>)> {
         if !matches!(self.address(), Some(Address::Local { .. })) {
             return None;

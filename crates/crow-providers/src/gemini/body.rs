@@ -1,4 +1,4 @@
-//! Puts a request body together.
+//! Assembly of the request body.
 
 use bytes::Bytes;
 use crow_core::model::{ModelInfo, ToolChoice, ToolDefinition};
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use super::{schema, thinking};
 use crate::codec::{EncodedMessage, Frame};
 
-/// Puts a request body together.
+/// Assembles a request body.
 pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedMessage]) -> Bytes {
-    // Texts and values always have a JSON form.
+    // Serialising strings and JSON values cannot fail.
     let mut body = serde_json::to_vec(&head(model, frame)).unwrap_or_default();
     let size: usize = messages.iter().map(|message| message.json.len() + 1).sum();
     body.reserve(size + 64);
-    // Room is made for one more field: the closing brace comes back at the end.
+    // Reopens the object for one more field; its closing brace follows at the end.
     body.pop();
     body.extend_from_slice(b",\"contents\":[");
-    let spoken = messages.iter().filter(|message| !message.json.is_empty());
-    for (place, message) in spoken.enumerate() {
-        if place > 0 {
+    let nonempty = messages.iter().filter(|message| !message.json.is_empty());
+    for (position, message) in nonempty.enumerate() {
+        if position > 0 {
             body.push(b',');
         }
         body.extend_from_slice(&message.json);
@@ -28,7 +28,7 @@ pub(super) fn assemble(model: &ModelInfo, frame: Frame<'_>, messages: &[EncodedM
     Bytes::from(body)
 }
 
-/// Everything but the contents.
+/// Request fields other than the contents.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GeminiRequestHead<'a> {

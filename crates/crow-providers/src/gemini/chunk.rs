@@ -4,7 +4,7 @@ use crow_core::usage::TokenUsage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A chunk.
+/// A chunk of the stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct GeminiChunk {
@@ -15,7 +15,7 @@ pub(super) struct GeminiChunk {
     pub(super) error: Option<Value>,
 }
 
-/// A reply; only one is asked for.
+/// A candidate for the reply; only one is requested.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Candidate {
@@ -30,7 +30,7 @@ pub(super) struct GeminiContent {
     pub(super) parts: Option<Vec<Map<String, Value>>>,
 }
 
-/// Why a prompt was not answered.
+/// Reason why a prompt was blocked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PromptFeedback {
@@ -38,7 +38,7 @@ pub(super) struct PromptFeedback {
     pub(super) block_reason_message: Option<String>,
 }
 
-/// What is reported with each chunk, growing.
+/// Token counts, reported with each chunk and growing.
 #[derive(Debug, Default)]
 pub(super) struct GeminiUsage {
     prompt: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) struct GeminiUsage {
 }
 
 impl GeminiUsage {
-    /// Takes in a later report. What it leaves out, or misspells, stays.
+    /// Merges a later report. Each count keeps its maximum, so one that is missing or not a number changes nothing.
     pub(super) fn merge(&mut self, later: &Value) {
         for (count, name) in [
             (&mut self.prompt, "promptTokenCount"),
@@ -62,7 +62,7 @@ impl GeminiUsage {
         }
     }
 
-    /// Counts thoughts as output.
+    /// Returns the totals. Thoughts count as output.
     pub(super) fn total(&self) -> TokenUsage {
         let sum = |a: Option<u64>, b: Option<u64>| a.unwrap_or(0).saturating_add(b.unwrap_or(0));
         TokenUsage {

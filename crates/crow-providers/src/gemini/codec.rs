@@ -1,4 +1,4 @@
-//! The codec of one conversation.
+//! The codec of a conversation.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crow_core::message::Message;
 use super::{body, content::ContentEncoder, decoder::GeminiDecoder};
 use crate::codec::{Codec, ConversationRoute, Decoder, EncodedMessage, Frame};
 
-/// Speaks `streamGenerateContent`.
+/// Codec of the format `streamGenerateContent`.
 pub(crate) struct GeminiCodec {
     contents: ContentEncoder,
     route: ConversationRoute,

@@ -1,4 +1,4 @@
-//! The wire bytes of one message.
+//! Encoding of messages.
 
 use std::collections::HashMap;
 
@@ -18,26 +18,26 @@ use crate::{
     stand_in::{NO_VISION, NO_WORDS, wire_name},
 };
 
-/// Stands between two replies in a row: calls must follow a turn of the user.
+/// User turn that is inserted between two replies in a row: calls must follow a turn of the user.
 const GO_ON: &str = "Continue.";
-/// One less than the service takes: an underscore may come in front.
+/// One less than the service accepts: an underscore may be prepended.
 const LONGEST_NAME: usize = 63;
 
-/// Turns messages into wire bytes, in order.
+/// Encoder of a conversation's messages, to be called in their order.
 #[derive(Debug)]
 pub(super) struct ContentEncoder {
     origin: Origin,
     has_vision: bool,
     wants_signatures: bool,
     follows_user: bool,
-    /// How the calls of the last reply are named on the wire.
+    /// Names and ids on the wire of the last reply's calls.
     open: HashMap<CallId, WireCall>,
 }
 
 #[derive(Debug)]
 struct WireCall {
     name: String,
-    /// The id that the service gave.
+    /// The id that the service assigned.
     id: Option<String>,
 }
 
@@ -81,8 +81,8 @@ impl ContentEncoder {
         let is_model = role == "model";
         let content = json!({"role": role, "parts": parts}).to_string();
         let json = if is_model && !self.follows_user {
-            let between = json!({"role": "user", "parts": [{"text": GO_ON}]});
-            format!("{between},{content}")
+            let separator = json!({"role": "user", "parts": [{"text": GO_ON}]});
+            format!("{separator},{content}")
         } else {
             content
         };
@@ -109,6 +109,7 @@ impl ContentEncoder {
         self.open.clear();
         let is_ours = message.origin == self.origin;
         let mut parts = Vec::new();
+        // Only the first call of a reply needs a signature.
         let mut unsigned = self.wants_signatures;
         for block in &message.blocks {
             let native = block.native_item().filter(|_| is_ours).and_then(Value::as_object);
@@ -136,7 +137,7 @@ impl ContentEncoder {
             (ReplyContent::Text { text }, None) => {
                 (!text.trim().is_empty()).then(|| json!({"text": text}))
             }
-            // Reasoning without a signature is for people.
+            // Reasoning without a signature is only for display, so it is not sent.
             (ReplyContent::Thinking { text }, native) => Some(with_text(native?, text)),
             (ReplyContent::Call(call), native) => Some(self.call(call, native)),
             (ReplyContent::Opaque, native) => native.map(Value::Object),
@@ -157,16 +158,16 @@ impl ContentEncoder {
         Value::Object(part)
     }
 
-    /// One response for each call, in order. Pictures follow, since not every model takes them inside.
+    /// Returns one response for each call, in order. Images follow, since not every model accepts them inside.
     fn results(&self, results: &[ResultMessage]) -> Vec<Value> {
         let mut parts = Vec::new();
-        let mut behind = Vec::new();
+        let mut trailing = Vec::new();
         for result in results {
-            let mut words = Vec::new();
+            let mut texts = Vec::new();
             for block in &result.content {
                 match block {
-                    Block::Text { text } => words.push(text.as_str()),
-                    Block::Image(image) => behind.push(self.picture(image)),
+                    Block::Text { text } => texts.push(text.as_str()),
+                    Block::Image(image) => trailing.push(self.picture(image)),
                 }
             }
             let wire = self.open.get(&result.call_id);
@@ -176,31 +177,31 @@ impl ContentEncoder {
             if let Some(id) = wire.and_then(|wire| wire.id.as_ref()) {
                 response.insert("id".to_owned(), json!(id));
             }
-            response.insert("response".to_owned(), json!({field: words.join("\n")}));
+            response.insert("response".to_owned(), json!({field: texts.join("\n")}));
             parts.push(json!({"functionResponse": response}));
         }
-        parts.append(&mut behind);
+        parts.append(&mut trailing);
         parts
     }
 }
 
-/// The service kept what is signed, so the part comes back with the text it had.
+/// Inserts the text into a signed part, which must be sent back as the service sent it.
 fn with_text(mut part: Map<String, Value>, text: &str) -> Value {
     part.insert("text".to_owned(), json!(text));
     Value::Object(part)
 }
 
-/// The first call of a reply must bear a signature. One that another model made has none; one of the service's own is
-/// sent back as it came.
+/// Adds a placeholder signature. The first call of a reply must have a signature: one of another model has none, and
+/// one of the service itself is sent back unchanged.
 fn sign(part: &mut Value) {
     if let Some(part) = part.as_object_mut() {
         part.insert("thoughtSignature".to_owned(), json!(NO_SIGNATURE));
     }
 }
 
-/// The service wants a letter or an underscore first.
+/// Converts a name to a legal one. The service requires a letter or an underscore at its start.
 fn function_name(name: &str) -> String {
     let legal = wire_name(name, "_-.", LONGEST_NAME);
-    let begins_well = legal.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if begins_well { legal } else { format!("_{legal}") }
+    let is_legal_start = legal.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if is_legal_start { legal } else { format!("_{legal}") }
 }

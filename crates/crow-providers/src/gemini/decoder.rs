@@ -1,4 +1,8 @@
-//! Reads a reply.
+//! Decoder of a streamed reply.
+//!
+//! A chunk contains whole parts. Unsigned text is joined with the open text of the same kind, in `open`. Calls, signed
+//! parts and unknown parts first close the open text; parts that the service must get back unchanged become native
+//! items of their block. Without a `finishReason` the stream is truncated.
 
 use crow_core::{
     ids::CallId,
@@ -14,18 +18,18 @@ use crate::{
     codec::Decoder,
 };
 
-/// Reads one reply.
+/// State of one reply.
 pub(super) struct GeminiDecoder {
     origin: Origin,
     blocks: Vec<ReplyBlock>,
-    /// Text that may still grow, and of which kind.
+    /// Text that following parts may extend, with its kind.
     open: Option<(Voice, String)>,
     usage: GeminiUsage,
     finish: Option<String>,
     response_id: Option<String>,
 }
 
-/// Whether a text is reasoning.
+/// Kind of a text: reasoning or answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Voice {
     Thought,
@@ -55,9 +59,9 @@ impl GeminiDecoder {
         }
         let Some(reason) = candidate.finish_reason else { return Ok(()) };
         if is_failure(&reason) {
-            let said = candidate.finish_message.unwrap_or_default();
-            let message = format!("the model stopped with {reason}: {said}");
-            // Asked again, it will most likely do better.
+            let detail = candidate.finish_message.unwrap_or_default();
+            let message = format!("the model stopped with {reason}: {detail}");
+            // A retry will most likely succeed.
             let mut error = ProviderError::new(ProviderErrorKind::Server, one_line(&message));
             error.code = Some(reason);
             return Err(error);
@@ -75,12 +79,13 @@ impl GeminiDecoder {
         let text = match part.shift_remove("text") {
             Some(Value::String(text)) => text,
             _ if part.is_empty() => return,
-            // A kind of part that is not known.
+            // A part of an unknown kind.
             _ => return self.keep(part),
         };
         let is_thought = part.get("thought").and_then(Value::as_bool) == Some(true);
         let voice = if is_thought { Voice::Thought } else { Voice::Answer };
         let is_signed = part.contains_key("thoughtSignature");
+        // A signed part is a block of its own, because it must be sent back unchanged.
         match (text.is_empty(), is_signed) {
             (true, false) => {}
             (true, true) => {
@@ -99,13 +104,13 @@ impl GeminiDecoder {
         }
     }
 
-    /// A part that only the service can read comes back as it is.
+    /// Adds a part that only the service understands, to be sent back unchanged.
     fn keep(&mut self, part: Map<String, Value>) {
         self.close();
         self.blocks.push(ReplyBlock::with_native(ReplyContent::Opaque, Value::Object(part)));
     }
 
-    /// Parts without a signature may be joined.
+    /// Extends the open text of this kind, or opens one: parts without a signature may be joined.
     fn grow(&mut self, voice: Voice, more: &str) {
         match &mut self.open {
             Some((open, text)) if *open == voice => text.push_str(more),
@@ -116,6 +121,7 @@ impl GeminiDecoder {
         }
     }
 
+    /// Converts the open text to a block.
     fn close(&mut self) {
         if let Some((voice, text)) = self.open.take() {
             self.blocks.push(ReplyBlock::plain(voice.content(text)));
@@ -132,18 +138,19 @@ impl GeminiDecoder {
         let name = text("name").to_owned();
         let id = self.call_id(text("id"));
         out.push(ModelEvent::CallStarted { name: name.clone() });
-        let says_more = !part.is_empty() || function.len() > 1;
+        let has_native = !part.is_empty() || function.len() > 1;
         let call = ToolCall { id, name, arguments: CallArguments::Json(arguments) };
         let content = ReplyContent::Call(call);
-        // The arguments need not be kept twice.
+        // The content has the arguments already.
         part.insert("functionCall".to_owned(), Value::Object(function));
-        self.blocks.push(if says_more {
+        self.blocks.push(if has_native {
             ReplyBlock::with_native(content, Value::Object(part))
         } else {
             ReplyBlock::plain(content)
         });
     }
 
+    /// Returns the id that the service gave, or a new one if that is missing or taken.
     fn call_id(&self, given: &str) -> CallId {
         let is_taken = self.blocks.iter().any(
             |block| matches!(&block.content, ReplyContent::Call(call) if call.id.as_str() == given),
@@ -227,14 +234,14 @@ fn push_delta(voice: Voice, text: &str, out: &mut Vec<ModelEvent>) {
 
 fn blocked(feedback: PromptFeedback) -> Option<ProviderError> {
     let reason = feedback.block_reason?;
-    let said = feedback.block_reason_message.unwrap_or_default();
-    let message = one_line(&format!("the prompt was blocked with {reason} {said}"));
+    let detail = feedback.block_reason_message.unwrap_or_default();
+    let message = one_line(&format!("the prompt was blocked with {reason} {detail}"));
     let mut error = ProviderError::new(ProviderErrorKind::Refusal, message);
     error.code = Some(reason);
     Some(error)
 }
 
-/// The model failed, and nothing can be made of what it said.
+/// Returns true if the model failed and its output cannot be used.
 fn is_failure(reason: &str) -> bool {
     matches!(
         reason,

@@ -1,8 +1,8 @@
-//! JSON Schema cut down to the part that Gemini takes.
+//! Reduction of JSON Schema to the part that Gemini accepts.
 
 use serde_json::{Map, Value, json};
 
-/// The keywords that `parametersJsonSchema` is documented to take.
+/// Keywords that `parametersJsonSchema` accepts according to its documentation.
 const KNOWN: &[&str] = &[
     "$anchor",
     "$defs",
@@ -26,7 +26,7 @@ const KNOWN: &[&str] = &[
     "type",
 ];
 
-/// Returns the schema of a tool's arguments, or nothing if it takes none.
+/// Returns the schema of a tool's arguments; none if it has no arguments.
 pub(super) fn parameters(schema: &Value) -> Option<Value> {
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.filter(|properties| !properties.is_empty())?;
@@ -38,7 +38,7 @@ fn reduce(schema: &Value) -> Value {
     let mut reduced = Map::new();
     for (name, value) in fields {
         match name.as_str() {
-            // Here the names are the user's.
+            // The keys here are names of arguments, not keywords.
             "properties" | "$defs" => drop(reduced.insert(name.clone(), reduce_each(value))),
             "anyOf" | "oneOf" | "prefixItems" => {
                 let list = value.as_array().map(|list| list.iter().map(reduce).collect());
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_keywords_are_left_out_and_properties_of_their_names_are_not() {
+    fn unknown_keywords_are_removed_but_not_properties_with_their_names() {
         let schema = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
