@@ -1,4 +1,4 @@
-//! Model providers: HTTP, event streams, the wire formats of the vendors, and what is known about their models.
+//! Model providers: HTTP, event streams, the wire formats of the vendors, and data about their models.
 
 #![expect(
     clippy::result_large_err,

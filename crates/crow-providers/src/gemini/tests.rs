@@ -74,7 +74,7 @@ fn user(words: &str) -> Message {
     Message::User(UserMessage { id: MessageId::new("u"), content: vec![Block::text(words)] })
 }
 
-/// The contents of a request.
+/// Returns the contents of a request.
 fn contents(model: &str, messages: Vec<Message>) -> Value {
     let mut codec = GeminiCodec::new(route(model));
     let encoded: Vec<_> =
@@ -147,15 +147,15 @@ fn parts_without_a_signature_are_joined_and_signed_ones_are_kept() {
 }
 
 #[test]
-fn a_reply_goes_back_as_it_came() {
-    let came = json!([
+fn a_reply_is_sent_back_unchanged() {
+    let original = json!([
         {"text": "Signed.", "thoughtSignature": "YQ=="},
         {"text": "I look."},
         {"novel": {"x": 1}},
         {"text": "", "thoughtSignature": "Yg=="},
         {"functionCall": {"name": "read", "id": "c1", "args": {"path": "a"}}, "thoughtSignature": "Yw=="},
     ]);
-    let (_, ours) = read(&[parts(&came), end("STOP")]).unwrap();
+    let (_, ours) = read(&[parts(&original), end("STOP")]).unwrap();
     let result = ResultMessage {
         call_id: CallId::new("c1"),
         tool: "read".to_owned(),
@@ -166,7 +166,7 @@ fn a_reply_goes_back_as_it_came() {
         Message::Results(ResultsMessage { id: MessageId::new("t"), results: vec![result] });
     let messages = vec![user("Hi"), reply(ours.origin.clone(), ours.blocks), results];
     let contents = contents("gemini-3-flash", messages);
-    assert_eq!(contents[1]["parts"], came);
+    assert_eq!(contents[1]["parts"], original);
     let response = json!({"name": "read", "id": "c1", "response": {"output": "x"}});
     assert_eq!(contents[2]["parts"], json!([{"functionResponse": response}]));
 }
@@ -200,16 +200,16 @@ fn foreign_reasoning_is_not_sent() {
 }
 
 #[test]
-fn replies_in_a_row_are_parted() {
-    let said = |words: &str| reply(origin("other"), vec![text(words)]);
-    let contents = contents("gemini-3-flash", vec![said("a"), said("b"), user(" ")]);
+fn a_user_turn_separates_replies_in_a_row() {
+    let assistant = |words: &str| reply(origin("other"), vec![text(words)]);
+    let contents = contents("gemini-3-flash", vec![assistant("a"), assistant("b"), user(" ")]);
     let roles: Vec<_> =
         contents.as_array().unwrap().iter().map(|content| content["role"].clone()).collect();
     assert_eq!(roles, ["user", "model", "user", "model", "user"]);
 }
 
 #[test]
-fn results_follow_in_order_with_their_pictures_behind() {
+fn results_are_in_order_and_followed_by_their_images() {
     let blocks = ["1", "2"].map(|id| ReplyBlock::plain(ReplyContent::Call(call(id, "read it!"))));
     let image = Image { media_type: "image/png".to_owned(), data: "aGk=".to_owned() };
     let result = |id: &str, content: Vec<Block>, is_error| ResultMessage {
@@ -235,7 +235,7 @@ fn results_follow_in_order_with_their_pictures_behind() {
 }
 
 #[test]
-fn every_reason_for_finishing_has_its_meaning() {
+fn finish_reasons_become_stop_reasons_or_errors() {
     for (reason, expected) in [
         ("STOP", Ok(StopReason::EndTurn)),
         ("MAX_TOKENS", Ok(StopReason::MaxTokens)),
@@ -260,7 +260,7 @@ fn a_blocked_prompt_is_a_refusal_that_says_why() {
 }
 
 #[test]
-fn chunks_that_say_nothing_are_skipped() {
+fn chunks_without_content_are_skipped() {
     let chunks = [
         json!({"novel": true}),
         json!({"candidates": []}),

@@ -1,15 +1,15 @@
-//! How a model is told to think, which depends on its generation.
+//! Request fields for thinking, which depend on the generation of the model.
 
 use crow_core::model::{ModelConfig, ModelInfo, Thinking};
 use serde_json::{Value, json};
 
-/// Taken in place of a signature on a call that the model did not make itself.
+/// Placeholder that the service accepts as the signature of a call that the model did not make itself.
 pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// How a model takes thinking.
+/// Way in which a model is configured to think.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GeminiThinkingStyle {
-    /// Does not think.
+    /// Cannot think.
     Never,
     /// A budget of tokens (2.5).
     Budget,
@@ -17,24 +17,24 @@ enum GeminiThinkingStyle {
     Level,
 }
 
-/// Returns the `thinkingConfig`, if there is something to say.
+/// Returns the `thinkingConfig`, if there is something to set.
 pub(super) fn config(model: &ModelInfo, config: &ModelConfig) -> Option<Value> {
     let name = model.reference.model.as_str();
     let is_pro = name.contains("pro");
-    let told = match (generation(name), config.thinking) {
+    let setting = match (generation(name), config.thinking) {
         (GeminiThinkingStyle::Never, _) => return None,
         (GeminiThinkingStyle::Budget | GeminiThinkingStyle::Level, None) => {
             return model.abilities.thinking.then(|| json!({"includeThoughts": true}));
         }
         (GeminiThinkingStyle::Level, Some(Thinking::Off | Thinking::Tokens(0))) => {
-            // These models always think.
+            // These models always think: the lowest level is set.
             return Some(json!({"thinkingLevel": if is_pro { "low" } else { "minimal" }}));
         }
         (GeminiThinkingStyle::Budget, Some(Thinking::Off | Thinking::Tokens(0))) => {
             return Some(json!({"thinkingBudget": if is_pro { 128 } else { 0 }}));
         }
         (GeminiThinkingStyle::Level, Some(Thinking::Low)) => ("thinkingLevel", json!("low")),
-        // The first of them knew but two levels.
+        // The first of them had only two levels.
         (GeminiThinkingStyle::Level, Some(Thinking::Medium)) if name.contains("gemini-3-pro") => {
             ("thinkingLevel", json!("high"))
         }
@@ -48,10 +48,10 @@ pub(super) fn config(model: &ModelInfo, config: &ModelConfig) -> Option<Value> {
             Some(Thinking::Tokens(tokens)),
         ) => ("thinkingBudget", json!(tokens)),
     };
-    Some(json!({"includeThoughts": true, told.0: told.1}))
+    Some(json!({"includeThoughts": true, setting.0: setting.1}))
 }
 
-/// Returns whether the model refuses calls without a signature.
+/// Returns true if the model refuses calls without a signature.
 pub(super) fn wants_signatures(model: &str) -> bool {
     generation(model) == GeminiThinkingStyle::Level
 }
@@ -62,7 +62,7 @@ fn generation(model: &str) -> GeminiThinkingStyle {
     match version.parse::<f32>() {
         Ok(version) if version < 2.5 => GeminiThinkingStyle::Never,
         Ok(version) if version < 3.0 => GeminiThinkingStyle::Budget,
-        // Names such as `gemini-flash-latest` are kept up to date.
+        // Names such as `gemini-flash-latest` refer to the newest model.
         Ok(_) | Err(_) => GeminiThinkingStyle::Level,
     }
 }
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    fn of(model: &str, thinking: Option<Thinking>) -> Option<Value> {
+    fn config_of(model: &str, thinking: Option<Thinking>) -> Option<Value> {
         let info = ModelInfo {
             reference: ModelRef { provider: "gemini".to_owned(), model: model.to_owned() },
             context_window: None,
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn each_generation_is_told_in_its_own_words() {
+    fn each_generation_gets_its_own_fields() {
         for (model, thinking, expected) in [
             ("gemini-2.0-flash", Some(Thinking::High), Value::Null),
             ("gemma-3", None, Value::Null),
@@ -108,7 +108,11 @@ mod tests {
             ),
             ("gemini-flash-latest", Some(Thinking::Off), json!({"thinkingLevel": "minimal"})),
         ] {
-            assert_eq!(of(model, thinking).unwrap_or_default(), expected, "{model} {thinking:?}");
+            assert_eq!(
+                config_of(model, thinking).unwrap_or_default(),
+                expected,
+                "{model} {thinking:?}"
+            );
         }
     }
 }

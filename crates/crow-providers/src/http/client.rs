@@ -12,15 +12,16 @@ use tokio::sync::OnceCell;
 
 use super::Proxies;
 
-/// Less than the ten seconds in which a dead address is to be given up.
+/// Below the ten seconds after which a dead address must be given up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(9);
-/// A kept connection outlives a long tool call; a server that closes it earlier costs a reconnect.
+/// Idle time after which a pooled connection is closed. It outlives a long tool call; a server that closes it earlier
+/// costs a reconnect.
 const KEPT: Duration = Duration::from_mins(5);
 
 /// The HTTP client of a process. Clones share its connections.
 ///
-/// Making one does no work: TLS is set up, and the system's certificates are read, when the first `https` address is
-/// asked. An `http` address needs neither.
+/// Creating one does no work: TLS is set up, and the system's certificates are read, at the first request to an `https`
+/// address. An `http` address needs neither.
 #[derive(Clone)]
 pub struct HttpClient(Arc<HttpClientState>);
 
@@ -31,7 +32,7 @@ struct HttpClientState {
     secure: OnceCell<Client>,
 }
 
-/// The HTTP client could not be set up.
+/// Error of setting up the HTTP client.
 #[derive(Debug, thiserror::Error)]
 #[error("set up the HTTP client: {reason}")]
 pub struct HttpClientError {
@@ -45,12 +46,12 @@ impl Default for HttpClient {
 }
 
 impl HttpClient {
-    /// Makes a client that asks through `proxies`.
+    /// Creates a client that uses `proxies`.
     pub fn new(proxies: Proxies) -> Self {
         Self::with_connect_timeout(proxies, CONNECT_TIMEOUT)
     }
 
-    /// Makes a client that waits this long for a connection.
+    /// Creates a client with this timeout for connecting.
     pub fn with_connect_timeout(proxies: Proxies, connect_timeout: Duration) -> Self {
         let (plain, secure) = (OnceLock::new(), OnceCell::new());
         Self(Arc::new(HttpClientState { proxies, connect_timeout, plain, secure }))
@@ -60,15 +61,15 @@ impl HttpClient {
         self.0.connect_timeout
     }
 
-    /// Returns the client for an address.
+    /// Returns the client for the scheme of an address; it is made at the first use.
     pub(crate) async fn for_url(&self, url: &Url) -> Result<Client, HttpClientError> {
         if url.scheme() == "https" {
             let proxies = self.0.proxies.clone();
             let connect_timeout = self.0.connect_timeout;
-            // Reads the certificates from disk.
+            // Blocks: it reads the certificates from disk.
             let make = || async move {
-                let made = tokio::task::spawn_blocking(move || secure(&proxies, connect_timeout));
-                made.await.map_err(|error| HttpClientError { reason: error.to_string() })?
+                let task = tokio::task::spawn_blocking(move || secure(&proxies, connect_timeout));
+                task.await.map_err(|error| HttpClientError { reason: error.to_string() })?
             };
             return self.0.secure.get_or_try_init(make).await.cloned();
         }
@@ -87,7 +88,7 @@ impl fmt::Debug for HttpClient {
 }
 
 fn builder(proxies: &Proxies, timeout: Duration) -> Result<ClientBuilder, HttpClientError> {
-    // The environment is for the binary to read.
+    // Only the binary reads the environment.
     let mut builder = Client::builder()
         .no_proxy()
         .user_agent(concat!("crow-agent/", env!("CARGO_PKG_VERSION")))
@@ -101,7 +102,7 @@ fn builder(proxies: &Proxies, timeout: Duration) -> Result<ClientBuilder, HttpCl
     Ok(builder)
 }
 
-/// A client for `http` addresses: no certificate is read. The proxy, too, is an `http` one.
+/// Makes the client for `http` addresses without reading certificates. Its proxy must be an `http` one, too.
 fn plain(proxies: &Proxies, timeout: Duration) -> Result<Client, HttpClientError> {
     install_crypto();
     let proxies = Proxies { https: None, ..proxies.clone() };
@@ -110,7 +111,7 @@ fn plain(proxies: &Proxies, timeout: Duration) -> Result<Client, HttpClientError
 
 fn secure(proxies: &Proxies, timeout: Duration) -> Result<Client, HttpClientError> {
     install_crypto();
-    // Fails where the system has no certificates.
+    // Fails if the system has no certificates.
     if let Ok(client) = builder(proxies, timeout)?.build() {
         return Ok(client);
     }
@@ -124,9 +125,9 @@ fn with_bundled_roots(builder: ClientBuilder) -> Result<Client, HttpClientError>
     builder.tls_backend_preconfigured(tls).build().map_err(failed)
 }
 
-/// Without a process-wide provider, building a client panics.
+/// Installs the process-wide crypto provider, without which building a client panics.
 fn install_crypto() {
-    // An error means that one is installed already, which serves as well.
+    // An error means that one is installed already, which is fine.
     drop(ring::default_provider().install_default());
 }
 
@@ -140,14 +141,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bundled_certificates_serve_where_the_system_has_none() {
+    fn bundled_certificates_replace_missing_ones_of_the_system() {
         install_crypto();
         let builder = builder(&Proxies::default(), CONNECT_TIMEOUT).unwrap();
         assert!(with_bundled_roots(builder).is_ok());
     }
 
     #[test]
-    fn a_proxy_that_is_no_address_is_refused() {
+    fn an_invalid_proxy_address_is_refused() {
         let proxies = Proxies { http: Some("http://[".to_owned()), ..Proxies::default() };
         assert!(plain(&proxies, CONNECT_TIMEOUT).is_err());
     }

@@ -1,4 +1,8 @@
 //! One request and its reply, with retries.
+//!
+//! [`Exchange`] is a state machine behind a stream: it waits, sends the request, reads the reply, and ends. A failure
+//! leads back to the wait if there is a decoder left, the time is not used up and the policy allows a retry; otherwise
+//! the error is the last item. Events are queued in `ready` and returned before the next step runs.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -18,7 +22,7 @@ use crate::{
     retry::{AttemptFailure, AttemptReach, RetryPolicy, Schedule},
 };
 
-/// Sends a request and gives its reply as a stream. Nothing is sent before the stream is polled.
+/// Sends a request and returns its reply as a stream. Nothing is sent before the stream is polled.
 ///
 /// There is a decoder for each attempt, because the stream outlives the codec's borrow.
 pub(crate) fn exchange(
@@ -40,38 +44,38 @@ pub(crate) fn exchange(
         let item = exchange.next().await?;
         Some((item, exchange))
     });
-    // Asked once more after its end, it just ends again.
+    // Polled again after its end, it returns the end again.
     Box::pin(items.fuse())
 }
 
 struct Exchange {
     outgoing: Arc<OutgoingRequest>,
-    /// How long the attempt under way has been waited for.
+    /// Timeouts of the current attempt.
     patience: Patience,
     decoders: Vec<Box<dyn Decoder>>,
     policy: RetryPolicy,
-    /// Begins with the first attempt.
+    /// Set at the first attempt.
     schedule: Option<Schedule>,
     phase: ExchangePhase,
-    /// What the last read brought.
+    /// Events of the last read.
     fresh: Vec<ModelEvent>,
-    /// What was not yet given out.
+    /// Events that were not yet returned.
     ready: VecDeque<ModelEvent>,
 }
 
-/// The head of an answer, once it is there.
+/// Future of the head of an answer.
 type ResponseHead = BoxFuture<'static, Result<Response, AttemptFailure>>;
 
 enum ExchangePhase {
-    /// Sends the request after a wait.
+    /// Sends the request after this delay.
     Waiting(Duration),
     /// Waits for the head of the answer.
     Sending(ResponseHead, Box<dyn Decoder>),
     /// Reads the reply.
     Reading(Box<ReplyReader>),
-    /// Gives out the error.
+    /// Returns the error.
     Failed(ProviderError),
-    /// Has given out everything.
+    /// Has returned everything.
     Over,
 }
 
@@ -81,6 +85,7 @@ impl Exchange {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
+            // The phase is `Over` until the step sets the next one.
             match std::mem::replace(&mut self.phase, ExchangePhase::Over) {
                 ExchangePhase::Over => return None,
                 ExchangePhase::Failed(error) => return Some(Err(error)),
@@ -144,7 +149,7 @@ impl Exchange {
     fn on_failure(&mut self, failure: AttemptFailure) {
         let error = self.outgoing.complete(failure.error);
         let failure = AttemptFailure { error, reach: failure.reach };
-        // A server that was waited for to the end is not waited for once more.
+        // A server that used up all the time is not asked again.
         let may_retry = !self.decoders.is_empty() && !self.patience.is_used_up();
         let schedule = self.schedule.as_mut().filter(|_| may_retry);
         self.phase = match schedule.and_then(|schedule| schedule.next_retry(&failure)) {
@@ -161,8 +166,8 @@ impl Exchange {
     }
 }
 
-/// Lets the connection go back to the pool before the next request looks for one there: the connection's own task and
-/// the one that gives it back must each run once. Without this a quick step opens a second connection.
+/// Lets the connection return to the pool before the next request looks for one there: the connection's own task and
+/// the one that returns it must each run once. Without this a quick step opens a second connection.
 async fn let_connection_return() {
     const TASKS: usize = 3;
     for _ in 0..TASKS {
@@ -170,7 +175,7 @@ async fn let_connection_return() {
     }
 }
 
-/// Says when a provider may be asked again, for those that must decide whether to wait for it.
+/// Adds to the message when the provider may be asked again, for users who must decide whether to wait for it.
 fn with_wait(mut error: ProviderError) -> ProviderError {
     if let Some(wait) = error.retry_after.filter(|wait| !wait.is_zero()) {
         let wait = wait_in_words(wait, Timestamp::now());
@@ -180,7 +185,7 @@ fn with_wait(mut error: ProviderError) -> ProviderError {
     error
 }
 
-/// Adds an event. Deltas that came together are given out together: a slow consumer gets fewer, longer ones.
+/// Adds an event. Deltas of a kind in a row are joined: a slow consumer gets fewer, longer ones.
 fn push(ready: &mut VecDeque<ModelEvent>, event: ModelEvent) {
     match (ready.back_mut(), event) {
         (Some(ModelEvent::TextDelta(text)), ModelEvent::TextDelta(more))
@@ -196,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deltas_that_came_together_are_given_out_together() {
+    fn queued_deltas_of_a_kind_are_joined() {
         let text = |text: &str| ModelEvent::TextDelta(text.to_owned());
         let thinking = |text: &str| ModelEvent::ThinkingDelta(text.to_owned());
         let mut ready = VecDeque::new();

@@ -1,6 +1,6 @@
 //! The one HTTP client of the process, and the driver that turns a request into a stream of model events.
 //!
-//! Knows nothing of any wire format: what an event means is a decoder's business.
+//! It is independent of the wire formats: decoders interpret the events.
 
 mod client;
 mod exchange;

@@ -1,4 +1,4 @@
-//! A request that is ready to be sent, as often as need be.
+//! A request that can be sent several times.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::{
     secret::Secrets,
 };
 
-/// How long the rest of such an answer is waited for.
+/// Time limit for each piece of an answer that is no reply.
 const COMPLAINT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The most that is read of an answer that is no reply.
+/// Maximum bytes that are read of an answer that is no reply.
 const MAX_COMPLAINT: usize = 64 * 1024;
 
-/// A request that is ready to be sent.
+/// A request that can be sent several times.
 pub(crate) struct OutgoingRequest {
     pub(crate) client: HttpClient,
     pub(crate) provider: String,
@@ -33,8 +33,8 @@ pub(crate) struct OutgoingRequest {
 }
 
 impl OutgoingRequest {
-    /// Sends the request and returns the answer once its head is there, if it promises an event stream. How long that may
-    /// take is for the caller to say.
+    /// Sends the request and returns the answer when its head has arrived, if it may be an event stream. The caller
+    /// limits the time.
     pub(super) async fn send(&self) -> Result<Response, AttemptFailure> {
         let client = self.client.for_url(&self.url).await.map_err(|error| AttemptFailure {
             error: ProviderError::new(ProviderErrorKind::Network, error.to_string()),
@@ -51,14 +51,14 @@ impl OutgoingRequest {
         if is_stream(&response) {
             return Ok(response);
         }
-        let error = self.complaint(response).await;
-        // What is no stream at all is none the next time either.
+        let error = self.read_error(response).await;
+        // An answer that is no stream at all will not be one at the next attempt.
         let is_foreign = error.kind == ProviderErrorKind::Decode;
         let reach = if is_foreign { AttemptReach::Wrong } else { AttemptReach::Answered };
         Err(AttemptFailure { error, reach })
     }
 
-    /// Adds what the error cannot know and removes what it must not show.
+    /// Adds provider and address to an error, and removes secrets from it.
     pub(super) fn complete(&self, mut error: ProviderError) -> ProviderError {
         error.provider.clone_from(&self.provider);
         error.url = shown(&self.url);
@@ -71,15 +71,15 @@ impl OutgoingRequest {
         error
     }
 
-    /// Returns the id of the request, for errors that come later.
+    /// Returns the id of the request, for errors that occur later.
     pub(super) fn request_id(response: &Response) -> Option<String> {
         request_id(response.headers())
     }
 
-    async fn complaint(&self, mut response: Response) -> ProviderError {
+    async fn read_error(&self, mut response: Response) -> ProviderError {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let mut body = Vec::new();
-        // Whatever can be read in time is better than nothing. Read to its end, the connection can be used again.
+        // A partial body is better than none. Read to its end, the connection can be reused.
         while let Ok(Ok(Some(chunk))) =
             tokio::time::timeout(COMPLAINT_TIMEOUT, response.chunk()).await
         {
@@ -89,7 +89,7 @@ impl OutgoingRequest {
             }
         }
         body.truncate(MAX_COMPLAINT);
-        // Before anything is cut: half a key is a secret, too.
+        // Redacted before anything is cut: half a key is a secret, too.
         let mut body = String::from_utf8_lossy(&body).into_owned();
         self.secrets.redact(&mut body);
         refused(ErrorAnswer { status, headers: &headers, body: &body })
@@ -104,19 +104,19 @@ impl OutgoingRequest {
     }
 }
 
-/// An address without what may be secret in it.
+/// Returns an address without the parts that may be secret.
 pub(crate) fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
-    // Both fail only for addresses that cannot hold a user.
+    // Both fail only for addresses that cannot have a user.
     if url.set_password(None).is_ok() && url.set_username("").is_ok() {
         return url.into();
     }
     url.path().to_owned()
 }
 
-/// Some servers stream without saying so, but nobody streams as JSON or as a web page.
+/// Returns true if an answer may be an event stream. Some servers do not declare it, but none streams as JSON or HTML.
 fn is_stream(response: &Response) -> bool {
     let content_type = response.headers().get(CONTENT_TYPE);
     let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What an attempt is still waited for, and since when.
+//! Timeouts of one attempt.
 
 use std::time::Duration;
 
@@ -7,61 +7,61 @@ use tokio::time::Instant;
 
 use super::Timeouts;
 
-/// How long one attempt has been waited for.
+/// State of one attempt's timeouts.
 #[derive(Debug)]
 pub(super) struct Patience {
     timeouts: Timeouts,
-    /// The last byte, or the beginning of the attempt.
+    /// Time of the last byte, or of the start of the attempt.
     last_byte: Instant,
-    /// The last part of the reply, or the beginning of the attempt.
+    /// Time of the last part of the reply, or of the start of the attempt.
     last_part: Instant,
-    /// Whether bytes came since the last part.
+    /// True if bytes arrived since the last part.
     has_bytes: bool,
-    /// Whether any part came.
+    /// True if any part arrived.
     has_begun: bool,
-    /// Whether it was told that nothing comes.
+    /// True if the silence since the last part was reported.
     told: bool,
 }
 
-/// What a moment is, see [`Patience::next`].
+/// Action that is due, see [`Patience::next`].
 #[derive(Debug, PartialEq)]
 pub(super) enum ExpiredTimeout {
-    /// It is to be told that nothing comes.
+    /// Report that nothing arrives.
     Notice(RateLimitWait),
-    /// The server was waited for long enough.
+    /// Fail: a timeout has expired.
     TimedOut(ProviderError),
-    /// It is not over yet.
+    /// None yet.
     Nothing,
 }
 
 impl Patience {
-    /// Begins to wait.
+    /// Starts an attempt.
     pub(super) fn new(timeouts: Timeouts) -> Self {
         let now = Instant::now();
         let (has_bytes, has_begun, told) = (false, false, false);
         Self { timeouts, last_byte: now, last_part: now, has_bytes, has_begun, told }
     }
 
-    /// Bytes came, whatever they say.
+    /// Records the arrival of any bytes.
     pub(super) fn on_bytes(&mut self) {
         self.last_byte = Instant::now();
         self.has_bytes = true;
     }
 
-    /// A part of the reply came.
+    /// Records the arrival of a part of the reply.
     pub(super) fn on_part(&mut self) {
         self.last_part = self.last_byte;
         self.has_begun = true;
         (self.has_bytes, self.told) = (false, false);
     }
 
-    /// Returns the next moment at which something is to be done if nothing comes.
+    /// Returns the next time at which an action is due if nothing arrives.
     pub(super) fn next(&self) -> Instant {
         let end = self.silent_until().min(self.part_until());
         if self.told { end } else { end.min(self.last_part + self.timeouts.notice) }
     }
 
-    /// Returns what is to be done by now.
+    /// Returns the action that is due now.
     pub(super) fn expired(&mut self) -> ExpiredTimeout {
         let now = Instant::now();
         if now >= self.silent_until() {
@@ -80,7 +80,7 @@ impl Patience {
         })
     }
 
-    /// Returns whether the whole time for a part of the reply is used up.
+    /// Returns true if the time for a part of the reply is used up.
     pub(super) fn is_used_up(&self) -> bool {
         Instant::now() >= self.part_until()
     }
@@ -120,14 +120,15 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Lets time pass as the driver does, with a keep-alive each second, and returns what was told and why it ended.
+    /// Advances the time as the driver does, with a keep-alive each second if wanted. Returns the notices, the error,
+    /// and the time until it.
     async fn wait(patience: &mut Patience, keep_alives: bool) -> (Vec<String>, String, Duration) {
-        let begun = Instant::now();
-        let mut told = Vec::new();
+        let start = Instant::now();
+        let mut notes = Vec::new();
         loop {
             match patience.expired() {
-                ExpiredTimeout::Notice(wait) => told.push(wait.reason),
-                ExpiredTimeout::TimedOut(error) => return (told, error.message, begun.elapsed()),
+                ExpiredTimeout::Notice(wait) => notes.push(wait.reason),
+                ExpiredTimeout::TimedOut(error) => return (notes, error.message, start.elapsed()),
                 ExpiredTimeout::Nothing => {}
             }
             tokio::time::advance(seconds(1)).await;
@@ -138,26 +139,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_sends_nothing_is_told_of_after_ten_seconds_and_left_after_two_minutes() {
+    async fn silence_is_reported_after_ten_seconds_and_fails_after_two_minutes() {
         let mut patience = Patience::new(Timeouts::default());
         assert_eq!(patience.next(), Instant::now() + seconds(10));
-        let (told, why, time) = wait(&mut patience, false).await;
-        assert_eq!(told, ["the server sent nothing for 10 s"]);
+        let (notes, why, time) = wait(&mut patience, false).await;
+        assert_eq!(notes, ["the server sent nothing for 10 s"]);
         assert_eq!((why.as_str(), time), ("the server sent nothing for 120 s", seconds(120)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn keep_alives_alone_are_waited_for_ten_minutes() {
+    async fn keep_alives_alone_fail_after_ten_minutes() {
         let mut patience = Patience::new(Timeouts::default());
-        let (told, why, time) = wait(&mut patience, true).await;
-        assert_eq!(told, ["the server sent keep-alives, but no part of a reply for 10 s"]);
+        let (notes, why, time) = wait(&mut patience, true).await;
+        assert_eq!(notes, ["the server sent keep-alives, but no part of a reply for 10 s"]);
         assert_eq!(why, "the server sent keep-alives, but no part of a reply for 600 s");
         assert_eq!(time, seconds(600));
         assert!(patience.is_used_up());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_of_the_reply_starts_the_wait_anew_and_a_later_silence_is_told_again() {
+    async fn a_part_of_the_reply_restarts_the_timeouts_and_the_notice() {
         let mut patience = Patience::new(Timeouts::default());
         for _ in 0..3 {
             tokio::time::advance(seconds(60)).await;
@@ -166,8 +167,8 @@ mod tests {
             patience.on_bytes();
             patience.on_part();
         }
-        let (told, why, time) = wait(&mut patience, false).await;
-        assert_eq!(told, ["the reply stopped, and nothing came for 10 s"]);
+        let (notes, why, time) = wait(&mut patience, false).await;
+        assert_eq!(notes, ["the reply stopped, and nothing came for 10 s"]);
         assert_eq!(why, "the reply stopped, and nothing came for 120 s");
         assert_eq!(time, seconds(120));
     }

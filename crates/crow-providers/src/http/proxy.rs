@@ -1,20 +1,21 @@
-//! Which proxies requests go through.
+//! The proxies that requests use.
 
 use std::fmt;
 
 use reqwest::NoProxy;
 
-/// Never asked through a proxy: it could not reach a server on this machine.
+/// Hosts that never use a proxy: it could not reach a server on this machine.
 const LOOPBACK: &str = "localhost,127.0.0.1,::1";
 
-/// The proxies, as the usual environment variables name them. Their addresses may hold a password and do not show.
+/// Addresses of proxies, as in the usual environment variables. They may contain a password and are not shown by
+/// `Debug`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
-    /// For `http` addresses.
+    /// Proxy for `http` addresses.
     pub http: Option<String>,
-    /// For `https` addresses.
+    /// Proxy for `https` addresses.
     pub https: Option<String>,
-    /// Hosts that are asked directly, separated by commas.
+    /// Hosts that use no proxy, separated by commas.
     pub exceptions: Option<String>,
 }
 
@@ -29,7 +30,7 @@ impl fmt::Debug for Proxies {
 }
 
 impl Proxies {
-    /// Reads `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`, in lower case as well.
+    /// Reads `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`; the same names in lower case take precedence.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let find = |name: &str| {
             lookup(&name.to_ascii_lowercase())
@@ -44,7 +45,7 @@ impl Proxies {
         }
     }
 
-    /// Returns the proxies in the client's form.
+    /// Converts to the proxies of the HTTP library.
     pub(super) fn to_reqwest(&self) -> Result<Vec<reqwest::Proxy>, reqwest::Error> {
         let exceptions = match &self.exceptions {
             Some(hosts) => format!("{LOOPBACK},{hosts}"),

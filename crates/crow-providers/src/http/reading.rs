@@ -1,4 +1,4 @@
-//! Reads one reply to the end of its body.
+//! Reading of one reply to the end of its body.
 
 use std::time::Duration;
 
@@ -15,30 +15,30 @@ use crate::{
     surrogates::without_lone_surrogates,
 };
 
-/// How long after its end mark the end of a body is waited for. Then the connection is not worth it.
+/// Time limit for the end of a body after its end mark. A longer wait is not worth the connection.
 const AFTER_END: Duration = Duration::from_millis(200);
-/// No model says more in one reply.
+/// Maximum bytes of a reply. No model sends more.
 const MAX_REPLY: usize = 32 * 1024 * 1024;
 
-/// A reply that is being read.
+/// A reply in progress.
 pub(super) struct ReplyReader {
     response: Response,
     decoder: Box<dyn Decoder>,
     reader: EventReader,
     request_id: Option<String>,
-    /// When the wait for the end of the body is over; set when the end mark came.
+    /// Time limit for the end of the body, set when the end mark has arrived.
     deadline: Option<Instant>,
     size: usize,
     has_begun: bool,
-    /// An event that says the same again and brings nothing keeps the connection alive, no more.
+    /// Data of the last event. An event that repeats it and has no result counts as a keep-alive.
     last_event: String,
 }
 
-/// What a read brought.
+/// Result of a read.
 pub(super) enum BodyRead {
-    /// The reply goes on.
+    /// The reply continues.
     More,
-    /// Nothing of the reply has come for a while.
+    /// No part of the reply has arrived for a while.
     Silent(RateLimitWait),
     /// The reply is complete.
     Complete(Box<ModelReply>),
@@ -52,12 +52,12 @@ impl ReplyReader {
         Self { response, decoder, reader, request_id, deadline, size, has_begun, last_event }
     }
 
-    /// Returns how far the attempt came, if it fails now. A reply that is too long will be so again.
+    /// Returns the reach of the attempt, if it fails now. A reply that is too long would be so again.
     pub(super) fn reach(&self) -> AttemptReach {
         if self.size > MAX_REPLY { AttemptReach::Wrong } else { AttemptReach::Answered }
     }
 
-    /// Waits for the next bytes and pushes what they mean.
+    /// Waits for the next bytes and pushes the resulting events to `out`.
     pub(super) async fn read(
         &mut self,
         patience: &mut Patience,
@@ -80,13 +80,13 @@ impl ReplyReader {
     ) -> Result<BodyRead, ProviderError> {
         let limit = self.deadline.unwrap_or_else(|| patience.next());
         let chunk = tokio::time::timeout_at(limit, self.response.chunk()).await;
-        // After the end mark nothing can spoil the reply.
+        // After the end mark no failure can spoil the reply.
         let is_complete = self.deadline.is_some();
         match chunk {
             Ok(Ok(Some(bytes))) => {
                 self.size += bytes.len();
                 patience.on_bytes();
-                match self.take_in(&bytes, patience, out) {
+                match self.decode(&bytes, patience, out) {
                     Err(error) if !is_complete => return Err(error),
                     Ok(()) | Err(_) => {}
                 }
@@ -106,7 +106,7 @@ impl ReplyReader {
         }
     }
 
-    fn take_in(
+    fn decode(
         &mut self,
         bytes: &[u8],
         patience: &mut Patience,
@@ -121,6 +121,7 @@ impl ReplyReader {
         self.reader.feed(bytes, &mut |name, data| {
             let before = out.len();
             let outcome = decoder.on_event(name, &without_lone_surrogates(data), out);
+            // Progress is an event with a result, or one that is neither a keep-alive nor a repetition.
             if out.len() > before || (!is_keep_alive(name, data) && last_event != data) {
                 patience.on_part();
             }
@@ -140,14 +141,14 @@ impl ReplyReader {
             .reader
             .finish(&mut |name, data| decoder.on_event(name, &without_lone_surrogates(data), out));
         match last {
-            // An event that is cut in its middle: what it lacks is what counts.
+            // The last event was cut: the missing end mark is the error to report.
             Err(error) if !was_complete && error.kind != ProviderErrorKind::Decode => Err(error),
             Ok(()) | Err(_) => self.finish(),
         }
     }
 }
 
-/// Returns whether an event only keeps the connection alive.
+/// Returns true if an event only keeps the connection alive.
 fn is_keep_alive(name: &str, data: &str) -> bool {
     let is_ping = |word: &str| ["ping", "keepalive", "keep-alive"].contains(&word);
     let kind = data.trim_start_matches(['{', ' ']).strip_prefix("\"type\"");

@@ -1,4 +1,4 @@
-//! Requests that are no model's: sent by the same client, over the same connections.
+//! Requests other than those to models, sent by the same client over the same connections.
 
 use async_trait::async_trait;
 use crow_core::capability::{Http, HttpAnswer, HttpError, HttpMethod, HttpRequest};
@@ -41,11 +41,11 @@ impl Http for HttpClient {
 }
 
 fn address(text: &str) -> Result<Url, HttpError> {
-    let wrong = |why: &str| HttpError::Request(format!("its address {why}"));
-    let url = Url::parse(text).map_err(|error| wrong(&format!("is none: {error}")))?;
+    let invalid = |why: &str| HttpError::Request(format!("its address {why}"));
+    let url = Url::parse(text).map_err(|error| invalid(&format!("is none: {error}")))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
-        _ => Err(wrong("begins neither with http:// nor with https://")),
+        _ => Err(invalid("begins neither with http:// nor with https://")),
     }
 }
 
@@ -53,16 +53,16 @@ fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         // The value may be a secret.
-        let wrong = || HttpError::Request(format!("the header {name} cannot be sent"));
-        let name = name.parse::<HeaderName>().map_err(|_| wrong())?;
-        let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+        let invalid = || HttpError::Request(format!("the header {name} cannot be sent"));
+        let name = name.parse::<HeaderName>().map_err(|_| invalid())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| invalid())?;
         value.set_sensitive(true);
         map.append(name, value);
     }
     Ok(map)
 }
 
-/// Words a failure with its causes, and without the address, in which a secret may stand.
+/// Describes a failure with its causes, without the address, which may contain a secret.
 fn failed(error: reqwest::Error) -> HttpError {
     let error = error.without_url();
     let mut text = error.to_string();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_streams_as_it_comes() {
+    async fn the_body_of_an_answer_is_streamed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serve = async {
@@ -117,7 +117,7 @@ mod tests {
             let mut answer = client.send(request(format!("http://{address}/x"))).await.unwrap();
             assert_eq!(answer.status, 418);
             assert!(answer.headers.contains(&("x-a".to_owned(), "b".to_owned())));
-            // The second piece is not there yet.
+            // The second piece has not been sent yet.
             assert_eq!(answer.body.next().await.unwrap().unwrap(), b"one");
             answer
         };
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_not_there_was_sent_nothing() {
+    async fn an_unreachable_server_is_a_connect_error_without_secrets() {
         let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
         let url = format!("http://127.0.0.1:{port}/?token=hunter2");
         let error = HttpClient::default().send(request(url)).await.unwrap_err();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_sent_is_told_without_its_value() {
+    async fn an_invalid_request_is_refused_without_showing_values() {
         for url in ["ftp://a", "nothing"] {
             let error = HttpClient::default().send(request(url.to_owned())).await.unwrap_err();
             assert!(matches!(error, HttpError::Request(_)), "{error}");

@@ -1,17 +1,17 @@
-//! How long the driver waits for a server.
+//! Timeouts of the driver.
 
 use std::time::Duration;
 
 use reqwest::Url;
 
-/// How long the driver waits for a server.
+/// Timeouts of the driver for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Without a single byte, before the answer begins and in its middle.
+    /// Maximum time without a byte, before the answer and within it.
     pub silence: Duration,
-    /// Without a part of the reply, whatever else is sent to keep the connection alive.
+    /// Maximum time without a part of the reply, with or without keep-alives.
     pub progress: Duration,
-    /// Without a part of the reply, before it is told that nothing comes.
+    /// Time without a part of the reply after which that is reported.
     pub notice: Duration,
 }
 
@@ -26,8 +26,8 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// Returns how long the server at an address is waited for. One on this machine may first load a model or read a long
-    /// prompt.
+    /// Returns the timeouts for the server at an address. One on this machine may first load a model or read a long
+    /// prompt, so its timeouts are 30 minutes.
     pub fn at(address: &str) -> Self {
         let long = Duration::from_mins(30);
         match Url::parse(address) {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_on_this_machine_is_waited_for_longer() {
+    fn a_server_on_this_machine_has_longer_timeouts() {
         for address in ["http://127.0.0.1:8080/v1", "http://[::1]:1", "http://localhost:11434"] {
             let timeouts = Timeouts::at(address);
             let long = Duration::from_mins(30);
