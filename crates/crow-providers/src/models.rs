@@ -1,4 +1,4 @@
-//! From `provider/model` to a model that can be asked.
+//! Resolution of `provider/model` to a usable model.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -17,22 +17,22 @@ use crate::{
     summary::ProviderSummary,
 };
 
-/// The providers that are built in and those that were configured.
+/// The built-in providers and the configured ones.
 ///
-/// A configured provider with the name of a built-in one takes its place. Nothing is read, connected or set up before a
+/// A configured provider replaces a built-in one with the same name. Nothing is read, connected or set up before a
 /// model is resolved.
 pub struct ProviderModels {
     providers: Vec<Arc<ConfiguredProvider>>,
     sources: Sources,
     client: HttpClient,
-    /// Where the user's providers are described, for messages.
+    /// Folder of the user's provider files, for messages.
     folder: Option<PathBuf>,
 }
 
 impl ProviderModels {
-    /// Puts the configured providers beside the built-in ones.
+    /// Adds the configured providers to the built-in ones.
     ///
-    /// Variables are looked up when a provider is first needed. Two configurations with one name are an error.
+    /// Variables are looked up when a provider is first needed. Two configurations with the same name are an error.
     pub fn new(
         configs: Vec<ProviderConfig>,
         lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
@@ -47,10 +47,10 @@ impl ProviderModels {
                 return Err(ModelsError::Unusable { provider: config.name, reason });
             }
             names.push(config.name.clone());
-            let place = providers.iter_mut().find(|provider| provider.name() == config.name);
+            let slot = providers.iter_mut().find(|provider| provider.name() == config.name);
             let configured = Arc::new(ConfiguredProvider::new(config));
-            match place {
-                Some(place) => *place = configured,
+            match slot {
+                Some(slot) => *slot = configured,
                 None => providers.push(configured),
             }
         }
@@ -63,22 +63,22 @@ impl ProviderModels {
         self.client.clone()
     }
 
-    /// Takes keys from there where no variable holds one.
+    /// Uses the keys of a store where no variable contains one.
     #[must_use]
     pub fn with_stored_keys(mut self, stored: Arc<dyn KeyStore>) -> Self {
         self.sources.stored = stored;
         self
     }
 
-    /// Names the folder with the TOML of providers in messages: a built-in provider gets settings there.
+    /// Sets the folder of provider files that messages name: settings of a built-in provider belong there.
     #[must_use]
     pub fn with_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
-    /// Returns the model to ask when nobody names one: the default of the first provider whose key is there. Configured
-    /// providers come before built-in ones, and what needs no key comes last.
+    /// Returns the model to use if the user names none: the default of the first provider with a key. Configured
+    /// providers come before built-in ones, and configured ones that need no key come last.
     pub fn default_model(&self) -> Option<ModelRef> {
         let with_key =
             |provider: &&Arc<ConfiguredProvider>| provider.has_credentials(&self.sources);
@@ -92,58 +92,58 @@ impl ProviderModels {
             .find_map(|provider| provider.default_model())
     }
 
-    /// Returns the model that a provider is asked for when only the provider is named.
+    /// Returns the model to use if the user names only the provider. Fails if the provider is unknown.
     pub fn default_model_of(&self, provider: &str) -> Result<Option<ModelRef>, ModelsError> {
         Ok(self.find(provider)?.default_model())
     }
 
-    /// Returns what all requests to a provider pass, for those that a program sends to it by itself.
+    /// Returns the limiter of all requests to a provider, for requests that a program sends to it by itself.
     pub fn limiter(&self, provider: &str) -> Result<RateLimiter, ModelsError> {
         self.find(provider).map(|provider| provider.limiter().clone())
     }
 
-    /// Returns the variables of the environment in which keys are looked for.
+    /// Returns the environment variables of the providers' keys.
     pub fn key_variables(&self) -> Vec<String> {
         self.providers.iter().filter_map(|provider| provider.key_variable()).collect()
     }
 
-    /// Returns all providers that are not disabled with what is known about them, the built-in ones first. Asks nobody.
+    /// Returns a summary of each provider that is not disabled, the built-in ones first. Sends no request.
     pub fn list(&self) -> Vec<ProviderSummary> {
         let enabled = self.providers.iter().filter(|provider| !provider.is_disabled());
         enabled.map(|provider| provider.summary(&self.sources)).collect()
     }
 
-    /// Says where each provider is called that is called anywhere, those that are disabled included; the built-in ones
-    /// first.
+    /// Returns the routes of all providers except recordings, the disabled ones included; the built-in ones first.
     pub fn routes(&self) -> Vec<RouteSummary> {
         self.providers.iter().filter_map(|provider| provider.route(&self.sources)).collect()
     }
 
-    /// Lets a provider be called elsewhere, and enables it if it is disabled. Whoever resolved a model of it before asks
-    /// there from the next request on. Sent are the headers of the change: no key, and no header of the provider's file.
+    /// Routes a provider to another address, and enables it if it is disabled. Models that were resolved before use the
+    /// new route from the next request on. Only the headers of the change are sent: no key, and no header of the
+    /// provider's file.
     pub fn set_route(&self, change: RouteChange) -> Result<(), RouteError> {
         self.find(&change.provider)?.choose(change, &self.client)
     }
 
-    /// Lets no model of a provider be asked, whoever resolved it, until [`set_route`](Self::set_route) says where. Nothing
-    /// is done of a provider that is not known, and of one that plays recordings.
+    /// Disables all models of a provider, resolved ones included, until [`set_route`](Self::set_route) sets a route.
+    /// Does nothing for a provider that is unknown or plays recordings.
     pub fn disable(&self, provider: &str) {
         if let Ok(provider) = self.find(provider) {
             provider.disable();
         }
     }
 
-    /// Returns whether a provider is disabled.
+    /// Returns true if a provider is disabled.
     pub fn is_disabled(&self, provider: &str) -> bool {
         self.find(provider).is_ok_and(|provider| provider.is_disabled())
     }
 
-    /// Says where the key of a provider is kept and sent to.
+    /// Returns the name under which the key of a provider is stored, and the origin that it is sent to.
     pub fn key_home(&self, provider: &str) -> Result<KeyHome, ModelsError> {
         self.find(provider)?.key_home(&self.sources)
     }
 
-    /// Returns what may not show anywhere: the keys of all providers, and what their secret headers say.
+    /// Returns the texts that must never be shown: the keys of all providers, and the values of their secret headers.
     pub fn secrets(&self) -> Vec<String> {
         self.providers.iter().flat_map(|provider| provider.secrets(&self.sources)).collect()
     }
@@ -159,8 +159,8 @@ impl ProviderModels {
         })
     }
 
-    /// The servers that may run on this machine: name, base URL and headers. One whose address is no address is left out:
-    /// asking it will say what is wrong.
+    /// Returns the servers that may run on this machine: name, base URL and headers. One with an invalid address is
+    /// omitted; a request to it will report the error.
     pub(crate) fn local_servers(&self) -> impl Iterator<Item = (&str, String, Vec<ExtraHeader>)> {
         self.providers.iter().filter_map(|provider| {
             let (base_url, headers) = provider.local_server(&self.sources)?;

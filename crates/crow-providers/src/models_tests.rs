@@ -24,7 +24,7 @@ fn summary(models: &ProviderModels, name: &str) -> ProviderSummary {
 }
 
 #[test]
-fn the_environment_says_where_a_provider_is() {
+fn the_environment_overrides_the_address_of_a_provider() {
     for (provider, environment, expected) in [
         ("anthropic", &[][..], "https://api.anthropic.com"),
         ("anthropic", &[("ANTHROPIC_BASE_URL", "http://box:1/")], "http://box:1"),
@@ -51,7 +51,7 @@ fn the_environment_says_where_a_provider_is() {
 }
 
 #[tokio::test]
-async fn a_bad_address_in_the_environment_is_told_with_its_variable() {
+async fn an_invalid_address_in_the_environment_is_reported_with_its_variable() {
     for (model, environment, expected) in [
         (
             "openai/gpt-5",
@@ -70,7 +70,7 @@ async fn a_bad_address_in_the_environment_is_told_with_its_variable() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_missing_or_broken_is_told_with_its_variable() {
+async fn a_missing_or_invalid_key_is_reported_with_its_variable() {
     for (model, environment, expected) in [
         ("anthropic/x", &[][..], "no credentials for anthropic: set ANTHROPIC_API_KEY"),
         ("openai/x", &[], "no credentials for openai: set OPENAI_API_KEY"),
@@ -95,7 +95,7 @@ async fn a_key_that_is_missing_or_broken_is_told_with_its_variable() {
 }
 
 #[tokio::test]
-async fn a_provider_that_needs_no_key_can_be_asked_at_once() {
+async fn a_provider_that_needs_no_key_is_resolved_without_one() {
     let models = models_with(&[], &[]);
     for model in ["ollama/qwen3", "llamacpp/x", "lmstudio/a/b", "vllm/x"] {
         assert!(resolve(&models, model).await.is_ok(), "{model}");
@@ -103,7 +103,7 @@ async fn a_provider_that_needs_no_key_can_be_asked_at_once() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_not_known_gets_the_nearest_name() {
+async fn an_unknown_provider_is_reported_with_the_nearest_name() {
     let models = models_with(&[], &["[provider]\nname = 'work'\ntype = 'ollama'\n"]);
     let error = resolve(&models, "antropic/x").await.unwrap_err();
     assert_eq!(
@@ -114,7 +114,7 @@ async fn a_provider_that_is_not_known_gets_the_nearest_name() {
 }
 
 #[tokio::test]
-async fn what_is_known_about_a_model_comes_from_the_table_and_the_file_wins() {
+async fn the_file_takes_precedence_over_the_table_of_models() {
     let environment = &[("ANTHROPIC_API_KEY", "sk")];
     let file = "
         [provider]
@@ -168,7 +168,7 @@ async fn an_unknown_model_is_accepted_with_a_warning() {
 }
 
 #[test]
-fn the_default_model_is_that_of_the_first_provider_whose_key_is_there() {
+fn the_default_model_is_that_of_the_first_provider_with_a_key() {
     const WORK: &str = "[provider]\nname = 'work'\ntype = 'openai'\n[defaults]\nmodel = 'gpt-5'\n[auth]\napi_key = { env = 'WORK' }\n";
     const BOX: &str = "[provider]\nname = 'box'\ntype = 'vllm'\n[defaults]\nmodel = 'qwen3'\n";
     const OWN: &str = "[provider]\nname = 'anthropic'\ntype = 'anthropic'\n[defaults]\nmodel = 'claude-opus-5-5'\n";

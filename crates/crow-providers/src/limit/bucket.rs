@@ -1,15 +1,15 @@
-//! A bucket that fills evenly. Knows the time only from what it is given.
+//! A bucket that fills evenly. The current time is always passed in.
 
 use std::{num::NonZeroU64, time::Duration};
 
 use tokio::time::Instant;
 
-/// What one piece counts: with a rate per minute, each nanosecond then brings a whole number.
+/// Units of one piece: with a rate per minute, each nanosecond then adds a whole number of units.
 const PIECE: i128 = 60_000_000_000;
 
-/// Holds what may be taken in a minute and fills evenly. Exact: there is nothing to round.
+/// A bucket with the amount of one minute, filled evenly. Exact: nothing is rounded.
 ///
-/// The level may fall below nothing, which those who come later wait for.
+/// The level may fall below zero; later requests wait for that.
 #[derive(Debug, Clone)]
 pub(super) struct Bucket {
     per_minute: i128,
@@ -18,13 +18,13 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// Makes a full bucket.
+    /// Creates a full bucket.
     pub(super) fn full(per_minute: NonZeroU64, now: Instant) -> Self {
         let per_minute = i128::from(per_minute.get());
         Self { per_minute, level: per_minute * PIECE, as_of: now }
     }
 
-    /// Returns how long it takes until `amount` is there after `ahead` was taken. More than the bucket holds is there
+    /// Returns the time until `amount` is available after `ahead` was taken. An amount above the capacity is available
     /// when the bucket is full.
     pub(super) fn ready_in(&self, now: Instant, ahead: u64, amount: u64) -> Duration {
         let needed = i128::from(ahead) + i128::from(amount).min(self.per_minute);
@@ -32,18 +32,18 @@ impl Bucket {
         if missing <= 0 {
             return Duration::ZERO;
         }
-        // Rounded up: a nanosecond too early would be too early.
+        // Rounded up, since one nanosecond less would be too early.
         let nanos = (missing + self.per_minute - 1) / self.per_minute;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Takes, whether it is there or not.
+    /// Takes an amount, available or not.
     pub(super) fn take(&mut self, now: Instant, amount: u64) {
         self.level = self.level_at(now) - i128::from(amount) * PIECE;
         self.as_of = self.as_of.max(now);
     }
 
-    /// Puts back what was taken and not used.
+    /// Returns an amount that was taken and not used.
     pub(super) fn give_back(&mut self, now: Instant, amount: u64) {
         let level = self.level_at(now) + i128::from(amount) * PIECE;
         self.level = level.min(self.per_minute * PIECE);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_comes_evenly() {
+    fn a_missing_amount_becomes_available_evenly() {
         // (per minute, taken at once, milliseconds later, wanted, ahead, expected wait in milliseconds)
         for (per_minute, taken, later, amount, ahead, expected) in [
             (60, 0, 0, 1, 0, 0),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_there_again_and_never_more_than_a_minute_s_worth() {
+    fn returned_amounts_are_available_up_to_the_capacity() {
         let (mut bucket, now) = bucket(60);
         bucket.take(now, 60);
         bucket.give_back(now, 10);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_brings_nothing() {
+    fn a_clock_that_goes_back_adds_nothing() {
         let (mut bucket, start) = bucket(60);
         let later = start + Duration::from_secs(5);
         bucket.take(later, 60);
@@ -130,7 +130,7 @@ mod tests {
             for (index, (from, _)) in taken.iter().enumerate() {
                 let minute = taken[index..].iter().take_while(|(at, _)| at.duration_since(*from) < Duration::from_mins(1));
                 let amounts: Vec<u64> = minute.map(|(_, amount)| *amount).collect();
-                // The last one may be larger than the bucket: it goes out on a full one.
+                // The last request may be larger than the bucket: it is sent when the bucket is full.
                 let last = amounts.last().copied().unwrap_or_default();
                 let beyond = last.saturating_sub(per_minute);
                 prop_assert!(amounts.iter().sum::<u64>() - beyond <= 2 * per_minute);

@@ -1,4 +1,4 @@
-//! What a limiter remembers, and what a request waits for. Knows the time only from what it is given.
+//! Admission of requests: obstacles and their delays. The current time is always passed in.
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -6,30 +6,30 @@ use tokio::time::Instant;
 
 use super::{RateLimits, bucket::Bucket};
 
-/// Why a request may not go out yet.
+/// Reason why a request may not be sent yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Obstacle {
-    /// The provider asked for a pause.
+    /// The provider requested a pause.
     Pause {
-        /// How long it asked for.
+        /// The length of the pause as requested.
         asked: Duration,
     },
-    /// Enough are in flight.
+    /// The maximum of requests is in flight.
     Concurrency,
-    /// Enough began in the last minute.
+    /// The limit of requests per minute is reached.
     Requests,
-    /// Enough tokens were used in the last minute.
+    /// The limit of tokens per minute is reached.
     Tokens,
 }
 
-/// What a request needs.
+/// Amounts that requests take from the buckets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct RequestNeed {
     pub(super) requests: u64,
     pub(super) tokens: u64,
 }
 
-/// Buckets, the provider's pause, and what those who queue need together.
+/// Buckets, the pause of the provider, and the total need of the queue.
 #[derive(Debug)]
 pub(super) struct RateGate {
     requests: Option<Bucket>,
@@ -49,7 +49,8 @@ impl RateGate {
         }
     }
 
-    /// Returns what lasts longest of what is in the way of a request, `ahead` being what goes out before it.
+    /// Returns the obstacle that delays a request longest, with its delay. `ahead` is the need of the requests before
+    /// it.
     pub(super) fn obstacle(
         &self,
         now: Instant,
@@ -69,7 +70,7 @@ impl RateGate {
         obstacles.filter(|(_, wait)| !wait.is_zero()).max_by_key(|(_, wait)| *wait)
     }
 
-    /// Lets a request out, or says what is in its way and for how long.
+    /// Admits a request, or returns its obstacle and the delay.
     pub(super) fn pass(&mut self, now: Instant, tokens: u64) -> Result<(), (Obstacle, Duration)> {
         if let Some(obstacle) = self.obstacle(now, RequestNeed::default(), tokens) {
             return Err(obstacle);
@@ -82,14 +83,14 @@ impl RateGate {
         Ok(())
     }
 
-    /// Counts a request that goes out without asking.
+    /// Counts a request that is sent without admission.
     pub(super) fn charge_request(&mut self, now: Instant) {
         if let Some(bucket) = &mut self.requests {
             bucket.take(now, 1);
         }
     }
 
-    /// Puts the tokens that were used in place of those that were reserved.
+    /// Replaces the tokens that were reserved with those that were used.
     pub(super) fn correct(&mut self, now: Instant, reserved: u64, used: u64) {
         let Some(bucket) = &mut self.tokens else { return };
         if used > reserved {
@@ -99,7 +100,7 @@ impl RateGate {
         }
     }
 
-    /// Lets nobody out for this long. A pause that ends later stays.
+    /// Blocks all requests for this long. A pause that ends later is kept.
     pub(super) fn pause(&mut self, now: Instant, asked: Duration) {
         let Some(until) = now.checked_add(asked) else { return };
         if asked > Duration::ZERO && self.pause.is_none_or(|(known, _)| known < until) {
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_longest_is_named() {
+    fn the_obstacle_with_the_longest_delay_is_returned() {
         for (requests, tokens, pause, used, expected) in [
             (0, 0, 0, 0, None),
             (0, 0, 7, 0, Some((Obstacle::Pause { asked: seconds(7) }, seconds(7)))),
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_of_two_pauses_holds() {
+    fn the_longer_of_two_pauses_is_kept() {
         let (mut gate, now) = gate(0, 0);
         gate.pause(now, seconds(9));
         gate.pause(now, seconds(3));
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_may_not_go_out_takes_nothing() {
+    fn a_blocked_request_takes_nothing() {
         let (mut gate, now) = gate(2, 60);
         gate.pass(now, 60).unwrap();
         for _ in 0..10 {
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_takes_the_place_of_the_estimate() {
+    fn usage_replaces_the_estimate() {
         for (reserved, used, expected) in [(60, 60, 10), (60, 50, 0), (10, 60, 10), (0, 90, 40)] {
             let (mut gate, now) = gate(0, 60);
             gate.pass(now, reserved).unwrap();

@@ -1,4 +1,4 @@
-//! A provider within limits.
+//! A provider with rate limits.
 
 use std::{
     pin::Pin,
@@ -19,15 +19,15 @@ use futures_util::{Stream, future::BoxFuture};
 
 use super::{RateLimiter, RequestSlot};
 
-/// The longest pause that one request's failure means for the others. Who is asked to wait longer gives up at once
-/// instead of waiting, and so should each of them.
+/// Longest pause that the failure of one request causes for the others. A request that is asked to wait longer gives up
+/// at once instead, and so should each of the others.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// Any provider, within limits that all its conversations share.
+/// Any provider, with limits that all its conversations share.
 ///
-/// Each request waits for its turn before the provider's own stream is polled for the first time, so the provider must not
-/// send before that. Waits show as [`ModelEvent::Waiting`]. When the provider asks one request to wait, it shows as a
-/// retry there, and no other request is sent until that time is over.
+/// Each request waits for its turn before the provider's own stream is polled for the first time, so the provider must
+/// not send before that. Waits are emitted as [`ModelEvent::Waiting`]. When the provider asks one request to wait, that
+/// request emits a retry, and no other request is sent until the time is over.
 ///
 /// ```
 /// use std::{num::NonZeroU32, sync::Arc};
@@ -48,7 +48,7 @@ pub struct RateLimitedProvider {
 }
 
 impl RateLimitedProvider {
-    /// Puts a provider within the limits of a limiter, which may serve others too.
+    /// Applies the limits of a limiter, which may serve other providers too.
     pub fn new(provider: Arc<dyn Provider>, limiter: RateLimiter) -> Self {
         Self { provider, limiter }
     }
@@ -71,12 +71,13 @@ impl Provider for RateLimitedProvider {
 struct InTurn {
     conversation: Box<dyn Conversation>,
     limiter: RateLimiter,
-    /// Made when it is first needed, which is only where tokens are limited.
+    /// Made at the first use, which is only where tokens are limited.
     estimator: Option<TokenEstimator>,
 }
 
 impl InTurn {
-    /// The usage of the reply corrects it, so tools that change meanwhile do no harm.
+    /// Estimates the tokens of a request. The usage of the reply corrects it, so tools that change meanwhile do no
+    /// harm.
     fn estimate(&mut self, request: ModelRequest<'_>) -> u64 {
         if self.limiter.limits().tokens_per_minute.is_none() {
             return 0;
@@ -105,10 +106,10 @@ impl Conversation for InTurn {
     }
 }
 
-/// What the waiting future said and the stream did not give out yet.
+/// Notice of the waiting future that the stream has not emitted yet.
 type PendingNotice = Arc<Mutex<Option<RateLimitWait>>>;
 
-/// Waits for its turn, then is the provider's own stream.
+/// Waits for its turn, then forwards the provider's own stream.
 struct TurnStream {
     limiter: RateLimiter,
     told: PendingNotice,
@@ -119,7 +120,7 @@ struct TurnStream {
 enum LimitedStreamPhase {
     Queued(BoxFuture<'static, RequestSlot>),
     Open(RequestSlot),
-    /// The slot is free, even while the stream is still held.
+    /// The slot is released, even if the stream is not dropped yet.
     Over,
 }
 
@@ -173,7 +174,8 @@ impl TurnStream {
     }
 }
 
-/// A rate limit holds for all, whether or not the provider says for how long; another failure only if it does.
+/// Returns the pause that a retry causes for all requests. A rate limit always causes one, another failure only if the
+/// provider requested a delay.
 fn asked_for(retry: &Retry) -> Option<Duration> {
     let is_limit = retry.error.kind == ProviderErrorKind::RateLimited;
     (is_limit || retry.error.retry_after.is_some()).then_some(retry.wait)

@@ -1,4 +1,4 @@
-//! Who may ask a provider, and when.
+//! Queue and limits for the requests to a provider.
 
 use std::{
     fmt,
@@ -21,12 +21,12 @@ use super::{
     gate::{Obstacle, RateGate, RequestNeed},
 };
 
-/// A wait shorter than this is not worth a word.
+/// Shorter waits are not reported.
 const UNNOTICED: Duration = Duration::from_millis(10);
 
-/// Keeps the requests of one provider within its limits. A copy is the same limiter.
+/// Keeps the requests to one provider within its limits. Clones are the same limiter.
 ///
-/// Requests go out in the order in which they came, so none starves. A future that is dropped leaves the queue and has
+/// Requests are sent in the order of their arrival, so none starves. A future that is dropped leaves the queue and has
 /// taken nothing.
 ///
 /// ```
@@ -40,9 +40,9 @@ const UNNOTICED: Duration = Duration::from_millis(10);
 /// let limiter = RateLimiter::new("openai", two_at_once);
 ///
 /// let mut slot = limiter.acquire_with(500, |wait| eprintln!("waiting: {}", wait.reason)).await;
-/// // ... ask the provider ...
-/// slot.used(420); // what the reply says that it cost
-/// drop(slot); // the next one may go
+/// // ... send the request ...
+/// slot.used(420); // the usage of the reply
+/// drop(slot); // the next request may be sent
 /// # }
 /// ```
 #[derive(Clone)]
@@ -51,16 +51,16 @@ pub struct RateLimiter(Arc<LimiterState>);
 struct LimiterState {
     provider: String,
     limits: RateLimits,
-    /// Who holds its one permit is the next to go out.
+    /// The request with its single permit is the next one to be sent.
     turn: Semaphore,
     in_flight: Option<Arc<Semaphore>>,
     gate: Mutex<RateGate>,
-    /// Wakes who has the turn: tokens were given back.
+    /// Wakes the request whose turn it is when tokens are returned.
     given_back: Notify,
 }
 
 impl RateLimiter {
-    /// Makes a limiter. The provider's name stands in what waiters are told.
+    /// Creates a limiter. Reasons of waits contain the provider's name.
     pub fn new(provider: impl Into<String>, limits: RateLimits) -> Self {
         let in_flight = limits.concurrency.map(|most| {
             let most = usize::try_from(most.get()).unwrap_or(usize::MAX);
@@ -76,48 +76,51 @@ impl RateLimiter {
         }))
     }
 
-    /// Returns the limits that it keeps.
+    /// Returns its limits.
     pub fn limits(&self) -> &RateLimits {
         &self.0.limits
     }
 
-    /// Waits until a request of about so many tokens may go out.
+    /// Waits until a request of about this many tokens may be sent.
     pub async fn acquire(&self, tokens: u64) -> RequestSlot {
         self.acquire_with(tokens, |_| {}).await
     }
 
-    /// Waits like [`acquire`](Self::acquire) and tells what for: once for each reason, and not at all if there is
-    /// nothing to wait for.
+    /// Waits like [`acquire`](Self::acquire) and reports the reason to `on_wait`: once for each reason, and not at all
+    /// if there is no wait.
     pub async fn acquire_with(
         &self,
         tokens: u64,
         on_wait: impl FnMut(RateLimitWait) + Send,
     ) -> RequestSlot {
         let shared = &*self.0;
-        let mut said = WaitNotice { shared, last: None, on_wait };
+        let mut notice = WaitNotice { shared, last: None, on_wait };
+        // 1) The queue, so that requests are sent in the order of their arrival.
         let place = QueuePlace::join(shared, tokens);
-        // Neither semaphore is ever closed, so there is no error to act on.
+        // Neither semaphore is ever closed, so there is no error to handle.
         let mut turn = pin!(shared.turn.acquire());
         let at_once = poll_fn(|cx| Poll::Ready(turn.as_mut().poll(cx))).await;
         let _turn = match at_once {
             Poll::Ready(turn) => turn,
             Poll::Pending => {
-                said.say(shared.outlook(&place));
+                notice.say(shared.outlook(&place));
                 turn.await
             }
         };
-        let in_flight = shared.place_in_flight(&mut said).await;
+        // 2) The requests in flight.
+        let in_flight = shared.place_in_flight(&mut notice).await;
+        // 3) The rates per minute, and a pause of the provider.
         loop {
             let passed = shared.gate().pass(Instant::now(), tokens);
             let Err((obstacle, wait)) = passed else { break };
-            said.say(Some((obstacle, Some(wait))));
-            // Woken early or not: what is in the way is looked at again.
+            notice.say(Some((obstacle, Some(wait))));
+            // Whether woken early or not, the obstacles are checked again.
             drop(timeout(wait, shared.given_back.notified()).await);
         }
         RequestSlot { limiter: self.clone(), reserved: tokens, _in_flight: in_flight }
     }
 
-    /// Lets no further request out for this long: the provider asked for it.
+    /// Blocks further requests for this long, because the provider requested it.
     pub fn pause(&self, wait: Duration) {
         self.0.gate().pause(Instant::now(), wait);
     }
@@ -134,24 +137,24 @@ impl LimiterState {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a request that has others before it waits for, as far as that can be said now.
+    /// Returns the obstacle of a request in the queue, with its delay if that is known.
     fn outlook(&self, place: &QueuePlace<'_>) -> Option<(Obstacle, Option<Duration>)> {
-        let full = self.in_flight.as_ref().is_some_and(|places| places.available_permits() == 0);
+        let is_full = self.in_flight.as_ref().is_some_and(|places| places.available_permits() == 0);
         let known = self.gate().obstacle(Instant::now(), place.ahead, place.tokens);
         match known {
-            // How long those in flight take is not known.
-            Some((obstacle, wait)) => Some((obstacle, (!full).then_some(wait))),
-            None => full.then_some((Obstacle::Concurrency, None)),
+            // The time that requests in flight take is unknown.
+            Some((obstacle, wait)) => Some((obstacle, (!is_full).then_some(wait))),
+            None => is_full.then_some((Obstacle::Concurrency, None)),
         }
     }
 
     async fn place_in_flight(
         &self,
-        said: &mut WaitNotice<'_, impl FnMut(RateLimitWait)>,
+        notice: &mut WaitNotice<'_, impl FnMut(RateLimitWait)>,
     ) -> Option<OwnedSemaphorePermit> {
         let places = self.in_flight.as_ref()?;
         if places.available_permits() == 0 {
-            said.say(Some((Obstacle::Concurrency, None)));
+            notice.say(Some((Obstacle::Concurrency, None)));
         }
         Arc::clone(places).acquire_owned().await.ok()
     }
@@ -179,7 +182,7 @@ impl LimiterState {
     }
 }
 
-/// Writes whole seconds, or milliseconds where there is less than one.
+/// Formats as whole seconds, or as milliseconds below one second.
 fn shown(wait: Duration) -> String {
     match wait.as_millis() {
         millis @ ..1000 => format!("{millis} ms"),
@@ -187,7 +190,7 @@ fn shown(wait: Duration) -> String {
     }
 }
 
-/// What a waiter was told.
+/// Reporter of waits, which skips repetitions of the last reason.
 struct WaitNotice<'a, F> {
     shared: &'a LimiterState,
     last: Option<Obstacle>,
@@ -205,7 +208,7 @@ impl<F: FnMut(RateLimitWait)> WaitNotice<'_, F> {
     }
 }
 
-/// A place in the queue. Only serves to tell those who come later how much is before them.
+/// A place in the queue. It only serves to compute the need ahead of later requests.
 struct QueuePlace<'a> {
     shared: &'a LimiterState,
     ahead: RequestNeed,
@@ -231,7 +234,7 @@ impl Drop for QueuePlace<'_> {
     }
 }
 
-/// A request that may go out. It counts as in flight until this is dropped.
+/// Permission to send one request, which counts as in flight until this is dropped.
 pub struct RequestSlot {
     limiter: RateLimiter,
     reserved: u64,
@@ -239,7 +242,7 @@ pub struct RequestSlot {
 }
 
 impl RequestSlot {
-    /// Puts the tokens that were really used in place of the estimate. Without it the estimate stands.
+    /// Replaces the estimate with the tokens that were used. Otherwise the estimate remains.
     pub fn used(&mut self, tokens: u64) {
         let shared = &self.limiter.0;
         shared.gate().correct(Instant::now(), self.reserved, tokens);
@@ -249,7 +252,7 @@ impl RequestSlot {
         self.reserved = tokens;
     }
 
-    /// Counts one more request: this one is sent again. It does not wait for it; those who come later do.
+    /// Counts a repetition of this request. The repetition does not wait for its turn; later requests do.
     pub fn sent_again(&mut self) {
         self.limiter.0.gate().charge_request(Instant::now());
     }

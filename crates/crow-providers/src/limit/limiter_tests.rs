@@ -13,7 +13,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A limiter; 0 stands for no limit.
+/// Creates a limiter; 0 means no limit.
 fn limiter(concurrency: u32, requests: u32, tokens: u64) -> RateLimiter {
     let limits = RateLimits {
         concurrency: NonZeroU32::new(concurrency),
@@ -23,51 +23,51 @@ fn limiter(concurrency: u32, requests: u32, tokens: u64) -> RateLimiter {
     RateLimiter::new("openai", limits)
 }
 
-/// Takes a slot and returns what it was told before.
-async fn told(
+/// Takes a slot and returns the waits that were reported before.
+async fn acquire_reporting(
     limiter: &RateLimiter,
     tokens: u64,
 ) -> (RequestSlot, Vec<(String, Option<Duration>)>) {
-    let mut told = Vec::new();
-    let slot = limiter.acquire_with(tokens, |wait| told.push((wait.reason, wait.wait))).await;
-    (slot, told)
+    let mut waits = Vec::new();
+    let slot = limiter.acquire_with(tokens, |wait| waits.push((wait.reason, wait.wait))).await;
+    (slot, waits)
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_limits_nobody_waits() {
+async fn without_limits_no_request_waits() {
     let limiter = limiter(0, 0, 0);
     let slots: Vec<_> = (0..100).map(|_| limiter.acquire(1_000_000).now_or_never()).collect();
     assert!(slots.iter().all(Option::is_some));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_is_told_once_with_its_reason_and_its_length() {
+async fn a_wait_is_reported_once_with_its_reason_and_its_length() {
     for (limits, expected) in [
         ((0, 1, 0), "1 request per minute at openai"),
         ((0, 0, 60), "60 tokens per minute at openai"),
     ] {
         let limiter = limiter(limits.0, limits.1, limits.2);
-        let (_slot, none) = told(&limiter, 60).await;
+        let (_slot, none) = acquire_reporting(&limiter, 60).await;
         assert!(none.is_empty());
-        let (_slot, waits) = told(&limiter, 60).await;
+        let (_slot, waits) = acquire_reporting(&limiter, 60).await;
         assert_eq!(waits, [(expected.to_owned(), Some(seconds(60)))]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_behind_are_told_how_long_the_whole_queue_takes() {
+async fn a_reported_wait_includes_the_queue_ahead() {
     let limiter = limiter(0, 60, 0);
     for _ in 0..60 {
         drop(limiter.acquire(0).await);
     }
-    let waits = join_all((0..3).map(|_| told(&limiter, 0))).await;
+    let waits = join_all((0..3).map(|_| acquire_reporting(&limiter, 0))).await;
     let waits: Vec<_> =
-        waits.into_iter().flat_map(|(_, told)| told).map(|(_, wait)| wait).collect();
+        waits.into_iter().flat_map(|(_, waits)| waits).map(|(_, wait)| wait).collect();
     assert_eq!(waits, [1, 2, 3].map(|second| Some(seconds(second))));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slot_that_is_dropped_lets_the_next_one_go() {
+async fn a_dropped_slot_admits_the_next_request() {
     let limiter = limiter(2, 0, 0);
     let (first, _second) = (limiter.acquire(0).await, limiter.acquire(0).await);
     let end_later = async {
@@ -75,25 +75,25 @@ async fn a_slot_that_is_dropped_lets_the_next_one_go() {
         drop(first);
     };
     let began = Instant::now();
-    let ((_slot, waits), ()) = join(told(&limiter, 0), end_later).await;
+    let ((_slot, waits), ()) = join(acquire_reporting(&limiter, 0), end_later).await;
     assert_eq!(began.elapsed(), seconds(5));
     assert_eq!(waits, [("2 requests at once at openai".to_owned(), None)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_holds_everybody_and_ends_by_itself() {
+async fn a_pause_blocks_all_requests_and_expires() {
     let limiter = limiter(0, 0, 0);
     limiter.pause(seconds(12));
     advance(seconds(2)).await;
     let began = Instant::now();
-    let waited = join_all((0..10).map(|_| told(&limiter, 0))).await;
+    let waited = join_all((0..10).map(|_| acquire_reporting(&limiter, 0))).await;
     assert_eq!(began.elapsed(), seconds(10));
     let expected = [("openai asked to wait 12 s".to_owned(), Some(seconds(10)))];
     assert!(waited.iter().all(|(_, waits)| *waits == expected), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_becomes_longer_meanwhile_is_kept() {
+async fn a_pause_that_is_extended_during_a_wait_is_kept() {
     let limiter = limiter(0, 0, 0);
     limiter.pause(seconds(2));
     let longer = async {
@@ -115,7 +115,7 @@ async fn a_request_larger_than_the_bucket_waits_for_a_full_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_that_were_not_used_let_a_waiter_go_at_once() {
+async fn returned_tokens_admit_a_waiter_at_once() {
     let limiter = limiter(0, 0, 600);
     let mut first = limiter.acquire(600).await;
     let report = async {
@@ -137,7 +137,7 @@ async fn a_request_that_is_sent_again_counts_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leaves_the_queue_leaves_no_hole() {
+async fn a_request_that_leaves_the_queue_takes_nothing() {
     for leaving in 0..3 {
         let limiter = limiter(1, 60, 600);
         let first = limiter.acquire(600).await;
@@ -151,20 +151,20 @@ async fn who_leaves_the_queue_leaves_no_hole() {
         for waiter in queue {
             drop(waiter.await);
         }
-        // Ten tokens come in each second: what the one that left wanted was not taken.
+        // Ten tokens are added each second: those of the request that left were not taken.
         assert_eq!(began.elapsed(), seconds(2), "number {leaving} left");
         assert_eq!(limiter.0.gate().queued, RequestNeed::default());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_at_once_go_out_in_the_order_in_which_they_came() {
+async fn concurrent_requests_are_admitted_in_order_of_arrival() {
     let limiter = limiter(3, 60, 6000);
     let order = Mutex::new(Vec::new());
     let agents = (0..100_u64).map(|number| {
         let (limiter, order) = (&limiter, &order);
         async move {
-            // Large and small ones: the large ones are not overtaken.
+            // Large and small requests: the large ones are not overtaken.
             let _slot = limiter.acquire(number % 7 * 100).await;
             order.lock().unwrap().push(number);
             sleep(Duration::from_millis(100 + number * 37 % 900)).await;
@@ -180,7 +180,7 @@ proptest! {
     fn neither_rate_nor_concurrency_is_ever_exceeded(
         concurrency in 1_u32..5,
         rate in 1_u32..30,
-        // When it comes, how long it takes, and whether it leaves after a while.
+        // Arrival, time in flight, and the time after which it leaves the queue, if it does.
         requests in prop::collection::vec((0_u64..90_000, 0_u64..20_000, prop::option::of(0_u64..60_000)), 1..80),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -195,7 +195,7 @@ proptest! {
     }
 }
 
-/// Returns when each request began, and how many were in flight at most.
+/// Returns the start of each request, and the maximum in flight.
 async fn play(
     concurrency: u32,
     rate: u32,

@@ -1,6 +1,6 @@
-//! How often a provider is asked, and by how many at once: limits that all its conversations share.
+//! Limits on rate and concurrency that all conversations with a provider share.
 //!
-//! A limiter knows nothing of HTTP and starts no task: who waits for it does the waiting.
+//! A limiter is independent of HTTP and starts no task: callers wait in their own futures.
 
 mod bucket;
 mod gate;

@@ -1,11 +1,11 @@
-//! Puts a request body together around messages that are encoded already.
+//! Assembly of a request body from encoded messages.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::codec::EncodedMessage;
 
-/// Returns the JSON object of `head` with one more field: the array `name` of `first` and all `messages`.
+/// Returns the JSON object `head` with one more field: the array `name` of `first` and all `messages`.
 pub(super) fn with_array(
     head: &Map<String, Value>,
     name: &str,
@@ -15,7 +15,7 @@ pub(super) fn with_array(
     let size: usize = messages.iter().map(|message| message.json.len() + 1).sum();
     let mut body = to_bytes(head);
     body.reserve(size + 64);
-    // The head is never empty: it names the model.
+    // The head is never empty, since it names the model, so it can be reopened for one more field.
     body.pop();
     body.extend_from_slice(b",\"");
     body.extend_from_slice(name.as_bytes());
@@ -32,7 +32,7 @@ pub(super) fn with_array(
     Bytes::from(body)
 }
 
-/// Joins values by commas, ready to stand in an array.
+/// Joins values with commas, to be placed in an array.
 pub(super) fn joined(values: &[Value]) -> Bytes {
     let mut json = Vec::new();
     for (index, value) in values.iter().enumerate() {
@@ -44,7 +44,7 @@ pub(super) fn joined(values: &[Value]) -> Bytes {
     Bytes::from(json)
 }
 
-/// Values and maps of values always have a JSON form.
+/// Serialises a value. Values and maps of values always have a JSON form.
 fn to_bytes(value: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

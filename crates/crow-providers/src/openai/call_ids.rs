@@ -10,17 +10,17 @@ use uuid::Uuid;
 
 /// The ids of all calls of a conversation.
 ///
-/// A result names its call by the id alone. But some servers give no id, and some give the same one again, in one reply
-/// or in the next: such a call gets an id of ours when it comes in. A history may hold replies of other services, whose
+/// A result refers to its call by the id alone. But some servers give no id, and some repeat one, in the same reply or
+/// in the next: such a call gets a new id when it is received. A history may contain replies of other services, whose
 /// ids may repeat or be too long for this one: those get another id on the wire, always the same one.
 #[derive(Debug, Clone)]
 pub(super) struct CallIds {
     known: Arc<HashSet<CallId>>,
-    /// The ids that were sent.
+    /// Ids that were sent.
     sent: HashSet<String>,
-    /// The ids that the calls of the last reply have on the wire; its results follow.
+    /// Wire ids of the last reply's calls, for the results that follow.
     open: HashMap<CallId, String>,
-    /// The most characters that the service takes.
+    /// Maximum number of characters that the service accepts.
     longest: usize,
 }
 
@@ -29,7 +29,7 @@ impl CallIds {
         Self { known: Arc::default(), sent: HashSet::new(), open: HashMap::new(), longest }
     }
 
-    /// Takes in the calls of a reply that is part of the history.
+    /// Registers the calls of a reply in the history.
     pub(super) fn on_message(&mut self, message: &AssistantMessage) {
         self.open.clear();
         for call in message.calls() {
@@ -40,12 +40,12 @@ impl CallIds {
         }
     }
 
-    /// Returns the id that a call of the last reply has on the wire.
+    /// Returns the wire id of a call of the last reply.
     pub(super) fn wire<'a>(&'a self, id: &'a CallId) -> &'a str {
         self.open.get(id).map_or(id.as_str(), String::as_str)
     }
 
-    /// Returns the ids for a decoder to begin with.
+    /// Returns the taken ids for the decoder of a new reply.
     pub(super) fn for_reply(&self) -> ReplyIds {
         ReplyIds { known: Arc::clone(&self.known) }
     }
@@ -66,14 +66,14 @@ impl CallIds {
     }
 }
 
-/// The ids that the calls of a new reply may not have.
+/// Taken ids, which the calls of a new reply may not have.
 #[derive(Debug)]
 pub(super) struct ReplyIds {
     known: Arc<HashSet<CallId>>,
 }
 
 impl ReplyIds {
-    /// Returns the id under which a new call is known: the one that was given, if it names no other call.
+    /// Returns the id of a new call: the given one if it is not taken, otherwise a generated one.
     pub(super) fn assign(&mut self, given: Option<&str>) -> CallId {
         let given = given.filter(|id| !id.trim().is_empty()).map(CallId::new);
         let id = given
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn on_the_wire_no_id_stands_twice_or_is_too_long() {
+    fn wire_ids_are_unique_and_not_too_long() {
         let mut ids = CallIds::new(10);
         for (given, expected) in [
             ("call_1", "call_1"),
