@@ -1,19 +1,19 @@
-//! Words and pictures in the forms that both formats share.
+//! Texts and images in the forms that both formats share.
 
 use crow_core::message::{Block, Image, ResultMessage};
 
-/// Keeps the turns in order where a user message says nothing.
+/// Text of a user message without content, which keeps the turns in order.
 const NO_WORDS: &str = "(empty message)";
 
-/// A block as these formats send it.
+/// A block in the form in which these formats send it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ContentPart<'a> {
     Text(&'a str),
-    /// The address of a picture: a data URL.
+    /// Data URL of an image.
     Image(String),
 }
 
-/// Returns what of `blocks` is sent: no blank texts, and a note in place of a picture for models that see none.
+/// Returns the parts of `blocks` to send: no blank texts, and a note in place of an image for models without vision.
 pub(super) fn parts(blocks: &[Block], sees_pictures: bool) -> Vec<ContentPart<'_>> {
     blocks
         .iter()
@@ -26,13 +26,13 @@ pub(super) fn parts(blocks: &[Block], sees_pictures: bool) -> Vec<ContentPart<'_
         .collect()
 }
 
-/// Returns what of a user message is sent, which is never nothing.
+/// Returns the parts of a user message to send; never empty.
 pub(super) fn user_parts(blocks: &[Block], sees_pictures: bool) -> Vec<ContentPart<'_>> {
     let parts = parts(blocks, sees_pictures);
     if parts.is_empty() { vec![ContentPart::Text(NO_WORDS)] } else { parts }
 }
 
-/// Joins the texts of `parts`, a blank line between them.
+/// Joins the texts of `parts` with blank lines.
 pub(super) fn joined_text(parts: &[ContentPart<'_>]) -> String {
     let texts: Vec<&str> = parts
         .iter()
@@ -44,7 +44,7 @@ pub(super) fn joined_text(parts: &[ContentPart<'_>]) -> String {
     texts.join("\n\n")
 }
 
-/// Returns the addresses of the pictures among `parts`.
+/// Returns the URLs of the images among `parts`.
 pub(super) fn pictures<'a>(parts: &'a [ContentPart<'_>]) -> impl Iterator<Item = &'a str> {
     parts.iter().filter_map(|part| match part {
         ContentPart::Text(_) => None,
@@ -52,20 +52,21 @@ pub(super) fn pictures<'a>(parts: &'a [ContentPart<'_>]) -> impl Iterator<Item =
     })
 }
 
-/// Returns the text of a result. Neither format has a field for failure, so that a failed call says it in words.
+/// Returns the text of a result. Neither format has a field for failure, so the text of a failed call says it.
 pub(super) fn result_text(result: &ResultMessage, parts: &[ContentPart<'_>]) -> String {
     let text = joined_text(parts);
-    let says_so =
+    let is_marked =
         text.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
     match (result.is_error, text.is_empty()) {
         (true, true) => "Error: the call failed without a message".to_owned(),
-        (true, false) if !says_so => format!("Error: {text}"),
+        (true, false) if !is_marked => format!("Error: {text}"),
         (false, true) if pictures(parts).next().is_none() => "(no output)".to_owned(),
         (true | false, _) => text,
     }
 }
 
-/// Returns a tool's name as it may be sent. A model can call a name that its provider then refuses to take back.
+/// Returns a tool's name in a form that may be sent. A model can call a name that its provider then refuses to take
+/// back.
 pub(super) fn wire_name(name: &str) -> String {
     const LONGEST: usize = 64;
     if name.is_empty() {
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_sent_in_the_letters_that_providers_take() {
+    fn a_name_is_sent_with_allowed_characters_only() {
         for (name, expected) in [
             ("read_file", "read_file"),
             ("mcp-git_log", "mcp-git_log"),
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_sees_no_pictures_is_told_that_there_was_one() {
+    fn a_note_replaces_an_image_for_a_model_without_vision() {
         let image = Image { media_type: "image/png".to_owned(), data: "AAAA".to_owned() };
         let blocks = [Block::text("look"), Block::Image(image), Block::text("  ")];
         assert_eq!(

@@ -1,8 +1,8 @@
-//! How much to think, in the words of `OpenAI`.
+//! The effort of thinking, in the values of `OpenAI`.
 
 use crow_core::model::Thinking;
 
-/// Returns the effort to ask `model` for.
+/// Returns the effort to request from `model`.
 pub(super) fn effort(thinking: Thinking, model: &str) -> &'static str {
     match thinking {
         Thinking::Off => least_effort(model),
@@ -12,7 +12,7 @@ pub(super) fn effort(thinking: Thinking, model: &str) -> &'static str {
     }
 }
 
-/// The least that a model takes: not every model can do without thinking, and a word that it does not know is refused.
+/// Returns the lowest effort of a model: not every model can do without thinking, and an unknown value is refused.
 fn least_effort(model: &str) -> &'static str {
     let name = model.rsplit('/').next().unwrap_or(model);
     let is_first_five = name == "gpt-5" || name.starts_with("gpt-5-");
@@ -25,7 +25,7 @@ fn least_effort(model: &str) -> &'static str {
     }
 }
 
-/// `o1`, `o3-mini`, `o4-mini-2025-04-16`.
+/// Returns true for names such as `o1`, `o3-mini`, `o4-mini-2025-04-16`.
 fn is_reasoning_series(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next() == Some('o') && chars.next().is_some_and(|c| c.is_ascii_digit())
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_amount_has_a_word_that_the_model_takes() {
+    fn every_amount_has_an_effort_that_the_model_accepts() {
         for (thinking, model, expected) in [
             (Thinking::Off, "gpt-5", "minimal"),
             (Thinking::Off, "gpt-5-mini", "minimal"),

@@ -1,4 +1,4 @@
-//! The two wire formats of `OpenAI`: Responses, and Chat Completions with its many speakers.
+//! The two wire formats of `OpenAI`: Responses, and Chat Completions with its many implementations.
 //!
 //! Both decode leniently from JSON values: unknown events and fields are skipped, and what servers leave out is filled in.
 

@@ -1,8 +1,8 @@
-//! Numbers as people wrote them.
+//! Numbers in their shortest decimal form.
 
 use serde_json::{Value, json};
 
-/// Returns the number by its shortest decimal form: 0.7 as `f32` is not 0.7 as `f64`.
+/// Returns the number with its shortest decimal form, because 0.7 as `f32` is not 0.7 as `f64`.
 pub(super) fn decimal(number: f32) -> Value {
     json!(number.to_string().parse::<f64>().unwrap_or_else(|_| f64::from(number)))
 }

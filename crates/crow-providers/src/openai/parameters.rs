@@ -1,13 +1,13 @@
-//! Schemas of arguments in the form that `OpenAI` takes.
+//! Schemas of arguments in the form that `OpenAI` accepts.
 
 use serde_json::{Map, Value, json};
 
-/// Refused at the top of a schema, where only one object may be described.
+/// Keywords that are refused at the top of a schema, which must describe a single object.
 const REFUSED: [&str; 6] = ["oneOf", "anyOf", "allOf", "not", "enum", "const"];
 
-/// Returns the schema with what the service demands of it: an object that names its properties.
+/// Returns the schema with what the service requires: an object that names its properties.
 ///
-/// Tools of others may say less, and one tool that is refused would refuse the whole request.
+/// Schemas of external tools may lack that, and one refused tool would fail the whole request.
 pub(super) fn parameters(schema: &Value) -> Value {
     let mut fields: Map<String, Value> = schema.as_object().cloned().unwrap_or_default();
     fields.retain(|name, _| !REFUSED.contains(&name.as_str()));
@@ -25,13 +25,13 @@ mod tests {
 
     #[test]
     fn a_schema_describes_an_object_with_properties() {
-        let whole = json!({
+        let full = json!({
             "type": "object", "properties": { "a": { "anyOf": [{ "type": "string" }] } },
             "required": ["a"], "additionalProperties": false,
         });
         let empty = json!({ "type": "object", "properties": {} });
         for (schema, expected) in [
-            (whole.clone(), whole),
+            (full.clone(), full),
             (json!({}), empty.clone()),
             (Value::Null, empty.clone()),
             (json!({ "type": "object" }), empty.clone()),

@@ -1,4 +1,4 @@
-//! What the tests of both formats need.
+//! Fixtures for the tests of both formats.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub(super) fn read(
     Ok((events, reply))
 }
 
-/// Reads a stream and tells the outcome in lines: what was shown, then the reply.
+/// Reads a stream and formats the result in lines: the events, then the reply.
 pub(super) fn told(decoder: Box<dyn Decoder>, stream: &str) -> String {
     let (events, reply) = match read(decoder, stream) {
         Ok(outcome) => outcome,
@@ -91,7 +91,7 @@ fn block_line(block: &ReplyBlock) -> String {
         ReplyContent::Thinking { text } => format!("thinking {text:?}{native}"),
         ReplyContent::Opaque => format!("opaque{native}"),
         ReplyContent::Call(ToolCall { id, name, arguments }) => {
-            // An id of ours is another one each time.
+            // A generated id differs each time.
             let id = if id.as_str().len() == 37 { "OURS" } else { id.as_str() };
             let arguments = match arguments {
                 CallArguments::Json(value) => value.to_string(),
@@ -173,7 +173,7 @@ pub(super) fn tools() -> Vec<ToolDefinition> {
     }]
 }
 
-/// Puts a request together as the driver does.
+/// Assembles a request as the driver does.
 pub(super) fn body(
     codec: &mut dyn Codec,
     system: &str,

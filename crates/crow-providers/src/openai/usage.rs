@@ -1,9 +1,9 @@
-//! What a reply used, as both formats report it.
+//! Token usage, as both formats report it.
 
 use crow_core::usage::TokenUsage;
 use serde_json::Value;
 
-/// The names of the two totals; the rest is the same.
+/// Names of the two totals and of their details; the other names are the same in both formats.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UsageNames {
     input: &'static str,
@@ -12,7 +12,7 @@ pub(super) struct UsageNames {
     output_details: &'static str,
 }
 
-/// Chat Completions.
+/// Names in Chat Completions.
 pub(super) const CHAT: UsageNames = UsageNames {
     input: "prompt_tokens",
     input_details: "prompt_tokens_details",
@@ -20,7 +20,7 @@ pub(super) const CHAT: UsageNames = UsageNames {
     output_details: "completion_tokens_details",
 };
 
-/// Responses.
+/// Names in Responses.
 pub(super) const RESPONSES: UsageNames = UsageNames {
     input: "input_tokens",
     input_details: "input_tokens_details",
@@ -28,7 +28,7 @@ pub(super) const RESPONSES: UsageNames = UsageNames {
     output_details: "output_tokens_details",
 };
 
-/// Reads a usage object. Both totals hold their parts: cached input and reasoning.
+/// Parses a usage object. Both totals include their parts: cached input and reasoning.
 pub(super) fn read(usage: &Value, names: UsageNames) -> TokenUsage {
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64);
     let input = usage.get(names.input_details).unwrap_or(&Value::Null);
@@ -37,7 +37,7 @@ pub(super) fn read(usage: &Value, names: UsageNames) -> TokenUsage {
         input_tokens: number(usage, names.input).unwrap_or(0),
         output_tokens: number(usage, names.output).unwrap_or(0),
         reasoning_tokens: number(output, "reasoning_tokens"),
-        // DeepSeek has its own name for it.
+        // DeepSeek has another name for it.
         cache_read_tokens: number(input, "cached_tokens")
             .or_else(|| number(usage, "prompt_cache_hit_tokens"))
             .unwrap_or(0),

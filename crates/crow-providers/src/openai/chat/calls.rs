@@ -1,11 +1,16 @@
-//! Tool calls that come in pieces.
+//! Tool calls that are streamed in pieces.
+//!
+//! Servers differ in how they identify the call of a piece: an own index for each call, index 0 for all, or none; ids
+//! and names in the first piece, in every piece, or not at all. A piece belongs to the last call with its index,
+//! without an index to the last call with its id, without both to the last call; but not if its id or its name shows
+//! that the call before is complete.
 
 use crow_core::message::{CallArguments, ToolCall};
 use serde_json::Value;
 
 use crate::openai::call_ids::ReplyIds;
 
-/// One piece of `tool_calls`, as far as the server filled it in.
+/// A piece of `tool_calls`. Servers may omit any field.
 #[derive(Debug)]
 pub(super) struct CallPiece<'a> {
     index: Option<u64>,
@@ -29,7 +34,7 @@ impl<'a> CallPiece<'a> {
     }
 }
 
-/// A call that is still coming in.
+/// A call that still receives pieces.
 #[derive(Debug, Default)]
 pub(super) struct ChatOpenCall {
     index: Option<u64>,
@@ -38,17 +43,17 @@ pub(super) struct ChatOpenCall {
     arguments: String,
 }
 
-/// What a piece did to a call.
+/// Effect of a piece on the name of its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallPieceEffect {
-    /// The call got its name by this piece.
+    /// The piece set the name.
     Now,
-    /// It had one before, or has none yet.
+    /// The name was set before, or is still unknown.
     No,
 }
 
 impl ChatOpenCall {
-    /// Whether `piece` may be about this call, judged by its index or, where there is none, by its id.
+    /// Returns true if `piece` may belong to this call, judged by its index or, without one, by its id.
     pub(super) fn may_own(&self, piece: &CallPiece<'_>) -> bool {
         match (piece.index, piece.id) {
             (Some(index), _) => self.index == Some(index),
@@ -57,42 +62,44 @@ impl ChatOpenCall {
         }
     }
 
-    /// Whether `piece` begins another call although it has the same index: some servers give every call index 0.
+    /// Returns true if `piece` starts another call although it has the same index: some servers give every call index
+    /// 0.
     pub(super) fn is_followed_by(&self, piece: &CallPiece<'_>) -> bool {
         match (self.id.as_deref(), piece.id) {
             (Some(own), Some(other)) => own != other,
-            _ => piece.name.is_some() && self.is_whole(),
+            _ => piece.name.is_some() && self.is_complete(),
         }
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         !self.name.is_empty()
             && self.arguments.trim_start().starts_with('{')
             && serde_json::from_str::<serde::de::IgnoredAny>(&self.arguments).is_ok()
     }
 
+    /// Adds a piece. Arguments that are not a string are complete.
     pub(super) fn push(&mut self, piece: &CallPiece<'_>) -> CallPieceEffect {
         self.index = self.index.or(piece.index);
         if self.id.is_none() {
             self.id = piece.id.map(str::to_owned);
         }
-        let named = match piece.name {
+        let effect = match piece.name {
             Some(name) if self.name.is_empty() => {
                 name.clone_into(&mut self.name);
                 CallPieceEffect::Now
             }
-            // Said again with every piece by some servers.
+            // Some servers repeat the name in every piece.
             Some(_) | None => CallPieceEffect::No,
         };
         match piece.arguments {
             Some(Value::String(more)) => self.arguments.push_str(more),
-            Some(whole) => self.arguments = whole.to_string(),
+            Some(value) => self.arguments = value.to_string(),
             None => {}
         }
-        named
+        effect
     }
 
-    /// Ends the call. A call without a name stays one: its result will say that no such tool exists.
+    /// Completes the call. A call without a name is kept: its result will report that there is no such tool.
     pub(super) fn into_call(self, ids: &mut ReplyIds) -> ToolCall {
         ToolCall {
             id: ids.assign(self.id.as_deref()),

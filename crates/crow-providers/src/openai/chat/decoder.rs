@@ -1,4 +1,8 @@
-//! From the stream to our reply.
+//! Decoder of a streamed reply.
+//!
+//! Most chunks are a piece of text, which [`quick`] parses without a JSON tree; the first chunk, which has the id, and
+//! all others are parsed completely. A reply needs a `finish_reason` or `[DONE]`. Usage may follow the `finish_reason`,
+//! so it is complete only with `[DONE]`.
 
 use crow_core::{
     message::{Origin, ReplyBlock, ReplyContent},
@@ -18,7 +22,7 @@ use crate::{
     openai::{call_ids::ReplyIds, failure, usage},
 };
 
-/// Reads one reply.
+/// State of one reply.
 #[derive(Debug)]
 pub(super) struct ChatDecoder {
     origin: Origin,
@@ -32,7 +36,7 @@ pub(super) struct ChatDecoder {
     end: ChatStreamEnd,
 }
 
-/// Whether the next chunk is the first.
+/// Position of the next chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChunkPosition {
     First,
@@ -48,7 +52,7 @@ enum ChatRefusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChatStreamEnd {
     Open,
-    /// `[DONE]` came.
+    /// `[DONE]` was received.
     Done,
 }
 
@@ -67,7 +71,7 @@ impl ChatDecoder {
         }
     }
 
-    /// The first chunk has the id.
+    /// Handles the data of an event. The first chunk is parsed completely, because it has the id.
     fn on_data(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         let is_first =
             std::mem::replace(&mut self.place, ChunkPosition::Later) == ChunkPosition::First;
@@ -112,7 +116,7 @@ impl ChatDecoder {
         }
         match choice.get("finish_reason").and_then(Value::as_str) {
             Some("error") => Err(ended_by(ProviderErrorKind::Server, "error")),
-            // DeepSeek.
+            // Sent by DeepSeek.
             Some(reason @ "insufficient_system_resource") => {
                 Err(ended_by(ProviderErrorKind::Overloaded, reason))
             }
@@ -153,7 +157,7 @@ impl ChatDecoder {
         match self.finish.as_deref() {
             Some("length" | "max_tokens") => StopReason::MaxTokens,
             Some("content_filter") => StopReason::Refusal,
-            // Ollama stops with "stop" when it calls; some say "tool_calls" and call nothing.
+            // Ollama ends with "stop" after calls, too; some servers end with "tool_calls" without a call.
             Some(_) | None if has_calls => StopReason::ToolUse,
             Some(_) | None if self.refusal == ChatRefusal::Said => StopReason::Refusal,
             Some(_) | None => StopReason::EndTurn,
@@ -203,7 +207,7 @@ fn ended_by(kind: ProviderErrorKind, reason: &str) -> ProviderError {
     ProviderError::new(kind, message)
 }
 
-/// Only one choice is asked for; some servers do not number it.
+/// Returns true for the first choice. Only one is requested; some servers do not number it.
 fn is_first(choice: &Value) -> bool {
     choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0
 }

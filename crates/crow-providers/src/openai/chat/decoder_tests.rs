@@ -1,4 +1,5 @@
-//! Streams of many servers. Each names the server whose form it has; those forms are documented or stand in its source.
+//! Streams of many servers. Each case names the server with that form; the forms are documented or taken from its
+//! source.
 
 use super::*;
 use crate::{
@@ -10,13 +11,13 @@ fn decoder() -> Box<dyn Decoder> {
     ChatCodec::new(testing::route("m", testing::PLAIN), ChatVariant::COMPATIBLE).decoder()
 }
 
-/// Chunks as events, and `[DONE]` at the end.
+/// Returns the chunks as events, with `[DONE]` at the end.
 fn stream(chunks: &[&str]) -> String {
     let events = chunks.iter().chain(&["[DONE]"]).map(|chunk| format!("data: {chunk}\n\n"));
     events.collect::<Vec<_>>().concat()
 }
 
-/// Deltas of the first choice as events, then the reason for the end.
+/// Returns deltas of the first choice as events, followed by the reason for the end.
 fn deltas(deltas: &[&str], finish: &str) -> String {
     let mut chunks: Vec<String> = deltas
         .iter()
@@ -34,7 +35,7 @@ fn check(name: &str, stream: &str, expected: &[&str]) {
 }
 
 #[test]
-fn text_comes_with_usage_and_fields_that_nobody_knows_are_ignored() {
+fn text_and_usage_are_read_and_unknown_fields_are_ignored() {
     check(
         "OpenAI",
         &stream(&[
@@ -75,7 +76,7 @@ fn text_comes_with_usage_and_fields_that_nobody_knows_are_ignored() {
 }
 
 #[test]
-fn reasoning_is_read_from_each_field_and_kept_as_it_came() {
+fn reasoning_is_read_from_each_field_and_kept_unchanged() {
     check(
         "DeepSeek, llama.cpp",
         &deltas(
@@ -212,7 +213,7 @@ fn calls_are_put_together_from_their_pieces() {
 }
 
 #[test]
-fn calls_that_are_told_in_odd_ways_are_told_apart() {
+fn irregular_pieces_are_assigned_to_their_calls() {
     check(
         "gateways that say id and name with every piece",
         &deltas(
@@ -285,8 +286,8 @@ fn an_id_of_an_earlier_reply_is_not_used_again() {
         ],
         "tool_calls",
     );
-    let told = testing::told(codec.decoder(), &stream);
-    assert_eq!(told, "~ call read\ncall OURS read {}\n= ToolUse");
+    let transcript = testing::told(codec.decoder(), &stream);
+    assert_eq!(transcript, "~ call read\ncall OURS read {}\n= ToolUse");
 }
 
 #[test]
@@ -299,8 +300,8 @@ fn every_way_to_end_has_its_reason() {
         (r#"{"content":"x"}"#, "content_filter", "Refusal"),
         (r#"{"refusal":"x"}"#, "stop", "Refusal"),
     ] {
-        let told = testing::told(decoder(), &deltas(&[delta], finish));
-        assert_eq!(told, format!("~ \"x\"\ntext \"x\"\n= {expected}"), "{delta} {finish}");
+        let transcript = testing::told(decoder(), &deltas(&[delta], finish));
+        assert_eq!(transcript, format!("~ \"x\"\ntext \"x\"\n= {expected}"), "{delta} {finish}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! From our messages to the request.
+//! Encoding of messages and requests.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// The format in one conversation.
+/// Codec of the format in one conversation.
 #[derive(Debug)]
 pub(crate) struct ChatCodec {
     route: ConversationRoute,
@@ -39,7 +39,8 @@ impl ChatCodec {
         content::parts(blocks, self.route.model.abilities.vision)
     }
 
-    /// Words alone go as one text, which every server takes; with pictures they go as parts.
+    /// Encodes a user message. Text alone is sent as one string, which every server accepts; with images it is sent as
+    /// parts.
     fn user(&self, blocks: &[Block]) -> Value {
         let parts = content::user_parts(blocks, self.route.model.abilities.vision);
         let content = if content::pictures(&parts).next().is_none() {
@@ -80,7 +81,7 @@ impl ChatCodec {
         vec![Value::Object(fields)]
     }
 
-    /// A tool message holds text only: pictures follow as words of the user.
+    /// Encodes results. A tool message may contain text only: images follow in a user message.
     fn results(&self, message: &ResultsMessage) -> Vec<Value> {
         let mut values = Vec::new();
         let mut pictures = Vec::new();

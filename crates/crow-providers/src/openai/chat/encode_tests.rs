@@ -11,7 +11,7 @@ fn codec(model: &str, abilities: Abilities, variant: ChatVariant) -> ChatCodec {
     ChatCodec::new(testing::route(model, abilities), variant)
 }
 
-/// A conversation with everything that can stand in one.
+/// Returns a conversation with every kind of content.
 fn history(origin: &str) -> Vec<Arc<Message>> {
     let path = CallArguments::Json(json!({ "path": "a.rs" }));
     let cut = CallArguments::Malformed("{\"path\": tru".to_owned());
@@ -67,7 +67,7 @@ fn other_servers_get_what_all_understand_and_their_reasoning_back() {
 }
 
 #[test]
-fn the_amount_of_thinking_is_said_in_the_words_of_the_server() {
+fn thinking_uses_the_field_and_values_of_the_server() {
     for (variant, thinking, field, expected) in [
         (ChatVariant::OPENAI, Thinking::High, "reasoning_effort", json!("high")),
         (ChatVariant::COMPATIBLE, Thinking::Off, "reasoning_effort", json!("none")),
@@ -85,7 +85,7 @@ fn the_amount_of_thinking_is_said_in_the_words_of_the_server() {
 }
 
 #[test]
-fn a_model_without_tools_is_told_of_none() {
+fn a_model_without_tool_support_is_sent_no_tools() {
     let abilities = Abilities { tools: false, ..PLAIN };
     let mut codec = codec("m", abilities, ChatVariant::COMPATIBLE);
     let config = ModelConfig::default();
@@ -94,7 +94,7 @@ fn a_model_without_tools_is_told_of_none() {
 }
 
 #[test]
-fn reasoning_details_go_back_whole_and_in_order() {
+fn reasoning_details_are_sent_back_complete_and_in_order() {
     let detail = |n: u8| json!({ "type": "reasoning.encrypted", "data": format!("d{n}") });
     let block = |n: u8| {
         ReplyBlock::with_native(ReplyContent::Opaque, json!({ "reasoning_details": [detail(n)] }))
@@ -110,7 +110,7 @@ fn reasoning_details_go_back_whole_and_in_order() {
 }
 
 #[test]
-fn a_reply_that_says_nothing_is_left_out() {
+fn an_empty_reply_is_omitted() {
     let thinking = ReplyBlock::plain(ReplyContent::Thinking { text: "Hm.".to_owned() });
     for message in [
         testing::assistant("1", testing::origin("m"), vec![thinking, testing::text("  ")]),
@@ -135,7 +135,7 @@ fn a_reply_that_says_nothing_is_left_out() {
 }
 
 #[test]
-fn a_user_who_says_nothing_keeps_the_turn() {
+fn an_empty_user_message_keeps_its_turn() {
     let mut codec = codec("m", PLAIN, ChatVariant::COMPATIBLE);
     let json = codec.encode_message(&testing::user("1", vec![Block::text(" \n")])).json;
     let sent: Value = serde_json::from_slice(&json).unwrap();
@@ -143,7 +143,7 @@ fn a_user_who_says_nothing_keeps_the_turn() {
 }
 
 proptest::proptest! {
-    /// The provider's cache holds only while the beginning of the request stays the same.
+    /// The provider's cache works only if the beginning of the request stays the same.
     #[test]
     fn a_longer_history_begins_with_the_shorter_one(
         length in 0_usize..5,

@@ -1,5 +1,5 @@
-//! Chat Completions, `POST …/chat/completions`, as spoken by `OpenAI`, `OpenRouter`, `DeepSeek`, llama.cpp, `vLLM`, Ollama,
-//! LM Studio and many more.
+//! Chat Completions, `POST …/chat/completions`, as implemented by `OpenAI`, `OpenRouter`, `DeepSeek`, llama.cpp,
+//! `vLLM`, Ollama, LM Studio and many more.
 
 mod calls;
 mod decoder;

@@ -1,14 +1,14 @@
-//! The chunk that comes most often, one piece of text, read without building its tree.
+//! Fast path for the most frequent chunk, a piece of text: it is parsed without building a JSON tree.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, de::IgnoredAny};
 
-/// A piece of text and nothing else.
+/// A chunk with a piece of text and nothing else.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum QuickText<'a> {
     Text(Cow<'a, str>),
-    /// In the field `reasoning_content`.
+    /// From the field `reasoning_content`.
     Reasoning(Cow<'a, str>),
 }
 
@@ -41,7 +41,7 @@ struct ChatDelta<'a> {
     tool_calls: Option<IgnoredAny>,
 }
 
-/// Reads a chunk if it is a piece of text and says nothing else that counts.
+/// Parses a chunk if it has a piece of text and nothing else that matters.
 pub(super) fn read(data: &str) -> Option<QuickText<'_>> {
     let chunk: ChatChunk<'_> = serde_json::from_str(data).ok()?;
     let [ChunkChoice { index, delta, finish_reason, error }] = chunk.choices;
@@ -50,8 +50,8 @@ pub(super) fn read(data: &str) -> Option<QuickText<'_>> {
     if index.unwrap_or(0) != 0 || more.iter().chain(&further).any(Option::is_some) {
         return None;
     }
-    let says = |text: &Cow<'_, str>| !text.is_empty();
-    match (delta.content.filter(says), delta.reasoning_content.filter(says)) {
+    let is_nonempty = |text: &Cow<'_, str>| !text.is_empty();
+    match (delta.content.filter(is_nonempty), delta.reasoning_content.filter(is_nonempty)) {
         (Some(text), None) => Some(QuickText::Text(text)),
         (None, Some(text)) => Some(QuickText::Reasoning(text)),
         (Some(_), Some(_)) | (None, None) => None,

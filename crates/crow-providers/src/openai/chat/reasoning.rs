@@ -1,4 +1,4 @@
-//! Reasoning in the fields in which servers send it and want it back.
+//! Reasoning, in the fields in which servers send it and expect it back.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ const DETAILS: &str = "reasoning_details";
 /// `DeepSeek`, llama.cpp, `vLLM`: plain text.
 const CONTENT: &str = "reasoning_content";
 
-/// `OpenRouter` beside its list, and newer `vLLM`: plain text.
+/// `OpenRouter` in addition to its list, and newer `vLLM`: plain text.
 const PLAIN: &str = "reasoning";
 
-/// What a delta says of the model's reasoning.
+/// Reasoning in a delta.
 #[derive(Debug, Default)]
 pub(super) struct ReasoningDelta<'a> {
     pub(super) text: Cow<'a, str>,
@@ -23,12 +23,12 @@ pub(super) struct ReasoningDelta<'a> {
 }
 
 impl<'a> ReasoningDelta<'a> {
-    /// Makes the delta that most servers send.
+    /// Creates a delta in the field that most servers use.
     pub(super) fn of_content(text: Cow<'a, str>) -> Self {
         Self { text, field: Some(CONTENT), details: &[] }
     }
 
-    /// Reads a delta. The same words may stand in two fields: they count once.
+    /// Reads a delta. The same text may be in two fields: it counts once.
     pub(super) fn read(delta: &'a Value) -> Option<Self> {
         let text =
             |name: &str| delta.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -44,7 +44,7 @@ impl<'a> ReasoningDelta<'a> {
     }
 }
 
-/// Reasoning that is still coming in.
+/// Reasoning that still receives deltas.
 #[derive(Debug, Default)]
 pub(super) struct OpenReasoning {
     pub(super) text: String,
@@ -64,7 +64,7 @@ impl OpenReasoning {
         }
     }
 
-    /// Returns the fields as they are sent back, and `None` where there is nothing in them.
+    /// Returns the fields to send back, or `None` if they are empty.
     pub(super) fn native(&self) -> Option<Value> {
         if !self.details.is_empty() {
             return Some(json!({ DETAILS: self.details }));
@@ -99,7 +99,8 @@ fn detail_text(details: &[Value]) -> String {
     details.iter().map(text).collect()
 }
 
-/// Adds a piece to the item that it belongs to. Pieces of text come one by one, everything else comes whole.
+/// Merges a piece into the last item if it continues that; otherwise returns false. Only text is sent in pieces, other
+/// items are complete.
 fn merge(last: &mut Value, piece: &Value) -> bool {
     let same = |name: &str| last.get(name) == piece.get(name);
     let kind = piece.get("type").and_then(Value::as_str).unwrap_or_default();

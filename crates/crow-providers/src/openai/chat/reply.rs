@@ -1,4 +1,4 @@
-//! The reply as it grows.
+//! A reply in progress.
 
 use crow_core::{
     message::{ReplyBlock, ReplyContent},
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::openai::call_ids::ReplyIds;
 
-/// The blocks of a reply in the order in which they began.
+/// The blocks of a reply in the order of their start.
 #[derive(Debug, Default)]
 pub(super) struct ChatOpenReply {
     blocks: Vec<ChatOpenBlock>,
@@ -51,6 +51,7 @@ impl ChatOpenReply {
     }
 
     pub(super) fn push_call(&mut self, piece: &CallPiece<'_>, out: &mut Vec<ModelEvent>) {
+        // The last call that the piece may belong to.
         let owner = self.blocks.iter_mut().rev().find_map(|block| match block {
             ChatOpenBlock::Call(call) if call.may_own(piece) => Some(call),
             ChatOpenBlock::Call(_) | ChatOpenBlock::Text(_) | ChatOpenBlock::Reasoning(_) => None,
@@ -78,8 +79,8 @@ impl ChatOpenReply {
     }
 }
 
-fn announce(named: CallPieceEffect, call: &ChatOpenCall, out: &mut Vec<ModelEvent>) {
-    match named {
+fn announce(effect: CallPieceEffect, call: &ChatOpenCall, out: &mut Vec<ModelEvent>) {
+    match effect {
         CallPieceEffect::Now => out.push(ModelEvent::CallStarted { name: call.name().to_owned() }),
         CallPieceEffect::No => {}
     }

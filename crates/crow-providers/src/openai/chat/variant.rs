@@ -1,4 +1,4 @@
-//! In what the speakers of the format differ.
+//! Differences between the servers of the format.
 
 use crow_core::model::{ModelConfig, ModelInfo, Thinking};
 use serde_json::{Map, Value, json};
@@ -8,18 +8,18 @@ use crate::{
     openai::{effort::effort, number},
 };
 
-/// A way to speak Chat Completions: what of the request differs between servers.
+/// A variant of Chat Completions: the parts of a request that differ between servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChatVariant {
-    /// The field for the most tokens of a reply.
+    /// Field for the maximum tokens of a reply.
     limit: &'static str,
-    /// The field for the session, where the provider's cache takes one.
+    /// Field for the session, if the provider's cache uses one.
     cache_key: Option<&'static str>,
-    /// How the amount of thinking is asked for.
+    /// Field for the amount of thinking.
     thinking: ThinkingField,
-    /// Which models take a temperature.
+    /// Models that accept a temperature.
     temperature: Temperature,
-    /// The most characters of a call's id.
+    /// Maximum characters of a call's id.
     longest_id: usize,
 }
 
@@ -27,7 +27,7 @@ pub struct ChatVariant {
 enum ThinkingField {
     /// `reasoning_effort: "low"`.
     Effort,
-    /// `reasoning: {…}`, which takes a number of tokens as well.
+    /// `reasoning: {…}`, which accepts a number of tokens as well.
     Object,
 }
 
@@ -57,7 +57,7 @@ impl ChatVariant {
         longest_id: 64,
     };
 
-    /// Everybody else.
+    /// All other servers.
     pub const COMPATIBLE: Self = Self {
         limit: "max_tokens",
         cache_key: None,
@@ -70,7 +70,7 @@ impl ChatVariant {
         self.longest_id
     }
 
-    /// Adds what the configuration asks for, as far as the model takes it.
+    /// Adds the fields of the configuration that the model accepts.
     pub(super) fn configure(
         self,
         head: &mut Map<String, Value>,

@@ -1,4 +1,8 @@
-//! From the stream to our reply.
+//! Decoder of a streamed reply.
+//!
+//! Most events are deltas of an item, which [`delta`] parses without a JSON tree. Other events start or complete an
+//! item of [`Output`], or report the whole response; the last of those ends the reply with its status and usage.
+//! Without it the stream is truncated.
 
 use crow_core::{
     message::{Origin, ReplyBlock, ReplyContent},
@@ -18,7 +22,7 @@ use crate::{
     openai::{call_ids::ReplyIds, failure, usage},
 };
 
-/// Reads one reply.
+/// State of one reply.
 #[derive(Debug)]
 pub(super) struct ResponsesDecoder {
     origin: Origin,
@@ -36,7 +40,7 @@ enum ResponsesRefusal {
     Said,
 }
 
-/// How the reply ended.
+/// End of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ResponsesStreamEnd {
     Completed,
@@ -57,7 +61,7 @@ impl ResponsesDecoder {
         }
     }
 
-    /// Takes in a delta, which most events are, and says whether it was one.
+    /// Handles a delta, which most events are. Returns false if the event is another one.
     fn on_delta(&mut self, event: &str, data: &str, out: &mut Vec<ModelEvent>) -> bool {
         let Ok(piece) = serde_json::from_str::<ItemDelta<'_>>(data) else { return false };
         let name = piece.kind.as_deref().unwrap_or(event);
@@ -83,7 +87,7 @@ impl ResponsesDecoder {
         if let Some(usage) = response.get("usage").filter(|usage| usage.is_object()) {
             self.usage = usage::read(usage, usage::RESPONSES);
         }
-        // The status says how it ended; servers that leave it out say it by the event's name.
+        // The status determines the end; servers that omit it imply it by the event's name.
         let status = match text(response, "status") {
             "" => kind.trim_start_matches("response."),
             status => status,

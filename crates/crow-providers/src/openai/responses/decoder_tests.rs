@@ -68,7 +68,7 @@ fn a_reply_with_reasoning_text_and_calls_is_read_in_order() {
 }
 
 #[test]
-fn llama_cpp_leaves_numbers_and_positions_out() {
+fn numbers_and_positions_that_llama_cpp_omits_are_not_needed() {
     check(
         "llama.cpp",
         &[
@@ -120,7 +120,7 @@ fn items_are_found_by_position_when_ids_change_with_every_event() {
 }
 
 #[test]
-fn what_no_event_told_is_taken_from_the_end() {
+fn missing_events_are_filled_in_from_the_final_response() {
     check(
         "a server that streams nothing",
         &[
@@ -166,7 +166,7 @@ fn a_call_id_that_is_missing_or_taken_is_replaced_in_the_item_too() {
 }
 
 #[test]
-fn reasoning_that_only_the_provider_can_read_is_kept() {
+fn items_that_only_the_provider_can_read_are_kept() {
     check(
         "OpenAI without a summary, and a tool of its own",
         &[

@@ -1,4 +1,4 @@
-//! The event that comes most often, a piece of an item, read without building its tree.
+//! Fast path for the most frequent event, a delta of an item: it is parsed without building a JSON tree.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{item::ItemKind, output::ReasoningSource};
 
-/// A piece of an item: of its text, its reasoning, its arguments.
+/// Delta of an item: of its text, its reasoning or its arguments.
 #[derive(Debug, Deserialize)]
 pub(super) struct ItemDelta<'a> {
     #[serde(borrow, rename = "type")]
@@ -18,7 +18,7 @@ pub(super) struct ItemDelta<'a> {
     pub(super) text: Cow<'a, str>,
 }
 
-/// Returns what a delta of this name is a piece of.
+/// Returns the kind of item that a delta of this name extends, and its source; none for other events.
 pub(super) fn subject(event: &str) -> Option<(ItemKind, ReasoningSource)> {
     match event {
         "response.output_text.delta" | "response.refusal.delta" => {

@@ -1,4 +1,4 @@
-//! From our messages to the request.
+//! Encoding of messages and requests.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use crate::{
     },
 };
 
-/// The most characters of a call's id.
+/// Maximum characters of a call's id.
 const LONGEST_ID: usize = 64;
 
-/// The format in one conversation.
+/// Codec of the format in one conversation.
 #[derive(Debug)]
 pub(crate) struct ResponsesCodec {
     route: ConversationRoute,
@@ -50,26 +50,26 @@ impl ResponsesCodec {
         json!({ "type": "message", "role": "user", "content": content })
     }
 
-    /// Sends the items as they came where they belong and are whole, and says the same in our words otherwise. An item
-    /// with its id is refused when the reasoning that came before it is missing: so either all items keep their ids,
-    /// or none.
+    /// Returns the items of a reply: as received if they are of this origin and their reasoning is complete, otherwise
+    /// rebuilt from the content. An item with its id is refused when the reasoning before it is missing: so either all
+    /// items keep their ids, or none.
     fn assistant(&self, message: &AssistantMessage) -> Vec<Value> {
         let is_ours = message.origin == self.route.origin;
         let mut items: Vec<Value> = if is_ours && has_all_reasoning(&message.blocks) {
-            message.blocks.iter().filter_map(|block| self.as_it_came(block)).collect()
+            message.blocks.iter().filter_map(|block| self.received_item(block)).collect()
         } else {
-            message.blocks.iter().filter_map(|block| self.in_our_words(&block.content)).collect()
+            message.blocks.iter().filter_map(|block| self.rebuilt_item(&block.content)).collect()
         };
-        // Reasoning is refused without the item that it led to.
+        // Reasoning is refused without the item that followed from it.
         while items.last().is_some_and(item::is_reasoning) {
             items.pop();
         }
         items
     }
 
-    fn as_it_came(&self, block: &ReplyBlock) -> Option<Value> {
+    fn received_item(&self, block: &ReplyBlock) -> Option<Value> {
         let Some(native) = block.native_item() else {
-            return self.in_our_words(&block.content);
+            return self.rebuilt_item(&block.content);
         };
         match &block.content {
             ReplyContent::Text { text } if text.trim().is_empty() => None,
@@ -89,7 +89,7 @@ impl ResponsesCodec {
         }
     }
 
-    fn in_our_words(&self, content: &ReplyContent) -> Option<Value> {
+    fn rebuilt_item(&self, content: &ReplyContent) -> Option<Value> {
         match content {
             ReplyContent::Text { text } if text.trim().is_empty() => None,
             ReplyContent::Text { text } => {
@@ -134,14 +134,14 @@ impl ResponsesCodec {
             set("max_output_tokens", json!(limit));
         }
         if model.abilities.thinking {
-            // Models that do not think refuse this.
+            // Models without thinking refuse this.
             set("include", json!(["reasoning.encrypted_content"]));
             if let Some(thinking) = frame.config.thinking {
                 let effort = effort(thinking, &model.reference.model);
                 set("reasoning", json!({ "effort": effort, "summary": "auto" }));
             }
         } else if let Some(temperature) = frame.config.temperature {
-            // Models that think refuse this.
+            // Models with thinking refuse this.
             set("temperature", number::decimal(temperature));
         }
         if !frame.tools.is_empty() && model.abilities.tools {
@@ -196,7 +196,7 @@ impl Codec for ResponsesCodec {
     }
 }
 
-/// Whether every piece of reasoning can be sent back.
+/// Returns true if all reasoning can be sent back.
 fn has_all_reasoning(blocks: &[ReplyBlock]) -> bool {
     blocks.iter().all(|block| match &block.content {
         ReplyContent::Text { .. } | ReplyContent::Call(_) => true,
@@ -206,7 +206,7 @@ fn has_all_reasoning(blocks: &[ReplyBlock]) -> bool {
     })
 }
 
-/// Only an object goes back as the model wrote it.
+/// Returns true for an object. Only an object is sent back as the model wrote it.
 fn is_object(arguments: &CallArguments) -> bool {
     matches!(arguments, CallArguments::Json(Value::Object(_)))
 }

@@ -36,7 +36,7 @@ fn call(id: &str, arguments: CallArguments) -> ReplyBlock {
     ReplyBlock::with_native(testing::call(id, arguments), item)
 }
 
-/// A conversation with everything that can stand in one.
+/// Returns a conversation with every kind of content.
 fn history(origin: &str) -> Vec<Arc<Message>> {
     let mut failed = testing::result("call_2", vec![Block::text("invalid arguments")]);
     failed.is_error = true;
@@ -91,7 +91,7 @@ fn the_conversation_of_another_model_goes_in_our_words() {
 }
 
 #[test]
-fn items_keep_their_ids_only_if_their_reasoning_is_whole() {
+fn items_keep_their_ids_only_if_their_reasoning_is_complete() {
     let arguments = || CallArguments::Json(json!({}));
     let changed = ReplyBlock {
         content: ReplyContent::Thinking { text: "changed".to_owned() },
@@ -106,7 +106,7 @@ fn items_keep_their_ids_only_if_their_reasoning_is_whole() {
         ReplyContent::Opaque,
         json!({ "type": "reasoning", "summary": [], "encrypted_content": "secret" }),
     );
-    for (name, first, kept) in [
+    for (name, first, keeps_ids) in [
         ("encrypted", reasoning("secret"), true),
         ("encrypted, without a summary", opaque, true),
         ("in the clear, by an open model", open, true),
@@ -118,14 +118,14 @@ fn items_keep_their_ids_only_if_their_reasoning_is_whole() {
         let items = input(&mut codec, vec![first, call("call_1", arguments())], "m");
         let types: Vec<&str> = items.iter().map(|item| item["type"].as_str().unwrap()).collect();
         let expected: &[&str] =
-            if kept { &["reasoning", "function_call"] } else { &["function_call"] };
+            if keeps_ids { &["reasoning", "function_call"] } else { &["function_call"] };
         assert_eq!(types, expected, "{name}");
-        assert_eq!(items.last().unwrap().get("id").is_some(), kept, "{name}");
+        assert_eq!(items.last().unwrap().get("id").is_some(), keeps_ids, "{name}");
     }
 }
 
 #[test]
-fn reasoning_without_what_it_led_to_is_left_out() {
+fn reasoning_without_a_following_item_is_omitted() {
     let mut codec = codec("m", THINKS);
     assert_eq!(input(&mut codec, vec![reasoning("secret")], "m"), Vec::<Value>::new());
     let items = input(&mut codec, vec![message("x"), reasoning("secret"), message(" ")], "m");
@@ -134,7 +134,7 @@ fn reasoning_without_what_it_led_to_is_left_out() {
 }
 
 #[test]
-fn encrypted_reasoning_is_asked_for_only_where_there_is_some() {
+fn encrypted_reasoning_is_requested_only_from_thinking_models() {
     for (abilities, expected) in
         [(THINKS, Some(json!(["reasoning.encrypted_content"]))), (PLAIN, None)]
     {

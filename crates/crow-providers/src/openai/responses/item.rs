@@ -1,11 +1,11 @@
-//! What an output item says.
+//! Content of output items, and their conversion to blocks.
 
 use crow_core::message::{CallArguments, ReplyBlock, ReplyContent, ToolCall};
 use serde_json::{Value, json};
 
 use crate::openai::call_ids::ReplyIds;
 
-/// What an item is.
+/// Kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ItemKind {
     /// Text or a refusal.
@@ -14,7 +14,7 @@ pub(super) enum ItemKind {
     Reasoning,
     /// A call of one of our tools.
     Call,
-    /// Something that nobody asked for: a tool of the provider's own.
+    /// An item that was not requested: of a tool of the provider's own.
     Other,
 }
 
@@ -29,25 +29,25 @@ impl ItemKind {
     }
 }
 
-/// Whether the item is reasoning.
+/// Returns true if the item is reasoning.
 pub(super) fn is_reasoning(item: &Value) -> bool {
     ItemKind::of(item) == ItemKind::Reasoning
 }
 
-/// Whether an item that is kept only verbatim means anything to a server without state: reasoning does if it brings
-/// its content, encrypted or, from open models, in the clear.
+/// Returns true if a native item is of use to a stateless server: reasoning is if it contains its content, encrypted
+/// or, from open models, in the clear.
 pub(super) fn can_be_sent_back(item: &Value) -> bool {
     !is_reasoning(item)
         || !text(item, "encrypted_content").is_empty()
         || !list(item, "content").is_empty()
 }
 
-/// Whether a message item holds a refusal.
+/// Returns true if a message item contains a refusal.
 pub(super) fn is_refusal(item: &Value) -> bool {
     list(item, "content").iter().any(|part| text(part, "type") == "refusal")
 }
 
-/// What is shown of an item: the text of a message, or the readable part of reasoning.
+/// Returns the visible text of an item: the text of a message, or the readable part of reasoning.
 pub(super) fn shown(item: &Value, kind: ItemKind) -> String {
     match kind {
         ItemKind::Message => list(item, "content")
@@ -73,7 +73,7 @@ pub(super) fn shown(item: &Value, kind: ItemKind) -> String {
     }
 }
 
-/// Turns a complete item into a block that keeps it.
+/// Converts a complete item to a block that contains it.
 pub(super) fn into_block(mut item: Value, kind: ItemKind, ids: &mut ReplyIds) -> ReplyBlock {
     let content = match kind {
         ItemKind::Message => ReplyContent::Text { text: shown(&item, kind) },
@@ -93,12 +93,12 @@ pub(super) fn into_block(mut item: Value, kind: ItemKind, ids: &mut ReplyIds) ->
     ReplyBlock::with_native(content, item)
 }
 
-/// Reads a call.
+/// Parses a call.
 pub(super) fn call(item: &Value, ids: &mut ReplyIds) -> ToolCall {
     let arguments = match item.get("arguments") {
         Some(Value::String(text)) => CallArguments::parse(text),
         Some(Value::Null) | None => CallArguments::parse(""),
-        Some(whole) => CallArguments::Json(whole.clone()),
+        Some(value) => CallArguments::Json(value.clone()),
     };
     ToolCall {
         id: ids.assign(Some(text(item, "call_id"))),

@@ -1,4 +1,4 @@
-//! Responses, `POST …/responses`, without state on the server: every request carries the whole conversation.
+//! Responses, `POST …/responses`, without state on the server: every request contains the whole conversation.
 
 mod decoder;
 mod delta;

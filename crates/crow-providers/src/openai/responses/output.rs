@@ -1,4 +1,8 @@
-//! The output items of a reply as they come in.
+//! The output items of a reply in progress.
+//!
+//! An item starts with an announcement, grows by deltas and ends with its final form, which becomes the native item of
+//! its block. Servers omit any of these: a delta may start an item, the final form emits what no delta has emitted, and
+//! the output in the last event completes the rest. An item without a final form is built from its deltas.
 
 use crow_core::{
     message::{CallArguments, ReplyBlock, ReplyContent},
@@ -12,14 +16,14 @@ use super::{
 };
 use crate::openai::call_ids::ReplyIds;
 
-/// One item, which may still be coming in.
+/// An item that may still receive events.
 #[derive(Debug)]
 struct OpenItem {
     kind: ItemKind,
     index: Option<u64>,
-    /// As it was announced, then as it came in the end.
+    /// The item as announced, later in its final form.
     item: Value,
-    /// What was shown of it so far; the arguments of a call.
+    /// Text that was emitted so far; the arguments of a call.
     streamed: String,
     source: Option<ReasoningSource>,
     state: OutputItemState,
@@ -31,7 +35,7 @@ enum OutputItemState {
     Done,
 }
 
-/// Reasoning can be told twice: in the clear and in summary. The first that comes is shown.
+/// Source of a delta. Reasoning can be sent twice, in the clear and as a summary: the first source is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReasoningSource {
     /// Text, refusal, arguments, reasoning in the clear.
@@ -71,7 +75,7 @@ impl OpenItem {
         }
     }
 
-    /// Takes the item as it came in the end and shows what no delta has shown.
+    /// Stores the final form of the item and emits what no delta has emitted.
     fn complete(&mut self, item: Value, out: &mut Vec<ModelEvent>) {
         let was_named = !text(&self.item, "name").is_empty();
         self.item = item;
@@ -79,8 +83,8 @@ impl OpenItem {
         if !was_named {
             self.announce(out);
         }
-        let whole = item::shown(&self.item, self.kind);
-        if let Some(rest) = whole.strip_prefix(&self.streamed) {
+        let full = item::shown(&self.item, self.kind);
+        if let Some(rest) = full.strip_prefix(&self.streamed) {
             self.show(rest, out);
         }
     }
@@ -89,7 +93,7 @@ impl OpenItem {
         if self.state == OutputItemState::Done {
             return Some(item::into_block(self.item, self.kind, ids));
         }
-        // No end came for it: what was streamed is all there is.
+        // There is no final form: only the deltas are left.
         let content = match self.kind {
             ItemKind::Message => ReplyContent::Text { text: self.streamed },
             ItemKind::Reasoning => ReplyContent::Thinking { text: self.streamed },
@@ -106,14 +110,14 @@ impl OpenItem {
     }
 }
 
-/// The items in the order in which they began.
+/// The items in the order of their start.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     items: Vec<OpenItem>,
 }
 
 impl Output {
-    /// An item begins.
+    /// Handles the start of an item.
     pub(super) fn on_added(&mut self, event: &Value, out: &mut Vec<ModelEvent>) {
         let Some(item) = event.get("item") else { return };
         let open = OpenItem::new(ItemKind::of(item), index(event), item.clone());
@@ -121,14 +125,14 @@ impl Output {
         self.items.push(open);
     }
 
-    /// An item is complete.
+    /// Handles the final form of an item.
     pub(super) fn on_done(&mut self, event: &Value, out: &mut Vec<ModelEvent>) {
         let Some(item) = event.get("item") else { return };
         let (kind, id) = (ItemKind::of(item), text(item, "id"));
         self.open_item(kind, id, index(event)).complete(item.clone(), out);
     }
 
-    /// More of an item comes.
+    /// Handles a delta of an item.
     pub(super) fn on_delta(
         &mut self,
         (kind, source): (ItemKind, ReasoningSource),
@@ -142,7 +146,7 @@ impl Output {
         }
     }
 
-    /// Another part of a summary begins: a blank line parts it from the one before.
+    /// Handles the start of another part of a summary: a blank line separates it from the one before.
     pub(super) fn on_summary_part(&mut self, event: &Value, out: &mut Vec<ModelEvent>) {
         let item = self.open_item(ItemKind::Reasoning, text(event, "item_id"), index(event));
         if item.source == Some(ReasoningSource::Summary) && !item.streamed.is_empty() {
@@ -150,7 +154,7 @@ impl Output {
         }
     }
 
-    /// The whole output at the end fills in what did not come before.
+    /// Handles the whole output at the end, which fills in what was not sent before.
     pub(super) fn on_all(&mut self, output: &[Value], out: &mut Vec<ModelEvent>) {
         for (position, item) in output.iter().enumerate() {
             let kind = ItemKind::of(item);
@@ -176,9 +180,9 @@ impl Output {
         self.items.into_iter().filter_map(|item| item.into_block(ids)).collect()
     }
 
-    /// Finds the item that an event is about: by its id, by its position, else the last one that is still open.
+    /// Returns the open item of an event: by its id, by its position, otherwise the last one of the kind, or a new one.
     ///
-    /// llama.cpp leaves the position out, some gateways give another id with every event.
+    /// llama.cpp omits the position, some gateways use another id in every event.
     fn open_item(&mut self, kind: ItemKind, id: &str, index: Option<u64>) -> &mut OpenItem {
         let is_open = |item: &OpenItem| item.kind == kind && item.state == OutputItemState::Open;
         let find = |test: &dyn Fn(&OpenItem) -> bool| {
