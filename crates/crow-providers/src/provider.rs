@@ -1,4 +1,4 @@
-//! A service behind HTTP.
+//! A provider over HTTP.
 
 use std::{fmt, sync::Arc};
 
@@ -16,7 +16,7 @@ use crow_core::{
     model::{Conversation, ModelInfo, Provider},
 };
 
-/// A provider that is asked over HTTP.
+/// A provider that is called over HTTP.
 #[derive(Clone)]
 pub struct HttpProvider(Arc<EndpointLink>);
 
@@ -28,13 +28,13 @@ impl fmt::Debug for HttpProvider {
 }
 
 impl HttpProvider {
-    /// Makes a provider with the usual patience.
+    /// Creates a provider with the default retries and the timeouts for its address.
     pub fn new(endpoint: Endpoint, client: HttpClient) -> Result<Self, EndpointError> {
         let timeouts = Timeouts::at(&endpoint.base_url);
         Self::with_patience(endpoint, client, RetryPolicy::default(), timeouts)
     }
 
-    /// Makes a provider. Sends nothing.
+    /// Creates a provider. Sends no request.
     pub fn with_patience(
         endpoint: Endpoint,
         client: HttpClient,
@@ -44,7 +44,7 @@ impl HttpProvider {
         Self::make(endpoint, client, retry, timeouts, Secrecy::ByName)
     }
 
-    /// Makes a provider of whose headers none may show.
+    /// Creates a provider whose additional headers are all secret.
     pub(crate) fn with_secret_headers(
         endpoint: Endpoint,
         client: HttpClient,
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_cannot_be_asked_says_why() {
+    fn an_invalid_endpoint_is_an_error() {
         for base in ["", "a.test", "ftp://a.test", "/v1"] {
             let error = HttpProvider::new(endpoint(base), HttpClient::default()).unwrap_err();
             assert!(matches!(error, EndpointError::InvalidUrl { .. }), "{base}: {error}");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_shows() {
+    fn secrets_are_not_shown() {
         let endpoint = endpoint("https://user:pass-word@a.test/v1?key=query-secret");
         let provider = HttpProvider::new(endpoint.clone(), HttpClient::default()).unwrap();
         let address = shown(&provider.0.url("/v1/messages"));

@@ -1,4 +1,4 @@
-//! When a failed request is sent again, and how long is waited before.
+//! Retries of failed requests, and the waits before them.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use crow_core::model::{ProviderError, ProviderErrorKind, Retry};
 use tokio::time::Instant;
 
-/// How often and how patiently a request is sent again.
+/// Limits on the retries of a request.
 ///
-/// Only errors that may pass are retried. A provider that asks for a longer wait than is left is not waited for: the
-/// error is returned at once and says how long the provider asked for.
+/// Only transient errors are retried. If a provider requests a longer wait than the time that remains, the error is
+/// returned at once and states the requested wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often a request is sent at most, the first time included.
+    /// Maximum number of attempts, the first one included.
     pub attempts: u32,
-    /// The wait before the first retry. It doubles with each, and up to as much again is added by chance.
+    /// Wait before the first retry. It doubles with each retry, and a random part of up to its length is added.
     pub first_wait: Duration,
-    /// The longest wait, unless the provider asks for more.
+    /// Maximum wait, unless the provider requests a longer one.
     pub longest_wait: Duration,
-    /// The most that all waits of one request may add up to.
+    /// Maximum sum of all waits of a request.
     pub total_wait: Duration,
-    /// How long after the first attempt a provider that nobody answers for is given up.
+    /// Time after the first attempt in which a provider that does not answer is retried.
     pub unreachable_within: Duration,
 }
 
@@ -37,12 +37,12 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Sends each request once.
+    /// Returns a policy without retries.
     pub fn never() -> Self {
         Self { attempts: 1, ..Self::default() }
     }
 
-    /// Retries `attempts - 1` times without waiting, unless the provider asks for it.
+    /// Returns a policy of `attempts - 1` retries without waits, unless the provider requests them.
     pub fn without_waits(attempts: u32) -> Self {
         Self {
             attempts,
@@ -53,25 +53,25 @@ impl RetryPolicy {
     }
 }
 
-/// An attempt that failed.
+/// A failed attempt.
 #[derive(Debug)]
 pub(crate) struct AttemptFailure {
     pub(crate) error: ProviderError,
     pub(crate) reach: AttemptReach,
 }
 
-/// How far an attempt came, which says what may help.
+/// How far an attempt came, which determines whether a retry may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttemptReach {
-    /// Something answered.
+    /// A server answered.
     Answered,
-    /// Nothing answered: it may be starting.
+    /// Nothing answered: the server may be starting.
     Nobody,
-    /// Something answered that will never do, such as a wrong certificate.
+    /// Something answered in a way that will not change, such as with a wrong certificate.
     Wrong,
 }
 
-/// The retries of one request.
+/// State of the retries of a request.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     policy: RetryPolicy,
@@ -79,7 +79,7 @@ pub(crate) struct Schedule {
     began: Instant,
     waited: Duration,
     retries: u32,
-    /// Retries after replies that could not be read.
+    /// Number of retries after replies that could not be read.
     unreadable: u32,
 }
 
@@ -101,27 +101,27 @@ impl Schedule {
         }
     }
 
-    /// Decides whether the request is sent again after this failure.
+    /// Returns the retry after this failure, or none if the request is not sent again.
     pub(crate) fn next_retry(&mut self, failure: &AttemptFailure) -> Option<Retry> {
         let AttemptFailure { error, reach } = failure;
-        // A reply that was spoiled on its way is asked for once more; one that is so again was written so.
+        // An unreadable reply may have been damaged on its way and is retried once; a second one was sent like that.
         let is_unreadable = error.kind == ProviderErrorKind::Decode;
         let may_pass = error.kind.is_transient() || (is_unreadable && self.unreadable == 0);
         if !may_pass || self.retries + 1 >= self.policy.attempts {
             return None;
         }
-        // Such an attempt took as long as the timeouts allow. A reply that had begun is asked for once more.
+        // A timeout has used all the time that is allowed. It is retried once, if the reply had begun.
         if error.kind == ProviderErrorKind::Timeout && (self.retries > 0 || !error.mid_stream) {
             return None;
         }
-        let left = match reach {
+        let remaining = match reach {
             AttemptReach::Answered => self.policy.total_wait.checked_sub(self.waited)?,
             AttemptReach::Nobody => {
                 self.policy.unreachable_within.checked_sub(self.began.elapsed())?
             }
             AttemptReach::Wrong => return None,
         };
-        // A kept connection that the other side had closed meanwhile: a new one will do at once.
+        // A pooled connection that the server had closed meanwhile: a new one is tried at once.
         let is_stale = self.retries == 0
             && *reach == AttemptReach::Answered
             && error.kind == ProviderErrorKind::Network
@@ -131,7 +131,7 @@ impl Schedule {
         } else {
             self.waits.next()?.max(error.retry_after.unwrap_or_default())
         };
-        if wait > left {
+        if wait > remaining {
             return None;
         }
         self.waited += wait;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_overloaded_provider_is_asked_five_times_with_growing_waits() {
+    async fn an_overloaded_provider_gets_five_attempts_with_growing_waits() {
         let mut schedule = Schedule::new(RetryPolicy::default());
         let failure = failure(ProviderErrorKind::Overloaded, AttemptReach::Answered);
         let waits: Vec<_> =
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_that_the_provider_asks_for_is_kept_if_there_is_time() {
+    async fn a_requested_wait_is_kept_if_time_remains() {
         let mut schedule = Schedule::new(RetryPolicy::default());
         let retry = schedule.next_retry(&asking_for(40)).unwrap();
         assert_eq!((retry.wait, retry.attempt), (Duration::from_secs(40), 1));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_pass_is_not_retried() {
+    async fn permanent_errors_are_not_retried() {
         for (kind, reach) in [
             (ProviderErrorKind::Auth, AttemptReach::Answered),
             (ProviderErrorKind::ContextLength, AttemptReach::Answered),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_silent_provider_is_asked_once_and_one_that_had_begun_twice() {
+    async fn a_timeout_is_retried_once_if_the_reply_had_begun() {
         for (mid_stream, retries) in [(false, 0), (true, 1)] {
             let mut schedule = Schedule::new(RetryPolicy::without_waits(10));
             let mut failure = failure(ProviderErrorKind::Timeout, AttemptReach::Answered);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unreadable_reply_is_asked_for_once_more() {
+    async fn an_unreadable_reply_is_retried_once() {
         let mut schedule = Schedule::new(RetryPolicy::without_waits(10));
         let unreadable = failure(ProviderErrorKind::Decode, AttemptReach::Answered);
         assert!(schedule.next_retry(&unreadable).is_some());

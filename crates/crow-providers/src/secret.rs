@@ -1,24 +1,24 @@
-//! Keys, and keeping them out of everything but the one header they belong in.
+//! API keys, and redaction of secrets.
 
 use std::{fmt, sync::Arc};
 
-/// A provider's key. It shows as `***` and cannot be serialised.
+/// A provider's key. It is formatted as `***` and cannot be serialised.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(Arc<str>);
 
 impl ApiKey {
-    /// Wraps a key without the white space around it. A blank text is no key.
+    /// Wraps a key without the white space around it. None for a blank text.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.into()))
     }
 
-    /// Checks that a text, typed or copied, can stand in a header as a key. White space around it is cut off: copying brings
-    /// it along. The error says what is wrong with it, without showing it.
+    /// Validates a text, typed or copied, as a key that can be sent in a header. White space around it is removed,
+    /// since copying may add it. The error says what is wrong with the text, without showing it.
     pub fn check(text: &str) -> Result<Self, String> {
         let key = Self::new(text).ok_or("is empty")?;
-        let odd = text.trim().chars().find(|c| !c.is_ascii_graphic());
-        match odd {
+        let invalid = text.trim().chars().find(|c| !c.is_ascii_graphic());
+        match invalid {
             None => Ok(key),
             Some(c) if c.is_whitespace() => {
                 Err("holds white space in its middle; was more than the key copied?".to_owned())
@@ -48,12 +48,12 @@ impl fmt::Display for ApiKey {
     }
 }
 
-/// The texts that must not show in an error, should a provider echo them.
+/// Texts that must not appear in an error, in case a provider echoes them.
 #[derive(Clone, Default)]
 pub(crate) struct Secrets(Vec<String>);
 
 impl Secrets {
-    /// Adds a secret. Texts too short to be one would only garble messages.
+    /// Adds a secret. Texts of less than 6 bytes are ignored, since replacing them would only garble messages.
     pub(crate) fn add(&mut self, secret: &str) {
         const SHORTEST: usize = 6;
         if secret.len() >= SHORTEST {
@@ -61,7 +61,7 @@ impl Secrets {
         }
     }
 
-    /// Replaces each secret in `text`.
+    /// Replaces each secret in `text` with `***`.
     pub(crate) fn redact(&self, text: &mut String) {
         for secret in &self.0 {
             if text.contains(secret.as_str()) {

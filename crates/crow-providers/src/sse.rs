@@ -1,21 +1,24 @@
-//! Reads server-sent events from bytes that may be cut anywhere.
+//! Incremental parser of server-sent events.
+//!
+//! The bytes may be split anywhere, even within a character or a line end. `line` has the incomplete last line; `name`
+//! and `data` collect the fields of the current event until an empty line dispatches it.
 
 use crow_core::model::{ProviderError, ProviderErrorKind};
 
-/// The most bytes of one line or of one event's data. A whole reply may come in one event.
+/// Maximum bytes of a line and of the data of its event together. A whole reply may be one event.
 const MAX_EVENT: usize = 32 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What takes in an event: its name, which may be empty, and its data.
+/// Receiver of an event: of its name, which may be empty, and its data.
 pub(crate) type EventSink<'a> = dyn FnMut(&str, &str) -> Result<(), ProviderError> + 'a;
 
-/// An incremental reader of an event stream.
+/// An incremental parser of an event stream.
 #[derive(Debug)]
 pub(crate) struct EventReader {
-    /// The part of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     line: Vec<u8>,
-    /// The last byte was a carriage return, so a line feed would belong to it.
+    /// True after a carriage return: a line feed that follows belongs to the same line end.
     after_return: bool,
     is_first_line: bool,
     name: String,
@@ -25,7 +28,7 @@ pub(crate) struct EventReader {
 }
 
 impl EventReader {
-    /// Starts to read a stream.
+    /// Creates a parser for one stream.
     pub(crate) fn new() -> Self {
         Self::with_limit(MAX_EVENT)
     }
@@ -42,7 +45,7 @@ impl EventReader {
         }
     }
 
-    /// Takes in bytes and hands over each event that they complete.
+    /// Parses bytes and passes each event that they complete to `sink`.
     pub(crate) fn feed(
         &mut self,
         bytes: &[u8],
@@ -68,7 +71,7 @@ impl EventReader {
         Ok(())
     }
 
-    /// Takes in the end of the stream. Some servers leave out the last line ends, so what is there is handed over.
+    /// Handles the end of the stream. Some servers omit the last line ends, so an incomplete event is dispatched.
     pub(crate) fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<(), ProviderError> {
         if !self.line.is_empty() {
             self.end_line(&[], sink)?;
@@ -76,7 +79,7 @@ impl EventReader {
         self.dispatch(sink)
     }
 
-    /// A line is complete: what was kept of it, and `tail`.
+    /// Completes a line, which consists of the stored beginning and `tail`.
     fn end_line(&mut self, tail: &[u8], sink: &mut EventSink<'_>) -> Result<(), ProviderError> {
         self.check_size(tail.len())?;
         if self.line.is_empty() {
@@ -96,7 +99,7 @@ impl EventReader {
         if line.is_empty() {
             return self.dispatch(sink);
         }
-        // A byte that is no text spoils one character and not the reply.
+        // An invalid byte spoils one character and not the reply.
         let line = String::from_utf8_lossy(line);
         let (field, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -109,7 +112,7 @@ impl EventReader {
                 self.data.push_str(value);
             }
             "event" => value.clone_into(&mut self.name),
-            // Comments, ids and reconnection times say nothing about a reply.
+            // Comments, ids and reconnection times do not matter for a reply.
             _ => {}
         }
         Ok(())
@@ -185,19 +188,19 @@ mod tests {
             let stream = "\u{feff}: hi\nevent: é\ndata: grün 🐦\ndata: zwei\n\ndata: x\n\n"
                 .replace('\n', end);
             let bytes = stream.as_bytes();
-            let whole = read(&[bytes]);
-            assert_eq!(whole, [event("é", "grün 🐦\nzwei"), event("", "x")]);
+            let events = read(&[bytes]);
+            assert_eq!(events, [event("é", "grün 🐦\nzwei"), event("", "x")]);
             for first in 0..=bytes.len() {
                 for second in first..=bytes.len() {
                     let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
-                    assert_eq!(read(&pieces), whole, "{end:?} at {first} and {second}");
+                    assert_eq!(read(&pieces), events, "{end:?} at {first} and {second}");
                 }
             }
         }
     }
 
     #[test]
-    fn a_line_or_an_event_without_end_is_refused() {
+    fn a_line_or_an_event_beyond_the_limit_is_an_error() {
         for piece in ["data: aaaaaaaaaaaa", "data: aaaa\n"] {
             let mut reader = EventReader::with_limit(64);
             let outcome =

@@ -1,13 +1,14 @@
-//! What is sent where a history says nothing that a service takes.
+//! Placeholder texts where a history contains nothing that a service accepts.
 
-/// Keeps the roles in order where a user message says nothing.
+/// Text of an empty user message, which keeps the roles in order.
 pub(crate) const NO_WORDS: &str = "(empty message)";
-/// A result that says nothing.
+/// Text of an empty result.
 pub(crate) const NO_OUTPUT: &str = "(no output)";
-/// A picture, for a model that cannot see it.
+/// Text in place of an image, for a model without vision.
 pub(crate) const NO_VISION: &str = "[a picture was left out: this model cannot see pictures]";
 
-/// Makes a tool's name of one that may be none: a model may call a tool by a name that no tool can have.
+/// Converts a name to a legal tool name, since a model may call a name that no tool can have. `marks` are the
+/// characters that are allowed besides ASCII letters and digits.
 pub(crate) fn wire_name(name: &str, marks: &str, longest: usize) -> String {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || marks.contains(c);
     let legal = name.chars().map(|c| if is_legal(c) { c } else { '_' });

@@ -1,4 +1,4 @@
-//! Keys that are kept for providers, each bound to the address that it was given for.
+//! Stored keys of providers, each bound to the origin that it was given for.
 
 use std::{fmt, sync::Arc};
 
@@ -6,35 +6,36 @@ use reqwest::Url;
 
 use crate::secret::ApiKey;
 
-/// A key that is kept for a provider.
+/// A stored key of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredKey {
     /// The key.
     pub key: ApiKey,
-    /// The one place that it may be sent to: scheme, host and port, as [`KeyHome::origin`] says it.
+    /// The only origin that it may be sent to: scheme, host and port, in the form of [`KeyHome::origin`].
     pub origin: String,
 }
 
-/// Where keys are kept.
+/// A store of keys.
 pub trait KeyStore: Send + Sync + fmt::Debug {
-    /// Finds the key that is kept under a name, see [`KeyHome::name`]. The error is a sentence that says why nobody knows.
+    /// Returns the key that is stored under a name, see [`KeyHome::name`]. The error is a sentence on why it cannot be
+    /// read.
     fn find(&self, name: &str) -> Result<Option<StoredKey>, String>;
 }
 
-/// Where the key of a provider is kept and sent to.
+/// Name and destination of a provider's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyHome {
-    /// The name under which it is kept. Providers that share a key share the name.
+    /// Name under which it is stored. Providers that share a key share the name.
     pub name: String,
-    /// Scheme, host and port of the place that requests go to.
+    /// Scheme, host and port that requests go to.
     pub origin: String,
-    /// The variable that names this place, where it is not the provider's own one.
+    /// Environment variable that sets this destination, if it is not the provider's own one.
     pub redirected_by: Option<String>,
-    /// The variable that goes before what is kept.
+    /// Environment variable that takes precedence over the stored key.
     pub variable: Option<String>,
 }
 
-/// Keeps no keys.
+/// A store without keys.
 #[derive(Debug)]
 pub(crate) struct NoKeys;
 
@@ -44,10 +45,10 @@ impl KeyStore for NoKeys {
     }
 }
 
-/// Finds the value of an environment variable, or of what stands in its place.
+/// Returns the value of an environment variable, or of its substitute.
 pub(crate) type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// Where what providers need is looked for.
+/// Sources of variables and stored keys.
 #[derive(Clone)]
 pub(crate) struct Sources {
     pub(crate) lookup: Lookup,
@@ -55,13 +56,13 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Looks for a variable that holds something.
+    /// Returns the value of a variable, unless it is blank.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         (self.lookup)(name).filter(|value| !value.trim().is_empty())
     }
 }
 
-/// Returns scheme, host and port of an address.
+/// Returns scheme, host and port of an address; none if it has no host.
 pub(crate) fn origin(url: &str) -> Option<String> {
     let origin = Url::parse(url).ok()?.origin();
     origin.is_tuple().then(|| origin.ascii_serialization())
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_the_same_place_whatever_its_path() {
+    fn the_origin_does_not_depend_on_path_or_user() {
         let home = origin("https://api.example.com/v1").unwrap();
         for (url, is_same) in [
             ("https://api.example.com", true),

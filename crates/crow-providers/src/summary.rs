@@ -1,52 +1,52 @@
-//! Providers and their models as lists show them.
+//! Summaries of providers and their models for lists.
 
 use crow_core::model::{ModelInfo, Price};
 
 /// A provider as the `models` command shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderSummary {
-    /// What stands before the slash in a model reference.
+    /// The part of a model reference before the slash.
     pub name: String,
-    /// The provider whose models it has, where it is called with the same key in another wire format.
+    /// The provider with the same models, if this one is called with the same key in another wire format.
     pub same_as: Option<String>,
     /// The wire format.
     pub dialect: &'static str,
-    /// The address, or what is wrong with it. Without any secret.
+    /// The base URL without any secret, or the reason why it is invalid.
     pub base_url: Result<String, String>,
-    /// Whether its key is there.
+    /// State of its key.
     pub credentials: CredentialStatus,
-    /// The model that is asked when nobody names one.
+    /// Model used if the user names none.
     pub default_model: Option<String>,
-    /// The models that are known without asking it.
+    /// Models that are known without a request.
     pub models: Vec<ModelSummary>,
 }
 
-/// Whether a provider's key is there.
+/// State of a provider's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CredentialStatus {
-    /// It is, and can be sent.
+    /// There is a key, and it can be sent.
     Present,
-    /// It is kept for the place that requests go to.
+    /// There is a stored key for the origin that requests go to.
     Stored,
-    /// None is needed.
+    /// No key is needed.
     NotNeeded,
-    /// It is looked for here, and is not there.
+    /// A key is needed, but this variable does not contain one.
     Missing {
         /// The variable.
         variable: String,
     },
-    /// What is there cannot be sent.
+    /// There is a key that cannot be sent, or the store cannot be read.
     Unusable {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// A model that is known without asking its provider.
+/// A model that is known without a request to its provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelSummary {
-    /// What is known about it.
+    /// Its properties.
     pub info: ModelInfo,
-    /// What it costs.
+    /// Its price, if known.
     pub price: Option<Price>,
 }

@@ -1,9 +1,9 @@
-//! Escapes in JSON that are no characters.
+//! Repair of JSON escapes that are not characters.
 
 use std::borrow::Cow;
 
-/// Returns the JSON with U+FFFD in place of each half of a surrogate pair that stands alone. Some servers cut a
-/// character where a token ends; no reader takes such a text, and the rest of it is right.
+/// Returns the JSON with U+FFFD in place of each unpaired half of a surrogate pair. Some servers split a character
+/// where a token ends; no parser accepts such a text, although the rest of it is right.
 pub(crate) fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
     if !json.contains("\\ud") && !json.contains("\\uD") {
         return Cow::Borrowed(json);
@@ -22,15 +22,15 @@ pub(crate) fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
             // A backslash and what it escapes, such as another backslash.
             (_, _) => 1 + escape.chars().nth(1).map_or(0, char::len_utf8),
         };
-        let (kept, behind) = escape.split_at_checked(length).unwrap_or((escape, ""));
-        readable.push_str(kept);
-        rest = behind;
+        let (unchanged, tail) = escape.split_at_checked(length).unwrap_or((escape, ""));
+        readable.push_str(unchanged);
+        rest = tail;
     }
     readable.push_str(rest);
     Cow::Owned(readable)
 }
 
-/// The number of an escape such as `\ud83d` at the beginning of a text.
+/// Returns the number of an escape such as `\ud83d` at the beginning of a text.
 fn unit(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     let is_number = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_halves_that_stand_alone_are_replaced() {
+    fn only_unpaired_surrogates_are_replaced() {
         for (json, expected) in [
             (r#""plain""#, r#""plain""#),
             (r#""\ud83d\udc26""#, r#""\ud83d\udc26""#),

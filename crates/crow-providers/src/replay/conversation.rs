@@ -1,4 +1,4 @@
-//! The recording in one session.
+//! Playback of a recording in one session.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -15,13 +15,13 @@ use super::recording::{RecordedConversation, RecordedReply};
 
 type ReplayItem = Result<ModelEvent, ProviderError>;
 
-/// The recording in one session.
+/// Playback of a recording in one session.
 #[derive(Debug)]
 pub(super) struct ReplayConversation {
     recording: Arc<RecordedConversation>,
     pace: Duration,
     origin: Origin,
-    /// The reply that comes next; not known before the first request, since the session may be a resumed one.
+    /// Index of the next reply; none before the first request, which counts the replies of a resumed session.
     next: Option<usize>,
 }
 
@@ -76,7 +76,7 @@ fn replies_in(messages: &[Arc<Message>]) -> usize {
     messages.iter().filter(|message| matches!(&***message, Message::Assistant(_))).count()
 }
 
-/// Checks that the world answers as it did when the recording was made.
+/// Checks that the last results contain the text that the recording expects.
 fn check(expect: &str, number: usize, messages: &[Arc<Message>]) -> Result<(), String> {
     let last = messages.iter().rev().find_map(|message| match &**message {
         Message::Results(results) => Some(results),
@@ -87,14 +87,14 @@ fn check(expect: &str, number: usize, messages: &[Arc<Message>]) -> Result<(), S
         Block::Text { text } => Some(text.as_str()),
         Block::Image(_) => None,
     });
-    let said = texts.collect::<Vec<_>>().join("\n");
-    if said.contains(expect) {
+    let output = texts.collect::<Vec<_>>().join("\n");
+    if output.contains(expect) {
         return Ok(());
     }
     Err(format!(
         "reply {} expects \"{expect}\" in the results before it, which say \"{}\"",
         number + 1,
-        shortened(&said)
+        shortened(&output)
     ))
 }
 
@@ -105,7 +105,7 @@ fn shortened(text: &str) -> String {
     if chars.next().is_some() { format!("{start}…") } else { start }
 }
 
-/// A word at a time.
+/// Returns the deltas of a block, one word each.
 fn deltas(block: &ReplyBlock) -> Vec<ModelEvent> {
     let words = |text: &str| -> Vec<String> {
         text.split_inclusive(char::is_whitespace).map(str::to_owned).collect()

@@ -77,7 +77,7 @@ fn refusal(items: &[ReplayItem]) -> &str {
 }
 
 #[tokio::test]
-async fn a_reply_comes_word_by_word_and_then_whole() {
+async fn a_reply_is_streamed_by_words_and_then_completed() {
     let items = ask(&mut *conversation(), &[]).await;
     let events: Vec<ModelEvent> = items.into_iter().map(Result::unwrap).collect();
     let (last, shown) = events.split_last().unwrap();
@@ -133,13 +133,13 @@ async fn the_next_request_gets_the_next_reply() {
 }
 
 #[tokio::test]
-async fn a_resumed_session_goes_on_where_it_was() {
+async fn a_resumed_session_continues_with_its_next_reply() {
     let items = ask(&mut *conversation(), &[assistant(), results("1 failed")]).await;
     assert!(matches!(items.last(), Some(Ok(ModelEvent::Completed(_)))), "{items:?}");
 }
 
 #[tokio::test]
-async fn results_that_the_recording_does_not_expect_end_it() {
+async fn unexpected_results_are_an_error() {
     let items = ask(&mut *conversation(), &[assistant(), results("all passed")]).await;
     assert_eq!(
         refusal(&items),

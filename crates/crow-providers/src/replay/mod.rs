@@ -1,4 +1,4 @@
-//! A provider that plays a recorded conversation: the model's side of it, while the tools really run.
+//! A provider that plays the model's side of a recorded conversation, while the tools really run.
 //!
 //! # The format
 //! ```json
@@ -20,8 +20,8 @@
 //!   ]
 //! }
 //! ```
-//! The n-th request of a conversation gets the n-th reply. `expect` is a text that must stand in the results of the calls
-//! before it. `model`, `pace_ms` (the pause between two deltas), `id`, `usage`, `expect` and `stop` may be left out.
+//! The n-th request of a conversation gets the n-th reply. `expect` is a text that the results of the calls before it
+//! must contain. `model`, `pace_ms` (the pause between two deltas), `id`, `usage`, `expect` and `stop` may be left out.
 
 mod conversation;
 mod provider;

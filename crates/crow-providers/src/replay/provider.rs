@@ -1,4 +1,4 @@
-//! The recording as a provider.
+//! A recording as a provider.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,13 +28,13 @@ pub struct ReplayProvider {
 }
 
 impl ReplayProvider {
-    /// Reads a recording from its text.
+    /// Parses a recording.
     pub fn from_json(text: &str) -> Result<Self, RecordingError> {
         let recording = RecordedConversation::parse(text)?;
         Ok(Self { pace: recording.pace, recording: Arc::new(recording) })
     }
 
-    /// Reads a recording from its file.
+    /// Reads a recording from a file.
     pub async fn read(path: impl AsRef<Path>) -> Result<Self, RecordingError> {
         let path = PathBuf::from(path.as_ref());
         match tokio::fs::read_to_string(&path).await {
@@ -49,7 +49,7 @@ impl ReplayProvider {
         Self { pace, ..self }
     }
 
-    /// Returns what is known about the recorded model: enough to ask it.
+    /// Returns the properties of the recorded model, as far as a request needs them.
     pub fn model(&self) -> ModelInfo {
         let model = self.recording.model.clone();
         ModelInfo {

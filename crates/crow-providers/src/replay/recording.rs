@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 const FORMAT: &str = "crow-replay";
 const VERSION: u32 = 1;
 
-/// Why a recording cannot be played.
+/// Error of a recording that cannot be played.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
@@ -23,22 +23,22 @@ pub enum RecordingError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// It does not have the form of a recording.
+    /// It is not a valid recording.
     #[error("the recording is not well formed: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// It is JSON of another kind.
+    /// It is JSON of another format.
     #[error("the recording has the format \"{given}\" where \"{FORMAT}\" is expected")]
     OtherFormat {
-        /// What its `format` says.
+        /// Its `format`.
         given: String,
     },
     /// It was made for another version of Crow.
     #[error("the recording has version {given}, this program plays version {VERSION}")]
     OtherVersion {
-        /// What its `version` says.
+        /// Its `version`.
         given: u32,
     },
     /// It has no reply.
@@ -54,7 +54,7 @@ pub(super) struct RecordedConversation {
     pub(super) replies: Vec<RecordedReply>,
 }
 
-/// One reply of it.
+/// A recorded reply.
 #[derive(Debug)]
 pub(super) struct RecordedReply {
     pub(super) expect: Option<String>,
@@ -63,7 +63,7 @@ pub(super) struct RecordedReply {
     pub(super) stop: StopReason,
 }
 
-/// Read first, so that a recording of another version is told from a broken one.
+/// Fields that are parsed first, to distinguish a recording of another version from an invalid one.
 #[derive(Debug, Deserialize)]
 struct RawHead {
     format: String,
@@ -137,26 +137,26 @@ impl RawReply {
     fn resolve(self, number: usize) -> RecordedReply {
         let blocks = self.blocks.into_iter().enumerate();
         let blocks: Vec<ReplyBlock> = blocks
-            .map(|(place, block)| ReplyBlock::plain(block.resolve(number, place + 1)))
+            .map(|(position, block)| ReplyBlock::plain(block.resolve(number, position + 1)))
             .collect();
         let has_calls = blocks.iter().any(|block| matches!(block.content, ReplyContent::Call(_)));
-        let usual = if has_calls { StopReason::ToolUse } else { StopReason::EndTurn };
+        let default = if has_calls { StopReason::ToolUse } else { StopReason::EndTurn };
         RecordedReply {
             expect: self.expect,
             blocks,
             usage: self.usage,
-            stop: self.stop.unwrap_or(usual),
+            stop: self.stop.unwrap_or(default),
         }
     }
 }
 
 impl RawBlock {
-    fn resolve(self, number: usize, place: usize) -> ReplyContent {
+    fn resolve(self, number: usize, position: usize) -> ReplyContent {
         match self {
             Self::Text(text) => ReplyContent::Text { text },
             Self::Thinking(text) => ReplyContent::Thinking { text },
             Self::Call(RawCall { id, name, arguments }) => {
-                let id = id.unwrap_or_else(|| format!("replay_{number}_{place}"));
+                let id = id.unwrap_or_else(|| format!("replay_{number}_{position}"));
                 ReplyContent::Call(ToolCall {
                     id: CallId::new(id),
                     name,

@@ -1,4 +1,4 @@
-//! What somebody chooses for a provider, checked before it holds.
+//! Validation of a route that is chosen for a provider.
 
 use std::fmt;
 
@@ -14,29 +14,29 @@ use reqwest::{
 use super::{ClientRoute, Protocol};
 use crate::{config, endpoint::ExtraHeader};
 
-/// The most headers.
+/// Maximum number of headers.
 const MOST_HEADERS: usize = 64;
-/// The most bytes of all of them.
+/// Maximum bytes of their names and values together.
 const MOST_BYTES: usize = 32 << 10;
-/// Headers that say how a message is sent, which the connection says itself.
+/// Headers of the message framing, which the connection sets itself.
 const FRAMING: [HeaderName; 6] =
     [CONNECTION, CONTENT_LENGTH, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
 
-/// Where a provider is to be called from now on.
+/// A new route for a provider.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RouteChange {
-    /// The provider.
+    /// Name of the provider.
     pub provider: String,
-    /// What is spoken there.
+    /// Protocol at the address.
     pub protocol: Protocol,
-    /// The address that the protocol's paths are appended to.
+    /// Address to which the protocol's paths are appended.
     pub base_url: String,
-    /// All headers that are sent there beside those of the protocol. No key that is configured is.
+    /// All headers to send besides those of the protocol. A configured key is not sent.
     pub headers: Vec<ExtraHeader>,
 }
 
 impl fmt::Debug for RouteChange {
-    /// Leaves the address out: it may hold a secret.
+    /// Omits the address, which may contain a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RouteChange")
             .field("provider", &self.provider)
@@ -46,29 +46,29 @@ impl fmt::Debug for RouteChange {
     }
 }
 
-/// Why a provider cannot be called like that. Holds no value of a header and no part of an address.
+/// Error of a route that cannot be used. Contains no value of a header and no part of an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
     /// There is no such provider.
     #[error(transparent)]
     Unknown(#[from] ModelsError),
-    /// The provider is a recording, which is nowhere.
+    /// The provider is a recording, which has no address.
     #[error("{provider} plays recordings and cannot be called anywhere")]
     Recording {
         /// The provider.
         provider: String,
     },
-    /// That cannot be spoken with the provider.
+    /// The provider does not support the protocol.
     #[error("{provider} cannot be called with that protocol")]
     Protocol {
         /// The provider.
         provider: String,
     },
-    /// The address is none.
+    /// The address is invalid.
     #[error("the base URL cannot be used: {reason}")]
     Address {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A header cannot be sent.
@@ -76,15 +76,15 @@ pub enum RouteError {
     Header {
         /// Its name.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
-    /// There are too many headers.
+    /// There are too many headers, or too many bytes of them.
     #[error("{MOST_HEADERS} headers with {MOST_BYTES} bytes are the most that can be sent")]
     Headers,
 }
 
-/// Checks an address and headers.
+/// Validates the address and the headers.
 pub(crate) fn check(change: RouteChange) -> Result<ClientRoute, RouteError> {
     let RouteChange { protocol, base_url, headers, .. } = change;
     let base_url = address(&base_url).map_err(|reason| RouteError::Address { reason })?;
@@ -94,24 +94,24 @@ pub(crate) fn check(change: RouteChange) -> Result<ClientRoute, RouteError> {
     }
     let mut names = Vec::new();
     for header in &headers {
-        let wrong = |reason| RouteError::Header { name: header.name.clone(), reason };
+        let invalid = |reason| RouteError::Header { name: header.name.clone(), reason };
         let name = HeaderName::from_bytes(header.name.as_bytes())
-            .map_err(|_| wrong("no header has such a name"))?;
+            .map_err(|_| invalid("no header has such a name"))?;
         if HeaderValue::from_str(&header.value).is_err() {
-            return Err(wrong("it holds something else than letters, digits and signs of ASCII"));
+            return Err(invalid("it holds something else than letters, digits and signs of ASCII"));
         }
         if FRAMING.contains(&name) {
-            return Err(wrong("it says how a message is sent, which is not a client's to say"));
+            return Err(invalid("it says how a message is sent, which is not a client's to say"));
         }
         if names.contains(&name) {
-            return Err(wrong("it is there twice"));
+            return Err(invalid("it is there twice"));
         }
         names.push(name);
     }
     Ok(ClientRoute { protocol, base_url, headers })
 }
 
-/// Returns an address without a slash at its end. The error says nothing of what stands in it.
+/// Returns an address without a slash at its end. The error contains no part of it.
 fn address(text: &str) -> Result<String, String> {
     let url = Url::parse(text.trim()).map_err(|error| match error.to_string().as_str() {
         "relative URL without a base" => "it must begin with https:// or http://".to_owned(),

@@ -1,4 +1,4 @@
-//! Where providers are called while the program runs: where the configuration says, where somebody chose, or nowhere.
+//! Routes of providers at run time: to the configured address, to a chosen one, or to none.
 
 mod change;
 mod protocol;

@@ -1,4 +1,4 @@
-//! Families of wire formats, as those choose among them who route providers.
+//! Families of wire formats, from which a route chooses.
 
 use crate::{dialect::Dialect, openai::ChatVariant};
 
@@ -9,7 +9,7 @@ pub enum Protocol {
     Anthropic,
     /// `OpenAI` Responses or Chat Completions.
     OpenAi,
-    /// Gemini's own.
+    /// The format of Gemini.
     Gemini,
 }
 
@@ -23,15 +23,15 @@ impl Protocol {
         }
     }
 
-    /// Returns what can be spoken with a provider: its own first, then what gateways speak for any model.
+    /// Returns the protocols that a provider supports: its own first, then those that gateways offer for any model.
     pub(crate) fn supported(own: Dialect) -> Vec<Self> {
         let own = Self::of(own);
         let others = [Self::Anthropic, Self::OpenAi].into_iter().filter(|other| *other != own);
         std::iter::once(own).chain(others).collect()
     }
 
-    /// Returns the format to speak with a provider: its own if that is of the family, else the one that most services of
-    /// the family understand.
+    /// Returns the wire format for a provider: its own if that belongs to the family, otherwise the one that most
+    /// services of the family understand.
     pub(crate) fn dialect(self, own: Dialect) -> Dialect {
         if Self::of(own) == self {
             return own;

@@ -1,4 +1,4 @@
-//! Where one provider is called at the moment.
+//! The current route of a provider.
 
 use std::{
     fmt,
@@ -10,57 +10,57 @@ use crow_core::model::Provider;
 use super::Protocol;
 use crate::{endpoint::ExtraHeader, secret::ApiKey};
 
-/// A provider with where it is called.
+/// A provider with its current route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteSummary {
     /// Its name.
     pub provider: String,
-    /// What can be spoken with it, its own first.
+    /// Protocols that it supports, its own first.
     pub supported: Vec<Protocol>,
-    /// Where it is called; none while it is disabled, or while what is configured is no address.
+    /// Current address; none while it is disabled, or while the configured address is invalid.
     pub current: Option<RouteAddress>,
 }
 
-/// Where a provider is called.
+/// Address of a provider's requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteAddress {
-    /// What is spoken there.
+    /// Protocol at the address.
     pub protocol: Protocol,
-    /// The address that the protocol's paths are appended to, without any secret.
+    /// Address to which the protocol's paths are appended, without any secret.
     pub base_url: String,
 }
 
-/// What asks a provider, and the number of the place where it does.
+/// The provider that sends the requests, with the number of its route.
 pub(crate) type Asker = (u64, Arc<dyn Provider>);
 
-/// Where a provider is called at the moment.
+/// State of a provider's current route.
 #[derive(Default)]
 pub(crate) struct ProviderRouteState(Mutex<CurrentRoute>);
 
 #[derive(Default)]
 struct CurrentRoute {
-    /// Another one whenever it is called elsewhere.
+    /// Incremented with each change of the route.
     number: u64,
     place: RouteTarget,
-    /// What asks it there, once it was made.
+    /// The provider that sends the requests, once it was made.
     provider: Option<Arc<dyn Provider>>,
-    /// The key that it sends, if that is one which is kept for it.
+    /// The key that it sends, if that is from the store.
     stored_key: Option<ApiKey>,
 }
 
-/// Who says where a provider is called.
+/// Target of a provider's requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum RouteTarget {
-    /// The configuration.
+    /// The configured address.
     #[default]
     Configured,
-    /// Somebody who chose it for this process.
+    /// An address that was chosen for this process.
     Chosen(ClientRoute),
-    /// It is disabled.
+    /// None: the provider is disabled.
     Nowhere,
 }
 
-/// A place that somebody chose.
+/// An address that was chosen at run time.
 #[derive(Clone)]
 pub(crate) struct ClientRoute {
     pub(crate) protocol: Protocol,
@@ -73,14 +73,15 @@ impl ProviderRouteState {
         self.now().place.clone()
     }
 
-    /// Returns what asks the provider, and the number of the place where; none where there is nothing to ask.
+    /// Returns the provider that sends the requests, with the number of its route; none if it is disabled or not made
+    /// yet.
     pub(crate) fn current(&self) -> Option<Asker> {
         let now = self.now();
         now.provider.as_ref().map(|provider| (now.number, Arc::clone(provider)))
     }
 
-    /// Keeps what asks the provider where the configuration says, with the stored key that it sends, if it is still called
-    /// there and nothing is kept yet.
+    /// Stores the provider for the configured address, with the stored key that it sends, if that is still the route
+    /// and none is stored yet.
     pub(crate) fn keep(&self, provider: Arc<dyn Provider>, stored_key: Option<ApiKey>) {
         let mut now = self.now();
         if matches!(now.place, RouteTarget::Configured) && now.provider.is_none() {
@@ -89,12 +90,12 @@ impl ProviderRouteState {
         }
     }
 
-    /// Returns the stored key that is sent where the configuration says.
+    /// Returns the stored key that is sent to the configured address.
     pub(crate) fn stored_key(&self) -> Option<ApiKey> {
         self.now().stored_key.clone()
     }
 
-    /// Drops what asks the provider where the configuration says: it is made again when it is needed.
+    /// Drops the provider for the configured address, so that it is made again when it is needed.
     pub(crate) fn make_again(&self) {
         let mut now = self.now();
         if matches!(now.place, RouteTarget::Configured) {
@@ -102,21 +103,21 @@ impl ProviderRouteState {
         }
     }
 
-    /// Returns whether it is known already what asks the provider, or that nothing does.
+    /// Returns true if no provider has to be made: there is one, or the route is not to the configured address.
     pub(crate) fn is_settled(&self) -> bool {
         let now = self.now();
         now.provider.is_some() || !matches!(now.place, RouteTarget::Configured)
     }
 
     pub(crate) fn choose(&self, chosen: ClientRoute, provider: Arc<dyn Provider>) {
-        self.go(RouteTarget::Chosen(chosen), Some(provider));
+        self.set(RouteTarget::Chosen(chosen), Some(provider));
     }
 
     pub(crate) fn disable(&self) {
-        self.go(RouteTarget::Nowhere, None);
+        self.set(RouteTarget::Nowhere, None);
     }
 
-    fn go(&self, place: RouteTarget, provider: Option<Arc<dyn Provider>>) {
+    fn set(&self, place: RouteTarget, provider: Option<Arc<dyn Provider>>) {
         let mut now = self.now();
         let number = now.number + 1;
         *now = CurrentRoute { number, place, provider, stored_key: None };
@@ -134,7 +135,7 @@ impl fmt::Debug for ProviderRouteState {
 }
 
 impl fmt::Debug for ClientRoute {
-    /// Leaves the address out: it may hold a secret.
+    /// Omits the address, which may contain a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chosen")
             .field("protocol", &self.protocol)
