@@ -60,7 +60,7 @@ pub(crate) struct AttemptFailure {
     pub(crate) reach: AttemptReach,
 }
 
-/// How far an attempt came, which determines whether a retry may help.
+/// Progress of a failed attempt, which determines if a retry may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttemptReach {
     /// A server answered.

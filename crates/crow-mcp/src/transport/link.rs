@@ -80,7 +80,7 @@ impl LinkTransport {
     }
 
     /// Converts a message of a request's stream. None if it is not a notification, or the request is not in flight.
-    fn to_message(
+    fn on_message(
         &mut self,
         id: &RequestId,
         message: McpLinkMessage,
@@ -203,7 +203,7 @@ impl Transport<RoleClient> for LinkTransport {
                 }
             };
             let (id, message) = next;
-            if let Some(message) = self.to_message(&id, message) {
+            if let Some(message) = self.on_message(&id, message) {
                 return Some(message);
             }
         }

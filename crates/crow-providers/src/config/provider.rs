@@ -39,8 +39,7 @@ use crate::{dialect::Dialect, endpoint::ExtraHeader, limit::RateLimits};
 ///
 /// [timeouts]                          # optional
 /// idle_seconds = 120                  # maximum time without a byte; 1800 for a server on this machine
-/// progress_seconds = 600              # maximum time without a part of the reply, keep-alives or not; 1800 on this
-/// machine
+/// progress_seconds = 600              # maximum time without a part of the reply, even with keep-alives; 1800 likewise
 ///
 /// [limits]                            # optional, shared by all agents of the process
 /// concurrency = 4                     # requests in flight
