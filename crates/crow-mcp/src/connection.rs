@@ -4,9 +4,9 @@
 //! process, HTTP, a link of the client). Each is wrapped in a [`BoundedTransport`], which shares a [`TransportState`]
 //! with the connection: the close token, the reason of the close, the signal of changed tools, and the calls in flight.
 //!
-//! Every wait also ends when the close token is cancelled. A call that certainly did not reach the server fails with
-//! [`CallError::Unsent`], so it can be sent again; after that point a failure is [`CallError::Lost`] and is not
-//! retried.
+//! The waits for answers also end when the close token is cancelled. A call that certainly did not reach the server
+//! fails with [`CallError::Unsent`], so it can be sent again; if the connection fails later, the error is
+//! [`CallError::Lost`], and the call is not retried.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -129,6 +129,7 @@ impl ServerConnection {
                 Err(why) => Err(connection.link.refused(&why).await),
             }
         };
+        // An attempt that is dropped here drops `ends`, which stops the process.
         let opened = tokio::select! {
             biased;
             () = lifetime.token.cancelled() => return Err(ConnectError::Closed),
@@ -311,7 +312,7 @@ impl ServerConnection {
             }
             Err(ServiceError::TransportSend(error)) => {
                 let why = text::one_line(&error.error.to_string(), LONGEST);
-                // The request was never sent: closing the connection makes the caller connect again and retry.
+                // If the request was never sent, the connection is closed, so that the caller retries on a new one.
                 let nothing_sent = matches!(
                     error.error.downcast_ref::<StreamableHttpError<HttpError>>(),
                     Some(StreamableHttpError::Client(
@@ -393,6 +394,7 @@ async fn connect(
                 (process.end, Arc::clone(&link.ended), CancellationToken::new());
             link.gone = Some(gone.clone());
             lifetime.tasks.spawn(async move {
+                // Records how the process ended, for the errors of calls and of the connection.
                 let _gone = gone.drop_guard();
                 let text = match end.await {
                     Ok(ProcessEnd::Exited(code)) => format!("it ended with exit code {code}"),

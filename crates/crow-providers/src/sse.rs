@@ -53,6 +53,7 @@ impl EventReader {
     ) -> Result<(), ProviderError> {
         let mut rest = bytes;
         while let Some((first, tail)) = rest.split_first() {
+            // The second half of a CR LF, whose first half has ended the line.
             if std::mem::take(&mut self.after_return) && *first == b'\n' {
                 rest = tail;
                 continue;
@@ -60,6 +61,7 @@ impl EventReader {
             let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             let Some((head, [end, tail @ ..])) = end.and_then(|end| rest.split_at_checked(end))
             else {
+                // No line end: the rest waits for the next bytes.
                 self.check_size(rest.len())?;
                 self.line.extend_from_slice(rest);
                 return Ok(());

@@ -63,6 +63,7 @@ impl Events {
     fn take(&mut self, bytes: &[u8]) -> Result<(), SseError> {
         for byte in bytes {
             match byte {
+                // The second half of a CR LF.
                 b'\n' if self.after_return => self.after_return = false,
                 b'\n' | b'\r' => {
                     self.after_return = *byte == b'\r';
@@ -88,6 +89,7 @@ impl Events {
             line = line.trim_start_matches('\u{feff}');
         }
         if line.is_empty() {
+            // An empty line ends the event.
             self.size = 0;
             let event = std::mem::take(&mut self.event);
             if event != Sse::default() {

@@ -191,6 +191,7 @@ impl Decoder for AnthropicDecoder {
                 "the stream ended without message_stop",
             ));
         }
+        // A block may be incomplete if the reply was cut.
         let is_cut = self.stop(false) == StopReason::MaxTokens;
         let mut blocks = Vec::new();
         for block in std::mem::take(&mut self.blocks) {

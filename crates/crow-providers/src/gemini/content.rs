@@ -80,6 +80,7 @@ impl ContentEncoder {
         }
         let is_model = role == "model";
         let content = json!({"role": role, "parts": parts}).to_string();
+        // Calls must follow a turn of the user, so one is inserted where it is missing.
         let json = if is_model && !self.follows_user {
             let separator = json!({"role": "user", "parts": [{"text": GO_ON}]});
             format!("{separator},{content}")

@@ -101,6 +101,7 @@ impl Exchange {
             tokio::time::sleep(wait).await;
         }
         self.schedule.get_or_insert_with(|| Schedule::new(self.policy.clone()));
+        // Each attempt uses up a decoder, since a failed one has read a part of a reply.
         let Some(decoder) = self.decoders.pop() else { return };
         self.patience = Patience::new(self.outgoing.timeouts);
         let outgoing = Arc::clone(&self.outgoing);

@@ -27,7 +27,7 @@ impl Default for Timeouts {
 
 impl Timeouts {
     /// Returns the timeouts for the server at an address. One on this machine may first load a model or read a long
-    /// prompt, so its timeouts are 30 minutes.
+    /// prompt, so both limits are 30 minutes.
     pub fn at(address: &str) -> Self {
         let long = Duration::from_mins(30);
         match Url::parse(address) {

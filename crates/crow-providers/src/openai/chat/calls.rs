@@ -2,8 +2,9 @@
 //!
 //! Servers differ in how they identify the call of a piece: an own index for each call, index 0 for all, or none; ids
 //! and names in the first piece, in every piece, or not at all. A piece belongs to the last call with its index,
-//! without an index to the last call with its id, without both to the last call; but not if its id or its name shows
-//! that the call before is complete.
+//! without an index to the last call with its id, without both to the last call. It starts another call if there is no
+//! such call, if both have an id and the ids differ, or
+//! otherwise if it has a name and the arguments of that call are complete.
 
 use crow_core::message::{CallArguments, ToolCall};
 use serde_json::Value;

@@ -96,6 +96,7 @@ impl ChatDecoder {
         if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
             self.usage = usage::read(usage, usage::CHAT);
         }
+        // A chunk with usage may have no choices.
         let choices = chunk.get("choices").and_then(Value::as_array);
         for choice in choices.into_iter().flatten().filter(|choice| is_first(choice)) {
             self.on_choice(choice, out)?;

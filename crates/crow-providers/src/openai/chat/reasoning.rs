@@ -111,6 +111,7 @@ fn merge(last: &mut Value, piece: &Value) -> bool {
     let (Some(last), Some(piece)) = (last.as_object_mut(), piece.as_object()) else {
         return false;
     };
+    // Text and signature are appended, other fields are replaced.
     for (name, value) in piece {
         match (name.as_str(), last.get_mut(name), value) {
             (_, _, Value::Null) => {}

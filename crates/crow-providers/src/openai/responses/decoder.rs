@@ -127,9 +127,11 @@ impl Decoder for ResponsesDecoder {
         if data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
+        // 1) Deltas.
         if self.on_delta(event, data, out) {
             return Ok(());
         }
+        // 2) Other events of items and of the response.
         let value = failure::parse(data)?;
         let kind = match text(&value, "type") {
             "" => event,

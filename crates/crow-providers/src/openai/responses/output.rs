@@ -158,6 +158,7 @@ impl Output {
     pub(super) fn on_all(&mut self, output: &[Value], out: &mut Vec<ModelEvent>) {
         for (position, item) in output.iter().enumerate() {
             let kind = ItemKind::of(item);
+            // An item that was sent completely before is not changed.
             match self.items.get_mut(position) {
                 Some(open) if open.state == OutputItemState::Open && open.kind == kind => {
                     open.complete(item.clone(), out);
