@@ -131,7 +131,7 @@ fn with_run(args: &[OsString]) -> Vec<OsString> {
 fn no_command(word: &str, args: &[OsString], first: usize) -> clap::Error {
     let mut root = Cli::command();
     // Needed to render the usage.
-    known.build();
+    root.build();
     let names = root.get_subcommands().map(clap::Command::get_name);
     let suggestion = nearest(word, names).map(str::to_owned);
     let mut error = clap::Error::new(ErrorKind::InvalidSubcommand).with_cmd(&root);

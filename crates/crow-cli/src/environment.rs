@@ -153,7 +153,7 @@ mod tests {
         assert!(environment(&[]).data_dir().is_err());
     }
 
-    /// Returns the TZif rules of a zone that is always at UTC-5.
+    /// Returns the `TZif` rules of a zone that is always at UTC-5.
     fn five_hours_behind() -> Vec<u8> {
         let mut header = b"TZif2".to_vec();
         header.extend([0; 15]);

@@ -177,13 +177,13 @@ impl FileSearch {
         PRINTING.contains(&program) || self.folders.iter().all(reads)
     }
 
-    /// Checks all files that may be passed on. Returns the first that may hold secrets; None if one of them keeps the
+    /// Checks all files that may be passed on. Returns the first that may hold secrets, if there is one; None if one of them keeps the
     /// command from being known.
     fn check_files(
         &self,
         is_recursive: bool,
         context: &CommandContext<'_>,
-    ) -> Option<Option<PathTouch>> {
+    ) -> Option<Vec<PathTouch>> {
         let [here] = context.folders? else { return None };
         let mut entries = 0;
         for folder in &self.folders {
@@ -212,11 +212,11 @@ impl FileSearch {
                 }
                 if !kind.is_dir() && (holds_secret(&path) || holds_secret(entry.path())) {
                     let touch = PathTouch { access: Access::Read, path, depth: TouchDepth::Itself };
-                    return Some(Some(touch));
+                    return Some(vec![touch]);
                 }
             }
         }
-        Some(None)
+        Some(Vec::new())
     }
 
     fn may_pass(&self, path: &Path, is_file: bool) -> bool {

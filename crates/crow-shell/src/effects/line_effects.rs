@@ -104,7 +104,9 @@ fn locate(commands: &mut [SimpleCommand], start: &Path, workspace: &Workspace, n
                             .and_then(|found| {
                                 found_files::read_found(command, found, before, &context)
                             })
-                            .unwrap_or_else(|| program_effects(&program, &arguments, command, &context))
+                            .unwrap_or_else(|| {
+                                program_effects(&program, &arguments, command, &context)
+                            })
                     },
                 )
             }
@@ -204,11 +206,11 @@ pub(super) fn program_effects(
         .unwrap_or(program);
     let known = version_queries::version(name, arguments)
         .or_else(|| match name {
-            "find" => find::find(arguments, &command.words, scene),
+            "find" => find::find(arguments, &command.words, context),
             // What it starts is a command of its own.
             "xargs" => found_files::xargs(arguments),
-            "git" => git::git(arguments, &command.words, scene),
-            _ => readers::read(name, arguments, &command.words, scene),
+            "git" => git::git(arguments, &command.words, context),
+            _ => readers::read(name, arguments, &command.words, context),
         })
         .or_else(|| {
             let follows_out =

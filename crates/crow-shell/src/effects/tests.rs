@@ -9,13 +9,13 @@ use crow_core::{
 
 use super::{is_widened, plan_command_line};
 
-struct Place {
+struct TestTree {
     _folder: tempfile::TempDir,
     root: PathBuf,
     workspace: Workspace,
 }
 
-fn test_tree() -> Place {
+fn test_tree() -> TestTree {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().canonicalize().unwrap();
     let root = top.join("p");
@@ -29,12 +29,12 @@ fn test_tree() -> Place {
     symlink("sub/deep", root.join("inner")).unwrap();
     symlink("../out/new", root.join("nowhere")).unwrap();
     symlink("../../out/secret", root.join("glob/y.c")).unwrap();
-    Place { _folder: folder, workspace: Workspace::new(root.clone()), root }
+    TestTree { _folder: folder, workspace: Workspace::new(root.clone()), root }
 }
 
 /// Returns the touches and redirections of all commands: `r` and `w`, with `+` for recursive, and paths relative to
 /// the root; then the extent of the effects.
-fn effects(place: &Place, text: &str) -> String {
+fn effects(place: &TestTree, text: &str) -> String {
     let line = plan_command_line(text, &place.root, &place.workspace);
     let CommandMeaning::Commands(commands) = line.meaning else { return "unclear".to_owned() };
     let mut effects = Vec::new();
@@ -257,12 +257,12 @@ fn executing_a_linked_program_of_the_project_is_not_reading_its_target() {
 
 #[test]
 fn a_reader_of_found_files_reads_below_the_folders_of_the_search() {
-    let place = place();
-    fs::create_dir_all(place.root.join("src/s/x/y")).unwrap();
+    let tree = test_tree();
+    fs::create_dir_all(tree.root.join("src/s/x/y")).unwrap();
     for name in ["src/a.rs", "src/b.rs", "src/s/x/y/e", "glob/.env", "sub/a b.md"] {
-        fs::write(place.root.join(name), "KEY=1").unwrap();
+        fs::write(tree.root.join(name), "KEY=1").unwrap();
     }
-    symlink("a.rs", place.root.join("src/c.rs")).unwrap();
+    symlink("a.rs", tree.root.join("src/c.rs")).unwrap();
     for (line, wanted) in [
         ("find src -name '*.rs' | xargs wc -l", "r+ src, r+ src"),
         ("find src -name '*.rs' -exec grep -n fn {} +", "r+ src, r+ src"),
@@ -307,6 +307,6 @@ fn a_reader_of_found_files_reads_below_the_folders_of_the_search() {
         ("find src -type f -exec sed -i s/a/b/ {} +", "r+ src, hidden"),
         ("find src | xargs rm", "r+ src, hidden"),
     ] {
-        assert_eq!(told(&place, line), wanted, "{line}");
+        assert_eq!(effects(&tree, line), wanted, "{line}");
     }
 }
