@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_profile_that_is_not_enforced_gives_no_containment() {
-        for (script, said) in [
+        for (script, expected) in [
             (r#"shift 3; exec "$@""#, "does not hold commands"),
             ("echo no such operation >&2; exit 65", "starts nothing: no such operation"),
             (r#"[ "$1" = -p ] && echo done > "$7"; cat "$9" > "${10}""#, "does not hold commands"),

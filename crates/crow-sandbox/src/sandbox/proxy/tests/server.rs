@@ -221,8 +221,8 @@ async fn all_connections_end_with_the_proxy() {
 
 #[tokio::test]
 async fn no_bytes_make_the_proxy_resolve_a_host_that_is_not_allowed() {
-    let resolved = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&resolved);
+    let requested = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&requested);
     let resolver = Resolver::new(move |target| {
         log.lock().unwrap_or_else(PoisonError::into_inner).push(target.to_string());
         Box::pin(async { Ok(Vec::new()) })
@@ -241,8 +241,8 @@ async fn no_bytes_make_the_proxy_resolve_a_host_that_is_not_allowed() {
         drop(client.read_to_end(&mut answer).await);
         assert!(!answer.starts_with(b"HTTP/1.1 200"), "{bytes:?}");
     }
-    let resolved = resolved.lock().unwrap_or_else(PoisonError::into_inner);
-    assert!(!resolved.is_empty());
+    let requested = requested.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(!requested.is_empty());
     let is_good = |target: &String| matches!(&**target, "good.example:443" | "good.example:80");
-    assert!(resolved.iter().all(is_good), "{resolved:?}");
+    assert!(requested.iter().all(is_good), "{requested:?}");
 }
