@@ -403,9 +403,10 @@ impl McpServer {
         // After the first loss the server may start again at once.
         let mut state = self.state();
         state.why = Some(why);
-        state.failures = state.failures.saturating_add(1);
-        if state.failures > 1 {
-            let factor = 1_u32 << state.failures.min(10);
+        let failures = state.failures;
+        state.failures = failures.saturating_add(1);
+        if failures > 0 {
+            let factor = 1_u32 << failures.min(10);
             let rest = FIRST_REST.saturating_mul(factor).min(LONGEST_REST);
             state.rests_until = Some(Instant::now() + rest);
         }

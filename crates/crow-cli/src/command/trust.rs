@@ -61,11 +61,18 @@ fn ask(
 
 fn revoke(given: Option<&Path>, environment: &Environment) -> Result<ExitCode, CliError> {
     // A deleted project can be revoked by the absolute path that the list shows.
-    let root = match working_directory(given, environment) {
-        Ok(cwd) => project_root(&cwd),
+    let named = match working_directory(given, environment) {
+        Ok(cwd) => cwd,
         Err(error) => given.filter(|path| path.is_absolute()).map(PathBuf::from).ok_or(error)?,
     };
-    let was_trusted = trust_store(environment)?.remove(&root)?;
+    let store = trust_store(environment)?;
+    // A project that has lost its configuration is no root any more, but is still in the list.
+    let mut root = named.clone();
+    let mut was_trusted = store.remove(&root)?;
+    if !was_trusted {
+        root = project_root(&named);
+        was_trusted = store.remove(&root)?;
+    }
     let what = if was_trusted { "is trusted no longer" } else { "was not trusted" };
     say(&format!("{} {what}", root.display()))
 }

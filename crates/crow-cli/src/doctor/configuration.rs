@@ -117,15 +117,17 @@ fn named(names: &[String]) -> Option<String> {
 fn names_below(folder: &Path, prefix: &str, depth: usize, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
+        // Hidden files are locks and editors' backups, hidden folders belong to version control.
+        if name.starts_with('.') {
+            continue;
+        }
         // Links are followed: the configuration may be kept elsewhere and linked.
         let Ok(metadata) = fs::metadata(entry.path()) else { continue };
         if found.len() == MOST_FILES {
             return;
         }
-        let is_read = ENDINGS.iter().any(|ending| name.ends_with(ending))
-            // Hidden files are locks and editors' backups.
-            && !name.starts_with('.')
-            && (depth > 0 || name != KEYS);
+        let is_read =
+            ENDINGS.iter().any(|ending| name.ends_with(ending)) && (depth > 0 || name != KEYS);
         let name = format!("{prefix}{name}");
         if metadata.is_dir() && depth < DEEPEST {
             names_below(&entry.path(), &format!("{name}/"), depth + 1, found);

@@ -205,8 +205,9 @@ impl FileSearch {
                 let mut path = entry.path().to_owned();
                 if kind.is_symlink() {
                     // It is judged by the file that it leads to. A folder behind it is not searched here.
-                    path = path.canonicalize().ok()?;
-                    if path.is_dir() || !context.leads_inside(entry.path()) {
+                    path = crow_fs::canonicalize(&path).ok()?;
+                    let is_folder = crow_fs::metadata(&path).ok()?.is_directory();
+                    if is_folder || !context.leads_inside(entry.path()) {
                         return None;
                     }
                 }

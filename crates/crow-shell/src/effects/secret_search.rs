@@ -211,13 +211,24 @@ pub(super) fn add_settings_of_git(
     }
 }
 
-/// Returns the settings files of the repository that a folder is in. Where `.git` is a file, they are elsewhere, and
-/// the returned paths do not exist.
+/// Returns the settings files of the repository that a folder is in. Where `.git` is a file, as in a worktree or a
+/// submodule, they are in the folder that it names and in the common folder of all worktrees.
 fn settings_of(folder: &Path, workspace: &Workspace) -> Vec<PathBuf> {
     let inside = folder.ancestors().take_while(|folder| workspace.contains(folder));
     let around = inside.chain([folder]).map(|folder| folder.join(".git"));
     let Some(git) = around.into_iter().find(|git| git.exists()) else { return Vec::new() };
-    vec![git.join("config"), git.join("config.worktree")]
+    let mut folders = vec![git.clone()];
+    let linked = git.is_file().then(|| content(&git)).flatten();
+    let target = linked.as_deref().and_then(|text| text.trim().strip_prefix("gitdir: "));
+    // Their names decide whether they are asked about, so they must have no `..`.
+    let own = target
+        .and_then(|target| crow_fs::canonicalize(&git.parent().unwrap_or(&git).join(target)).ok());
+    if let Some(own) = own {
+        folders.extend(content(&own.join("commondir")).map(|common| own.join(common.trim())));
+        folders.push(own);
+    }
+    let folders = folders.iter().filter_map(|folder| crow_fs::canonicalize(folder).ok());
+    folders.flat_map(|folder| ["config", "config.worktree"].map(|name| folder.join(name))).collect()
 }
 
 /// Returns whether git settings include other files, which are not examined.

@@ -1,5 +1,7 @@
 //! Lines that only read, which were asked about although everything that they read is known before they run.
 
+use std::fs;
+
 use crow_core::permission::{Decision, PermissionMode, PermissionPolicy};
 
 use crate::project::Project;
@@ -42,4 +44,29 @@ fn commands_that_may_read_keys_among_what_find_found_are_asked_about() {
         "find src -name '*.rs' -exec sed -i s/a/b/ {} +",
     ];
     assert_eq!(asked(&project, &lines), lines);
+}
+
+#[test]
+fn git_settings_with_a_token_are_shown_from_no_worktree_or_submodule_unasked() {
+    let project = Project::new();
+    let token = "[remote \"o\"]\n\turl = https://u:abc@example.org/r\n";
+    for (folder, text) in
+        [("modules/sub", token), ("worktrees/tree", "../.."), ("worktrees/plain", "")]
+    {
+        let folder = project.root.join(".git").join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let name = if text == "../.." { "commondir" } else { "config" };
+        fs::write(folder.join(name), text).unwrap();
+    }
+    for (name, target) in
+        [("sub", "modules/sub"), ("tree", "worktrees/tree"), ("plain", "worktrees/plain")]
+    {
+        fs::create_dir_all(project.root.join(name)).unwrap();
+        let link = format!("gitdir: ../.git/{target}\n");
+        fs::write(project.root.join(name).join(".git"), link).unwrap();
+    }
+    fs::write(project.root.join(".git/config"), token).unwrap();
+    let lines = ["git -C sub remote -v", "cd sub && git config -l", "git -C tree remote -v"];
+    assert_eq!(asked(&project, &lines), lines);
+    assert!(asked(&project, &["git -C plain remote -v"]).is_empty());
 }
