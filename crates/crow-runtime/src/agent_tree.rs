@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, atomic::A
 
 use crow_core::{
     capability::{PermissionRequest, PutAside, QuestionRequest},
-    event::{AgentEvent, Envelope},
     ids::{SessionId, SnapshotId},
     model::ModelRef,
     permission::PermissionPolicy,
@@ -17,7 +16,7 @@ use crate::{
     Sandbox,
     events::Outlet,
     pending_questions::Answers,
-    session::{ModelUsage, RootSession, RootSessionState, model_of},
+    session::{ModelUsage, RootSession, RootSessionState, TreeSnapshots, UsageByModel},
 };
 
 /// State shared by all running agents of one root session: event order and outlet, open questions, and permissions.
@@ -47,50 +46,6 @@ pub(crate) struct AgentTree {
     sessions: Mutex<Vec<KnownSession>>,
     /// Slots for spawned agents below the root, handed out in FIFO order.
     seats: Arc<Semaphore>,
-}
-
-/// Token usage per model. A short list.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct UsageByModel(Vec<(ModelRef, TokenUsage)>);
-
-/// Snapshots of the files that all agents of a tree work on.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TreeSnapshots {
-    /// Before the first call that could change files.
-    pub(crate) initial: Option<SnapshotId>,
-    /// After the last call that could change files.
-    pub(crate) current: Option<SnapshotId>,
-}
-
-impl UsageByModel {
-    /// Adds the usage recorded in a log.
-    pub(crate) fn add_log(&mut self, events: &[Envelope]) {
-        let mut model = None;
-        for event in events {
-            // The usage of a reply directly follows it.
-            if let AgentEvent::Reply { origin, .. } = &event.event {
-                model = Some(model_of(origin));
-            }
-            if let AgentEvent::Usage { usage, .. } = &event.event
-                && let Some(model) = model.take()
-            {
-                self.add(model, *usage);
-            }
-        }
-    }
-
-    /// Returns the usage for a session header.
-    pub(crate) fn to_header(&self) -> Vec<ModelUsage> {
-        let spent = self.0.iter().cloned();
-        spent.map(|(model, usage)| ModelUsage { model, usage }).collect()
-    }
-
-    pub(crate) fn add(&mut self, model: ModelRef, usage: TokenUsage) {
-        match self.0.iter_mut().find(|(known, _)| *known == model) {
-            Some((_, sum)) => *sum += usage,
-            None => self.0.push((model, usage)),
-        }
-    }
 }
 
 /// A session of the tree.
@@ -206,7 +161,7 @@ impl AgentTree {
 
     /// Returns the token usage per model.
     pub(crate) fn spent(&self) -> Vec<(ModelRef, TokenUsage)> {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).to_vec()
     }
 
     /// Returns the token usage per model for the header of the root.

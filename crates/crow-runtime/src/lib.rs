@@ -52,7 +52,6 @@ mod host;
 mod ids;
 mod outside_calls;
 mod pending_questions;
-mod pipeline;
 mod provider_route;
 mod rule_links;
 mod rule_store;
@@ -61,8 +60,8 @@ mod undo;
 
 pub use agent::{
     AgentAccess, AgentEnd, AgentError, AgentFn, AgentHandle, AgentInternals, AgentRuntime,
-    ChildFactory, ChildRun, ChildSpec, HandleError, InputMessage, ModelCall, RunGuard,
-    ShutdownReport,
+    AgentSession, ChildFactory, ChildRun, ChildSpec, ExecutedCall, HandleError, InputMessage,
+    ModelCall, Observer, ObserverItem, RunGuard, SessionSpec, ShutdownReport,
 };
 pub use changes::SnapshotStores;
 pub use clock::SystemClock;
@@ -78,14 +77,13 @@ pub use crow_snapshot::{
     NotScanned, ObjectHash, PathChange, PutBack, RestoreOutcome, Scan, SnapshotEntry,
     SnapshotLimits, SnapshotStore, SnapshotStoreError, StoreCheckReport, WhyNotCovered,
 };
-pub use events::{EventStream, Observer, ObserverItem, OpenReply};
+pub use events::{EventStream, OpenReply};
 pub use host::{
     AgentHost, CommandOutcome, HostCommand, HostError, NewSession, OptionChoice, OptionKind,
     SessionOption, SessionSetup, SessionUsage,
 };
 pub use ids::UuidSource;
 pub use pending_questions::{AnswerError, HandleAnswerer};
-pub use pipeline::ExecutedCall;
 pub use provider_route::{
     ProviderAddress, ProviderChange, ProviderHeader, ProviderProtocol, ProviderRoute,
     ProviderStanding, SecretText,
@@ -93,11 +91,12 @@ pub use provider_route::{
 pub use rule_links::{resolve_path, resolve_rules};
 pub use rule_store::{RuleStore, RuleStoreError, StoredRules};
 pub use session::{
-    AgentSession, CrowMetadata, Damage, FileStore, ListPlace, LostLine, MemoryStore, ModelUsage,
-    OpenedSession, ReservedKey, RootSession, SessionError, SessionFilter, SessionLog,
-    SessionMetadata, SessionRepair, SessionSpec, SessionStore, StoredSession, UnusedSessions,
+    CallKey, CrowMetadata, Damage, FileStore, ListPlace, LostLine, MemoryStore, ModelUsage,
+    OpenedSession, PathException, ReservedKey, RootSession, SessionError, SessionFilter,
+    SessionLog, SessionMetadata, SessionRepair, SessionStore, StoredSession, UndoAction,
+    UndoRecord, UnusedSessions,
 };
 pub use undo::{
-    CallKey, ChangedCall, PathException, PathOutcome, RestorePoint, RestoredPath, UndoAction,
-    UndoError, UndoJournal, UndoOptions, UndoRecord, UndoReport, UndoTarget,
+    ChangedCall, PathOutcome, RestorePoint, RestoredPath, UndoError, UndoJournal, UndoOptions,
+    UndoReport, UndoTarget,
 };

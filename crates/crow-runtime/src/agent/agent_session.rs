@@ -13,14 +13,14 @@ use crow_core::{
 };
 use serde_json::Map;
 
-use super::{
-    CrowMetadata, Damage, OpenedSession, RootSession, RootSessionState, SessionError, SessionLog,
-    SessionMetadata, StoredSession, ToolState,
-};
 use crate::{
     SandboxConfig,
     config::RuntimeConfig,
     rule_links::{add_resolved, resolve_rules},
+    session::{
+        CrowMetadata, Damage, OpenedSession, RootSession, RootSessionState, SessionError,
+        SessionLog, SessionMetadata, StoredSession, ToolState,
+    },
     undo::snapshots_of,
 };
 
@@ -237,7 +237,7 @@ impl AgentSession {
         let history = fold(&mut opened)?;
         let StoredSession { metadata, events, .. } = &opened.stored;
         remove_leftovers(config, &metadata.crow());
-        let family = RootSessionState::read(config, metadata, events);
+        let family = RootSessionState::read(config.store.as_ref(), metadata, events);
         let root = family.root(metadata);
         if opened.stored.damage.is_none() {
             // Lets the next reader of the session skip reading the log again.

@@ -17,10 +17,10 @@ use crow_core::{
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::recorder::Recorder;
 use super::{AgentAccess, AgentEnd, AgentHandle, handle::INPUT_QUEUE};
 use crate::{
     agent_tree::AgentTree,
-    events::Recorder,
     outside_calls::CallDesk,
     session::{Damage, SessionMetadata},
 };

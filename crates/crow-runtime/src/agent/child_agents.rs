@@ -33,11 +33,8 @@ use super::{
     subagent_waits::{SubagentWaiter, SubagentWaits},
     subagents::last_task,
 };
-use crate::{
-    agent_tree::AgentSlot,
-    config::RuntimeConfig,
-    session::{AgentSession, SessionSpec},
-};
+use super::{AgentSession, SessionSpec};
+use crate::{agent_tree::AgentSlot, config::RuntimeConfig};
 
 /// A child gets one of this many parts of its parent's remaining budget.
 const PARTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);

@@ -20,7 +20,8 @@ use super::{
     launch::AgentLaunch,
     runtime::{ABORT_GRACE, RuntimeInner},
 };
-use crate::{agent_tree::AgentSlot, events::Recorder, session::AgentSession};
+use super::{AgentSession, recorder::Recorder};
+use crate::agent_tree::AgentSlot;
 
 /// Time for a cancelled child to end by itself, before it is aborted.
 const CANCEL_GRACE: Duration = Duration::from_secs(3);

@@ -17,16 +17,17 @@ use crow_core::{
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::observer::{ObserveFrom, Observer, OneAgent};
 use super::{HandleError, InputMessage, agent_shared::AgentShared};
 use crate::{
     OpenedWith, Sandbox, SnapshotStore, SnapshotStoreError,
     changes::Leases,
     config::RuntimeConfig,
-    events::{EventStream, ObserveFrom, Observer, OneAgent},
+    events::EventStream,
     outside_calls::NotOpen,
     pending_questions::AnswerError,
     session::{Damage, SessionError, SessionMetadata},
-    undo::{UndoError, UndoJournal},
+    undo::{RunningAgent, UndoError, UndoJournal},
 };
 
 /// Capacity of the input queue, and of the steering queue.
@@ -338,7 +339,8 @@ impl AgentHandle {
     /// Opens the undo journal of this root session. An undo through it waits for its turn to change files, and the
     /// agent is notified before its next model call. Blocks.
     pub fn undo_journal(&self) -> Result<UndoJournal, UndoError> {
-        UndoJournal::of_agent(&self.config, self.clone(), Arc::clone(&self.leases))
+        let agent = Box::new(self.clone());
+        UndoJournal::of_agent(&self.config, self.root_id(), agent, Arc::clone(&self.leases))
     }
 
     /// Returns the snapshot store of the session's workspace; `None` if nothing is captured. Blocks.
@@ -350,21 +352,6 @@ impl AgentHandle {
     /// Returns the redactor, for texts that do not come from events.
     pub fn redactor(&self) -> &Redactor {
         &self.config.redactor
-    }
-
-    /// Returns the sandbox of the commands of this root session.
-    pub(crate) fn sandbox(&self) -> Option<&Sandbox> {
-        self.shared.tree.sandbox.as_deref()
-    }
-
-    /// Wakes the agent so that it reports new undo records.
-    pub(crate) fn tell_undone(&self) {
-        self.shared.tree.undone.notify_one();
-    }
-
-    /// Returns true if no run is under way or requested.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.shared.runs().is_idle()
     }
 
     /// Returns the id of the root session, which users see.
@@ -399,6 +386,20 @@ impl AgentHandle {
                 HandleError::Ended { id: self.shared.id.clone() }
             }
         }
+    }
+}
+
+impl RunningAgent for AgentHandle {
+    fn is_idle(&self) -> bool {
+        self.shared.runs().is_idle()
+    }
+
+    fn sandbox(&self) -> Option<&Sandbox> {
+        self.shared.tree.sandbox.as_deref()
+    }
+
+    fn notify_undo(&self) {
+        self.shared.tree.undone.notify_one();
     }
 }
 

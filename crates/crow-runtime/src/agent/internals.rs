@@ -23,6 +23,7 @@ use tokio_util::{
     task::TaskTracker,
 };
 
+use super::recorder::Recorder;
 use super::{
     AgentError, InputMessage,
     agent_shared::AgentShared,
@@ -36,7 +37,6 @@ use crate::{
     ProcessRunner,
     changes::{Leases, ToolSnapshots},
     config::RuntimeConfig,
-    events::Recorder,
     session::{SessionError, SessionMetadata, ToolState},
 };
 use crow_sandbox::AgentJobs;

@@ -15,11 +15,13 @@ use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
 use super::{AgentError, AgentInternals, agent_shared::AgentShared};
+use super::{
+    pipeline::{describe_moved, while_ran},
+    recorder::Recorder,
+};
 use crate::{
     SnapshotStoreError,
     changes::{Leases, SnapshotStores, WatchedJob},
-    events::Recorder,
-    pipeline::{describe_moved, while_ran},
     undo::{ChangedCall, UndoError, UndoJournal},
 };
 use crow_sandbox::job_number;

@@ -29,7 +29,8 @@ use super::{
     panic::panic_message,
     runtime::RuntimeInner,
 };
-use crate::{agent_tree::AgentTree, events::Recorder, session::AgentSession};
+use super::{AgentSession, recorder::Recorder};
+use crate::agent_tree::AgentTree;
 
 /// The position of an agent among the others.
 pub(super) struct AgentPlacement {

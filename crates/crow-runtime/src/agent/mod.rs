@@ -1,5 +1,6 @@
 //! Agents: spawned on a runtime, driven through handles, written as functions over internals.
 
+mod agent_session;
 mod agent_shared;
 mod background;
 mod child_agents;
@@ -11,8 +12,11 @@ mod internals;
 mod jobs;
 mod launch;
 mod model_call;
+mod observer;
 mod panic;
+mod pipeline;
 mod questions;
+mod recorder;
 mod runtime;
 mod session_header;
 mod subagent_waits;
@@ -21,6 +25,7 @@ mod switches;
 mod undo_notices;
 mod user_processes;
 
+pub use agent_session::{AgentSession, SessionSpec};
 pub use child_agents::{AgentFn, ChildFactory, ChildRun};
 pub use children::{AgentAccess, ChildSpec};
 pub use error::{AgentError, HandleError};
@@ -28,6 +33,8 @@ pub use handle::{AgentEnd, AgentHandle};
 pub use input::InputMessage;
 pub use internals::{AgentInternals, RunGuard};
 pub use model_call::ModelCall;
+pub use observer::{Observer, ObserverItem};
+pub use pipeline::ExecutedCall;
 pub use runtime::{AgentRuntime, ShutdownReport};
 
 pub(crate) use panic::panic_message;

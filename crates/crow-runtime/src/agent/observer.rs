@@ -1,6 +1,6 @@
 //! Observers: they watch a tree of agents without slowing it down.
 //!
-//! An observer subscribes to a bounded broadcast ring ([`Outlet`](super::Outlet)). Where the ring cannot supply events
+//! An observer subscribes to a bounded broadcast ring ([`Outlet`](crate::events::Outlet)). Where the ring cannot supply events
 //! (the observer starts in the past, or it lagged) it re-reads the durable ones from the session logs in a blocking
 //! task
 //! and then continues with the ring. Subscription, snapshot of the open replies and number of the last durable event
@@ -23,10 +23,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::OpenReply;
+use super::AgentEnd;
 use crate::{
-    agent::AgentEnd,
     agent_tree::AgentTree,
+    events::OpenReply,
     session::{SessionError, SessionStore},
 };
 

@@ -14,10 +14,10 @@ use crow_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::outlet::EventSlot;
 use crate::{
     agent_tree::AgentTree,
     config::RuntimeConfig,
+    events::EventSlot,
     session::{SessionError, SessionLog, SessionMetadata},
 };
 
@@ -76,7 +76,7 @@ impl Recorder {
     }
 
     /// Writes an event to the log if it is durable, and delivers it. First waits for a slot in the main stream
-    /// ([`Outlet::room`](super::Outlet::room)), but only briefly after a cancel.
+    /// ([`Outlet::room`](crate::events::Outlet::room)), but only briefly after a cancel.
     pub(crate) async fn record(
         &self,
         event: RedactedEvent,

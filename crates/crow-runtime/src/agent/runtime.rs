@@ -10,15 +10,14 @@ use std::{
 use crow_core::{ids::SessionId, turn::Budget};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::AgentSession;
 use super::{
     AgentAccess, AgentError, AgentHandle, AgentInternals,
     agent_shared::AgentShared,
     handle::WeakHandle,
     launch::{AgentLaunch, AgentPlacement},
 };
-use crate::{
-    Sandbox, agent_tree::AgentTree, changes::Leases, config::RuntimeConfig, session::AgentSession,
-};
+use crate::{Sandbox, agent_tree::AgentTree, changes::Leases, config::RuntimeConfig};
 
 /// Time for an aborted agent to reach an await point.
 pub(super) const ABORT_GRACE: Duration = Duration::from_millis(500);

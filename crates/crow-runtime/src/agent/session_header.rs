@@ -4,10 +4,7 @@ use crow_core::{message::Block, settings::SessionSettings};
 use serde_json::Value;
 
 use super::{AgentError, AgentInternals};
-use crate::{
-    agent_tree::TreeSnapshots,
-    session::{SessionError, title_of},
-};
+use crate::session::{SessionError, TreeSnapshots, title_of};
 
 impl AgentInternals {
     /// Stores a value of the embedding program in the session header. Blocks for one small write.

@@ -2,8 +2,8 @@
 
 use crow_core::{event::AgentEvent, model::ModelInfo};
 
+use super::agent_session::model_switch;
 use super::{AgentError, AgentInternals};
-use crate::session::model_switch;
 
 impl AgentInternals {
     /// Switches to another model for all later model calls. The switch is recorded, and the header names the new model.

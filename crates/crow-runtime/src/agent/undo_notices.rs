@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crow_core::{event::AgentEvent, workspace::ShellFolder};
 
 use super::{AgentError, AgentInternals};
-use crate::{session::ToolState, undo::UndoRecord};
+use crate::session::{ToolState, UndoRecord};
 
 impl AgentInternals {
     /// Records the undos made since the last time, so that the model sees them. Between runs, also rewinds the

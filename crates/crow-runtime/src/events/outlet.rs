@@ -66,7 +66,7 @@ pub(crate) enum EventSlot {
 
 /// Error: the main stream is full.
 #[derive(Debug)]
-pub(super) struct IsFull;
+pub(crate) struct IsFull;
 
 impl Outlet {
     pub(crate) fn new() -> Self {
@@ -92,7 +92,7 @@ impl Outlet {
     }
 
     /// Subscribes an observer: returns the receiver of all later events and the replies that are open at this moment.
-    pub(super) fn observe(&self) -> (broadcast::Receiver<Arc<Envelope>>, Vec<OpenReply>) {
+    pub(crate) fn observe(&self) -> (broadcast::Receiver<Arc<Envelope>>, Vec<OpenReply>) {
         let mut live = self.live();
         if live.stream.is_none() {
             // A receiver without a sender: it yields nothing.
@@ -142,7 +142,7 @@ impl Outlet {
     }
 
     /// Reserves a slot in the main stream if there is one.
-    pub(super) fn try_room(&self) -> EventSlot {
+    pub(crate) fn try_room(&self) -> EventSlot {
         self.try_reserve().unwrap_or(EventSlot::Full)
     }
 
@@ -160,7 +160,7 @@ impl Outlet {
     }
 
     /// Delivers an event at once, unless the main stream is full. The cheap path that most events take.
-    pub(super) fn push_if_free(&self, envelope: &Arc<Envelope>) -> Result<(), IsFull> {
+    pub(crate) fn push_if_free(&self, envelope: &Arc<Envelope>) -> Result<(), IsFull> {
         let mut live = self.live();
         let LiveStreams { stream: Some(stream), ring, open } = &mut *live else { return Ok(()) };
         let permit = match stream.try_reserve() {

@@ -20,14 +20,14 @@ use crow_core::{
 
 use super::{
     Damage, OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata, SessionRepair,
-    SessionStore, StoredSession,
+    SessionStore, StoredSession, UndoRecord,
     list::list,
     log_file::{LogContent, LogFile, keep_damaged, read_log, write_log},
     recent_log::RecentLog,
     salvage::mend,
+    session_state::UsageByModel,
     undo_file, unfinished_sessions,
 };
-use crate::{agent_tree::UsageByModel, undo::UndoRecord};
 use crow_fs::FileLock;
 
 pub(super) const METADATA: &str = "metadata.json";

@@ -10,9 +10,8 @@ use crow_core::{event::Envelope, ids::SessionId};
 
 use super::{
     Damage, ListPlace, OpenedSession, SessionError, SessionFilter, SessionLog, SessionMetadata,
-    SessionRepair, SessionStore, StoredSession,
+    SessionRepair, SessionStore, StoredSession, UndoRecord,
 };
-use crate::undo::UndoRecord;
 
 /// A session store in memory.
 #[derive(Debug, Clone, Default)]

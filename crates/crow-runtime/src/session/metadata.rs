@@ -114,7 +114,7 @@ const TITLE: usize = 80;
 
 impl CrowMetadata {
     /// Creates the metadata of a session without events.
-    pub(super) fn new(
+    pub(crate) fn new(
         format_version: u32,
         root_id: SessionId,
         role: AgentRole,

@@ -1,6 +1,5 @@
 //! Sessions: a header (`metadata.json`), an append-only log (`history.jsonl`), and the stores for both.
 
-mod agent_session;
 mod error;
 mod file;
 mod list;
@@ -13,9 +12,9 @@ mod salvage;
 mod session_state;
 mod store;
 mod undo_file;
+mod undo_record;
 mod unfinished_sessions;
 
-pub use agent_session::{AgentSession, SessionSpec};
 pub use error::SessionError;
 pub use file::FileStore;
 pub use memory_store::MemoryStore;
@@ -27,6 +26,9 @@ pub use store::{
     StoredSession, UnusedSessions,
 };
 
-pub(crate) use agent_session::model_switch;
+pub use undo_record::{CallKey, PathException, UndoAction, UndoRecord};
+
 pub(crate) use metadata::title_of;
-pub(crate) use session_state::{RootSessionState, ToolState, model_of};
+pub(crate) use session_state::{
+    RootSessionState, ToolState, TreeSnapshots, UsageByModel, model_of,
+};

@@ -7,21 +7,18 @@ use crow_core::{
     event::{AgentEvent, Envelope},
     file_views::FileViews,
     history::History,
+    ids::SnapshotId,
     message::Origin,
     model::ModelRef,
     permission::Grant,
     resource_map::ResourceMap,
     todo::TodoList,
+    usage::TokenUsage,
     workspace::ShellFolder,
 };
 use serde_json::Value;
 
-use super::SessionMetadata;
-use crate::{
-    agent_tree::{TreeSnapshots, UsageByModel},
-    config::RuntimeConfig,
-    session::RootSession,
-};
+use super::{ModelUsage, RootSession, SessionMetadata, SessionStore};
 
 /// The state of a session's tools, as recorded in their results.
 #[derive(Debug, Default)]
@@ -59,6 +56,55 @@ pub(crate) fn model_of(origin: &Origin) -> ModelRef {
     ModelRef { provider: origin.provider.clone(), model: origin.model.clone() }
 }
 
+/// Token usage per model. A short list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UsageByModel(Vec<(ModelRef, TokenUsage)>);
+
+/// Snapshots of the files that all agents of a tree work on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TreeSnapshots {
+    /// Before the first call that could change files.
+    pub(crate) initial: Option<SnapshotId>,
+    /// After the last call that could change files.
+    pub(crate) current: Option<SnapshotId>,
+}
+
+impl UsageByModel {
+    /// Adds the usage recorded in a log.
+    pub(crate) fn add_log(&mut self, events: &[Envelope]) {
+        let mut model = None;
+        for event in events {
+            // The usage of a reply directly follows it.
+            if let AgentEvent::Reply { origin, .. } = &event.event {
+                model = Some(model_of(origin));
+            }
+            if let AgentEvent::Usage { usage, .. } = &event.event
+                && let Some(model) = model.take()
+            {
+                self.add(model, *usage);
+            }
+        }
+    }
+
+    /// Returns the usage for a session header.
+    pub(crate) fn to_header(&self) -> Vec<ModelUsage> {
+        let spent = self.0.iter().cloned();
+        spent.map(|(model, usage)| ModelUsage { model, usage }).collect()
+    }
+
+    /// Returns the usage of each model.
+    pub(crate) fn to_vec(&self) -> Vec<(ModelRef, TokenUsage)> {
+        self.0.clone()
+    }
+
+    pub(crate) fn add(&mut self, model: ModelRef, usage: TokenUsage) {
+        match self.0.iter_mut().find(|(known, _)| *known == model) {
+            Some((_, sum)) => *sum += usage,
+            None => self.0.push((model, usage)),
+        }
+    }
+}
+
 /// State shared by all sessions of one root, collected from their logs.
 #[derive(Debug, Default)]
 pub(crate) struct RootSessionState {
@@ -81,8 +127,8 @@ pub(crate) struct RootSessionState {
 impl RootSessionState {
     /// Collects the state from the events of the root and the logs of its descendants; a session that cannot be read is
     /// left out. Blocks.
-    pub(super) fn read(
-        config: &RuntimeConfig,
+    pub(crate) fn read(
+        store: &dyn SessionStore,
         metadata: &SessionMetadata,
         events: &[Envelope],
     ) -> Self {
@@ -93,7 +139,7 @@ impl RootSessionState {
             if family.descendants.contains(&id) {
                 continue;
             }
-            match config.store.read(&id) {
+            match store.read(&id) {
                 Ok(stored) => {
                     family.take(&stored.events);
                     pending.extend(stored.metadata.child_session_ids);
@@ -106,7 +152,7 @@ impl RootSessionState {
     }
 
     /// Returns the handle of the root with its event counter.
-    pub(super) fn root(&self, metadata: &SessionMetadata) -> RootSession {
+    pub(crate) fn root(&self, metadata: &SessionMetadata) -> RootSession {
         RootSession::new(metadata.crow().root_id, self.last_seq)
     }
 

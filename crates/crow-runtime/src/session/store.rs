@@ -5,8 +5,7 @@ use std::{fmt, path::PathBuf};
 use crow_core::{event::Envelope, ids::SessionId};
 use jiff::Timestamp;
 
-use super::{Damage, SessionError, SessionMetadata};
-use crate::undo::UndoRecord;
+use super::{Damage, SessionError, SessionMetadata, UndoRecord};
 
 /// The only writer of a session's log.
 pub trait SessionLog: Send + fmt::Debug {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::SessionError;
-use crate::undo::UndoRecord;
+use super::UndoRecord;
 
 const FILE: &str = "undo.jsonl";
 

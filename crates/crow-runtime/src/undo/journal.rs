@@ -30,8 +30,7 @@ use super::{
     undone_steps::UndoneSteps,
 };
 use crate::{
-    PathChange, SnapshotEntry, SnapshotStore,
-    agent::AgentHandle,
+    PathChange, Sandbox, SnapshotEntry, SnapshotStore,
     changes::{JobWatch, Lease, Leases, describe_all},
     config::RuntimeConfig,
     session::{SessionStore, StoredSession},
@@ -40,6 +39,18 @@ use crow_fs::FileLock;
 
 /// Time that an undo waits for a call that is changing files.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The agent of a session that runs in this process, as far as an undo needs it.
+pub(crate) trait RunningAgent: std::fmt::Debug + Send + Sync {
+    /// Returns true if no run is under way or requested.
+    fn is_idle(&self) -> bool;
+
+    /// Returns the sandbox of the session.
+    fn sandbox(&self) -> Option<&Sandbox>;
+
+    /// Wakes the agent, so that it reads the new undo record.
+    fn notify_undo(&self);
+}
 
 /// The changes made by the calls of a root session and its descendants, and what was undone of them.
 ///
@@ -63,7 +74,7 @@ pub struct UndoJournal {
     pub(super) finished: Vec<UndoRecord>,
     pub(super) undone: UndoneSteps,
     /// The agent of the session, if it runs in this process.
-    agent: Option<(AgentHandle, Arc<Leases>)>,
+    agent: Option<(Box<dyn RunningAgent>, Arc<Leases>)>,
 }
 
 impl UndoJournal {
@@ -96,11 +107,12 @@ impl UndoJournal {
     /// wake the agent.
     pub(crate) fn of_agent(
         config: &RuntimeConfig,
-        handle: AgentHandle,
+        root_id: &SessionId,
+        agent: Box<dyn RunningAgent>,
         leases: Arc<Leases>,
     ) -> Result<Self, UndoError> {
-        let mut journal = Self::open(config, handle.root_id())?;
-        journal.agent = Some((handle, leases));
+        let mut journal = Self::open(config, root_id)?;
+        journal.agent = Some((agent, leases));
         Ok(journal)
     }
 
@@ -291,7 +303,7 @@ impl UndoJournal {
         self.undone = UndoneSteps::new(&self.records);
         let stored: StoredSession = self.sessions.read(&self.id)?;
         let is_at_work = match &self.agent {
-            Some((handle, _)) => !handle.is_idle(),
+            Some((agent, _)) => !agent.is_idle(),
             None => self.sessions.is_in_use(&self.id)?,
         };
         self.told = ChangeHistory::read(self.sessions.as_ref(), &stored, &self.records, is_at_work);
@@ -331,7 +343,7 @@ impl UndoJournal {
 
     fn refuse_if_at_work(&self) -> Result<(), UndoError> {
         let is_free = match &self.agent {
-            Some((handle, _)) => handle.is_idle(),
+            Some((agent, _)) => agent.is_idle(),
             None => !self.sessions.is_in_use(&self.id)?,
         };
         if is_free { Ok(()) } else { Err(UndoError::ChatInUse { id: self.id.clone() }) }
@@ -418,7 +430,7 @@ impl UndoJournal {
             Ok((_, changes)) => changes.iter().map(|change| change.path.clone()).collect(),
             Err(_) => all.map(|change| change.path.clone()).collect(),
         };
-        let sandbox = self.agent.as_ref().and_then(|(handle, _)| handle.sandbox());
+        let sandbox = self.agent.as_ref().and_then(|(agent, _)| agent.sandbox());
         let (done, changes) = match sandbox {
             Some(sandbox) => sandbox.while_user_changes(carry_out, paths),
             None => carry_out(),
@@ -487,8 +499,8 @@ impl UndoJournal {
         }
         // 3) The record is stored, then the agent is notified.
         self.sessions.add_undo(&self.id, &record)?;
-        if let Some((handle, _)) = &self.agent {
-            handle.tell_undone();
+        if let Some((agent, _)) = &self.agent {
+            agent.notify_undo();
         } else {
             report.told_later = record.notice.is_some() && self.sessions.is_in_use(&self.id)?;
         }

@@ -21,6 +21,9 @@ pub(crate) use change_history::snapshots_of;
 pub use error::UndoError;
 pub use journal::UndoJournal;
 pub use types::{
-    CallKey, ChangedCall, PathException, PathOutcome, RestorePoint, RestoredPath, UndoAction,
-    UndoOptions, UndoRecord, UndoReport, UndoTarget,
+    ChangedCall, PathOutcome, RestorePoint, RestoredPath, UndoOptions, UndoReport, UndoTarget,
 };
+
+pub(crate) use journal::RunningAgent;
+
+use crate::session::{CallKey, PathException, UndoAction, UndoRecord};

@@ -83,7 +83,7 @@ const EXCEPTIONS: &[Exception] = &[
         "the user's rules, in the user's data directory",
     ),
     (
-        "crates/crow-runtime/src/pipeline/output_bound.rs",
+        "crates/crow-runtime/src/agent/pipeline/output_bound.rs",
         &["OpenOptions", "fs::create_dir_all"],
         "long outputs, in the session's folder of the user's data directory",
     ),
