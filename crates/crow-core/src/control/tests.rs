@@ -314,7 +314,7 @@ fn ends() -> impl Strategy<Value = TurnEnd> {
 
 proptest! {
     #[test]
-    fn any_run_ends_within_its_rounds_by_its_owner_and_can_be_saved_at_any_moment(
+    fn any_run_ends_by_its_owner_within_its_round_limit_and_can_be_saved_in_any_state(
         flow in flows(),
         has_coagents: bool,
         turns in proptest::collection::vec((ends(), "[ab]", any::<bool>(), any::<bool>()), 60),

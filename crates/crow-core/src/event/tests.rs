@@ -389,7 +389,7 @@ fn every_variant_has_a_sample() {
 
 /// A change here is a change of the log's format: old logs must still be read.
 #[test]
-fn the_json_line_of_every_event_is_as_it_was() {
+fn the_json_line_of_every_event_matches_the_snapshot() {
     let lines: Vec<_> =
         samples().iter().map(|event| serde_json::to_string(event).unwrap()).collect();
     insta::assert_snapshot!(lines.join("\n"));

@@ -236,7 +236,7 @@ fn the_context_of_an_input_comes_before_its_words() {
 }
 
 #[test]
-fn a_reviewers_words_are_never_taken_for_the_users() {
+fn a_reviewers_text_is_marked_as_not_written_by_the_user() {
     let history = fold(vec![
         input("m1", InputSource::Prompt, "go"),
         reply("r1", vec![text("done")]),

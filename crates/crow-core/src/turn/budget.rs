@@ -286,7 +286,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_of_parts_never_get_more_than_the_whole(
+        fn nested_shares_of_a_budget_never_get_more_than_the_budget(
             most in 1_u64..10_000,
             steps in prop::collection::vec((0_usize..8, 1_u32..5, 1_u64..500), 1..60),
         ) {

@@ -532,7 +532,7 @@ fn restored(machine: &TurnMachine) -> TurnMachine {
 
 proptest! {
     #[test]
-    fn any_turn_ends_within_its_steps_and_can_be_saved_at_any_moment(
+    fn any_turn_ends_within_its_step_limit_and_can_be_saved_in_any_state(
         max_steps in 0u32..15,
         replies in prop::collection::vec(any_reply(), 1..8),
     ) {

@@ -62,7 +62,7 @@ async fn printed(environment: &ChildEnvironment) -> String {
 }
 
 #[tokio::test]
-async fn what_it_exports_is_asked_once_sifted_and_seen_by_all() {
+async fn exported_variables_are_read_once_filtered_and_given_to_all_processes() {
     let folder = tempfile::tempdir().unwrap();
     let profile = "echo welcome; echo oops >&2; export BOTH=login LOGIN=2 SECRET=3";
     let shell = shell(folder.path(), profile);
@@ -76,7 +76,7 @@ async fn what_it_exports_is_asked_once_sifted_and_seen_by_all() {
 }
 
 #[tokio::test]
-async fn a_shell_that_fails_adds_nothing() {
+async fn a_login_shell_that_fails_adds_no_variables() {
     let folder = tempfile::tempdir().unwrap();
     let missing = base().with_login_shell(folder.path().join("none"), |_, _| true);
     assert_eq!(printed(&missing).await, "1 base\n");
@@ -90,7 +90,7 @@ async fn a_shell_that_fails_adds_nothing() {
 }
 
 #[tokio::test]
-async fn a_cancel_ends_the_shell_and_the_next_process_asks_again() {
+async fn a_cancelled_login_shell_is_ended_and_started_again_by_the_next_process() {
     let folder = tempfile::tempdir().unwrap();
     let gate = folder.path().join("gate");
     let profile = format!("[ -e {} ] || sleep 1000; export LOGIN=2", gate.display());

@@ -36,7 +36,7 @@ async fn line(output: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> String {
 }
 
 #[tokio::test]
-async fn a_process_answers_on_its_output_and_its_errors_are_kept_apart() {
+async fn output_and_errors_of_a_piped_process_are_separate() {
     let spec = spec("while read l; do echo \"got $l$EXTRA\"; echo \"err $l\" >&2; done; exit 4");
     let errors = spec.errors.clone();
     let process = start(spec, &CancellationToken::new()).await;
@@ -57,7 +57,7 @@ async fn a_process_answers_on_its_output_and_its_errors_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn a_cancel_ends_the_process_and_what_it_started() {
+async fn a_cancelled_piped_process_is_ended_with_its_children() {
     let cancel = CancellationToken::new();
     let process = start(spec("sleep 100 & echo $!; trap '' TERM; wait; wait"), &cancel).await;
     let mut output = BufReader::new(process.output.compat());
@@ -69,7 +69,7 @@ async fn a_cancel_ends_the_process_and_what_it_started() {
 }
 
 #[tokio::test]
-async fn a_dropped_process_is_killed_with_its_group() {
+async fn a_dropped_piped_process_is_killed_with_its_group() {
     let process = start(spec("sleep 100 & echo $!; wait"), &CancellationToken::new()).await;
     let mut output = BufReader::new(process.output.compat());
     let pid = line(&mut output).await;
@@ -78,7 +78,7 @@ async fn a_dropped_process_is_killed_with_its_group() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_told_by_its_name() {
+async fn a_start_error_of_a_piped_process_names_the_missing_program() {
     let runner = ProcessRunner::new(BTreeMap::new());
     let spec = PipedSpec { argv: vec!["no-such-program".to_owned()], ..spec("") };
     let error = runner.start(spec, CancellationToken::new()).await.unwrap_err();

@@ -63,12 +63,12 @@ async fn standard_input_is_empty() {
 }
 
 #[tokio::test]
-async fn a_process_that_something_else_killed_is_told_by_the_signal() {
+async fn a_process_that_was_killed_reports_its_signal() {
     assert_eq!(run(spec("kill -9 $$")).await.end, ProcessEnd::Signaled(9));
 }
 
 #[tokio::test]
-async fn a_process_that_ignores_the_polite_signal_is_killed_in_time() {
+async fn a_process_that_ignores_sigterm_is_killed_soon_after_its_timeout() {
     let begun = Instant::now();
     let outcome = run(ProcessSpec {
         timeout: Duration::from_millis(200),
@@ -81,7 +81,7 @@ async fn a_process_that_ignores_the_polite_signal_is_killed_in_time() {
 }
 
 #[tokio::test]
-async fn a_background_child_does_not_hold_the_call_and_is_ended_with_it() {
+async fn a_background_child_does_not_delay_the_call_and_is_ended_with_it() {
     let begun = Instant::now();
     let outcome = run(spec("sleep 60 & echo $!")).await;
     assert!(begun.elapsed() < Duration::from_secs(2));
@@ -97,7 +97,7 @@ async fn a_command_whose_child_prints_without_end_ends_with_its_shell() {
 }
 
 #[tokio::test]
-async fn a_quick_command_waits_for_no_grace() {
+async fn a_quick_command_ends_without_a_grace_period() {
     let mut times = Vec::new();
     for _ in 0..6 {
         times.push(run(spec("true")).await.duration);
@@ -125,7 +125,7 @@ async fn every_byte_of_live_output_arrives_in_order() {
 }
 
 #[tokio::test]
-async fn a_cancel_ends_the_whole_group() {
+async fn a_cancelled_process_is_ended_with_its_whole_group() {
     let token = CancellationToken::new();
     let seen = Arc::new(Mutex::new(String::new()));
     let (sink, cancel) = (Arc::clone(&seen), token.clone());
@@ -186,7 +186,7 @@ async fn a_huge_output_stays_bounded_in_memory_and_on_disk() {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_exist_is_named() {
+async fn a_start_error_names_the_missing_program() {
     let spec = ProcessSpec { argv: vec!["no-such-program".into()], ..spec("") };
     let error = runner().run(spec, CancellationToken::new()).await.unwrap_err();
     assert!(

@@ -46,7 +46,7 @@ fn choice(label: &str, description: Option<&str>) -> QuestionChoice {
 }
 
 #[tokio::test]
-async fn the_question_is_asked_with_its_choices_and_the_answer_is_told() {
+async fn the_question_is_asked_with_its_choices_and_the_answer_is_returned() {
     let (bench, user) = bench(Some(QuestionAnswer::Chosen { labels: vec!["SQLite".into()] }));
     let input = json!({"question": " Which database? ", "choices": ["SQLite", "PostgreSQL"]});
     let result = bench.run("ask_user", input).await;
@@ -63,7 +63,7 @@ async fn the_question_is_asked_with_its_choices_and_the_answer_is_told() {
 }
 
 #[tokio::test]
-async fn the_words_that_other_agents_know_are_understood() {
+async fn ask_user_accepts_the_parameter_names_of_other_agents() {
     let (bench, user) = bench(Some(QuestionAnswer::Declined));
     let options = json!([{"label": "a", "description": "the first"}, {"label": "b"}]);
     let input =
@@ -76,7 +76,7 @@ async fn the_words_that_other_agents_know_are_understood() {
 }
 
 #[tokio::test]
-async fn each_answer_is_told_in_words() {
+async fn each_kind_of_answer_is_described_in_words() {
     let table = [
         (QuestionAnswer::Text { text: "neither".into() }, "The user wrote: neither", true),
         (
@@ -107,13 +107,13 @@ async fn a_question_that_was_withdrawn_is_a_cancelled_call() {
 }
 
 #[tokio::test]
-async fn where_nobody_can_be_asked_the_call_fails_at_once() {
+async fn ask_user_fails_at_once_without_a_connected_user() {
     let text = Bench::new().fails("ask_user", json!({"question": "Which?"})).await;
     assert!(text.starts_with("Nobody can be asked now: nobody is connected."), "{text}");
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_is_refused_before_anybody_is_asked() {
+async fn an_invalid_question_is_refused_before_the_user_is_asked() {
     let (bench, user) = bench(Some(QuestionAnswer::Declined));
     let many: Vec<_> = (0..21).map(|number| number.to_string()).collect();
     for input in [
@@ -129,7 +129,7 @@ async fn what_cannot_be_asked_is_refused_before_anybody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_question_touches_nothing_and_its_first_line_is_its_title() {
+async fn a_question_has_no_effects_and_its_first_line_is_its_title() {
     let plan = Bench::new().plan("ask_user", &json!({"question": "Which?\nThe old one…"})).await;
     let plan = plan.unwrap();
     assert_eq!((plan.title.as_str(), plan.effects), ("ask: Which?", Effects::None));

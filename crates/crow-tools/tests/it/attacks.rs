@@ -114,7 +114,7 @@ fn no_attack_passes_under_ordinary_rules() {
 }
 
 #[test]
-fn what_is_denied_hides_nowhere_in_a_line() {
+fn a_denied_command_or_path_is_found_anywhere_in_a_line() {
     let project = hostile_project();
     let denials = [
         PermissionRule::deny_bash_prefix(["rm"]),
@@ -189,7 +189,7 @@ fn what_is_denied_hides_nowhere_in_a_line() {
 }
 
 #[test]
-fn a_line_of_any_size_is_decided_soon() {
+fn a_line_of_any_size_is_decided_within_seconds() {
     const MEGABYTE: usize = 1 << 20;
     const KILOBYTES: usize = 60 * 1024;
 

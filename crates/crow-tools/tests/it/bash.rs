@@ -27,7 +27,7 @@ async fn answer(
 }
 
 #[tokio::test]
-async fn the_command_runs_in_a_quiet_shell_with_bounds() {
+async fn the_command_runs_in_a_non_interactive_shell_with_limits() {
     let (bench, result) =
         answer(ProcessEnd::Exited(0), printed("hi\n"), json!({"command": "echo hi"})).await;
     assert_eq!((result.status, result.output.as_str()), (ToolStatus::Success, "hi\n[exit code 0]"));
@@ -48,7 +48,7 @@ async fn the_command_runs_in_a_quiet_shell_with_bounds() {
 }
 
 #[tokio::test]
-async fn each_end_of_a_command_is_told() {
+async fn each_way_a_command_ends_is_reported() {
     for (end, input, status, error, text) in [
         (
             ProcessEnd::Exited(3),
@@ -102,7 +102,7 @@ async fn each_end_of_a_command_is_told() {
 }
 
 #[tokio::test]
-async fn silence_and_processes_left_behind_are_told() {
+async fn empty_output_and_processes_left_running_are_reported() {
     let bench = Bench::new();
     bench.processes.answers(ProcessEnd::Exited(0), CapturedOutput::default());
     bench.processes.outcome.lock().unwrap().as_mut().unwrap().left_running = true;
@@ -114,7 +114,7 @@ async fn silence_and_processes_left_behind_are_told() {
 }
 
 #[tokio::test]
-async fn hosts_that_were_refused_are_told_with_what_would_allow_them() {
+async fn refused_hosts_are_reported_with_the_option_that_allows_them() {
     let bench = Bench::new();
     bench.processes.answers(ProcessEnd::Exited(0), printed("out\n"));
     let refused = |host: &str, port, reason| RefusedHost { host: host.to_owned(), port, reason };
@@ -139,7 +139,7 @@ async fn hosts_that_were_refused_are_told_with_what_would_allow_them() {
 }
 
 #[tokio::test]
-async fn processes_that_were_detached_are_told() {
+async fn detached_processes_that_were_ended_are_reported() {
     let bench = Bench::new();
     bench.processes.answers(ProcessEnd::Exited(0), CapturedOutput::default());
     bench.processes.outcome.lock().unwrap().as_mut().unwrap().detached = 1;
@@ -183,7 +183,7 @@ async fn colours_progress_and_broken_characters_are_cleaned() {
 }
 
 #[tokio::test]
-async fn the_plan_is_the_command() {
+async fn the_plan_holds_the_whole_command_and_a_short_title() {
     let bench = Bench::new();
     let command = format!("cargo test {}\nsecond line", "x".repeat(100));
     let plan = bench.plan("bash", &json!({"cmd": command})).await.unwrap();
@@ -195,7 +195,7 @@ async fn the_plan_is_the_command() {
 }
 
 #[tokio::test]
-async fn the_folder_to_run_in_must_exist() {
+async fn workdir_must_be_an_existing_folder() {
     let bench = Bench::new();
     bench.write("sub/a.txt", "");
     bench.processes.answers(ProcessEnd::Exited(0), printed(""));
@@ -223,7 +223,7 @@ async fn commands_that_cannot_run_are_refused() {
 }
 
 #[tokio::test]
-async fn sh_runs_the_command_where_there_is_no_bash() {
+async fn sh_runs_the_command_if_bash_is_missing() {
     let bench = Bench::new();
     *bench.processes.missing_programs.lock().unwrap() = vec!["bash"];
     bench.processes.answers(ProcessEnd::Exited(0), printed("x"));
@@ -234,7 +234,7 @@ async fn sh_runs_the_command_where_there_is_no_bash() {
 }
 
 #[tokio::test]
-async fn a_shell_that_did_not_start_for_another_reason_is_tried_again() {
+async fn bash_is_tried_again_if_sh_was_missing_too() {
     let bench = Bench::new();
     bench.processes.answers(ProcessEnd::Exited(0), printed("x"));
     for missing in [vec!["bash", "sh"], vec![]] {
@@ -245,7 +245,7 @@ async fn a_shell_that_did_not_start_for_another_reason_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_call_id_cannot_choose_where_output_goes() {
+async fn a_call_id_cannot_move_the_output_file_elsewhere() {
     let bench = Bench::new();
     bench.processes.answers(ProcessEnd::Exited(0), printed("x"));
     for id in ["../../etc/x", "", "a b", "toolu_01AbC-9"] {

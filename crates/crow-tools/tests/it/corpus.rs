@@ -90,7 +90,7 @@ fn judge(project: &Project, label: &str, text: &str) -> (Verdict, String) {
 }
 
 #[test]
-fn ordinary_commands_are_judged_as_they_should_be() {
+fn ordinary_commands_get_the_expected_decisions() {
     let project = Project::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect();

@@ -25,7 +25,7 @@ fn all_definitions_together_stay_small() {
 }
 
 #[test]
-fn the_definitions_are_as_recorded() {
+fn the_tool_definitions_match_the_snapshot() {
     let told = |tool: &ToolDefinition| {
         format!("{}: {}\n{:#}", tool.name, tool.description, tool.parameters)
     };
@@ -34,7 +34,7 @@ fn the_definitions_are_as_recorded() {
 }
 
 #[test]
-fn each_tool_has_the_category_that_permission_goes_by() {
+fn each_tool_has_its_permission_category() {
     use ToolCategory::{Execute, Read, Session, Write};
     let registry = registry();
     let expected = [

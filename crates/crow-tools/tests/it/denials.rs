@@ -208,7 +208,7 @@ fn a_denial_leaves_other_commands_alone() {
 }
 
 #[test]
-fn a_denied_path_is_denied_also_where_it_is_known_only_when_the_line_runs() {
+fn a_read_denied_path_is_denied_or_asked_about_in_every_spelling() {
     let project = Project::new();
     let policy = policy([PermissionRule::deny_path(Access::Read, "certs")]);
     let outcome = |text: &str| match project.decide(&policy, &project.line(text)) {
@@ -266,7 +266,7 @@ fn a_denied_path_is_denied_also_where_it_is_known_only_when_the_line_runs() {
 }
 
 #[test]
-fn a_path_that_may_not_be_changed_is_denied_where_a_command_is_known_to_change_it() {
+fn a_write_denied_path_is_denied_to_commands_that_change_it() {
     let project = Project::new();
     let policy = policy([PermissionRule::deny_path(Access::Write, "a.txt")]);
     let outcome = |text: &str| match project.decide(&policy, &project.line(text)) {

@@ -72,7 +72,7 @@ async fn an_exact_edit_of_an_unread_file_applies_and_says_so() {
 }
 
 #[tokio::test]
-async fn an_exact_edit_after_a_foreign_change_applies_and_says_so() {
+async fn an_exact_edit_after_an_external_change_applies_and_says_so() {
     let bench = Bench::new();
     bench.write("a.txt", "one\ntwo\n");
     bench.ok("read_file", json!({"path": "a.txt"})).await;
@@ -101,7 +101,7 @@ async fn an_inexact_edit_needs_a_current_read_and_shows_the_lines() {
 }
 
 #[tokio::test]
-async fn edits_in_a_row_need_no_reading_in_between() {
+async fn consecutive_edits_need_no_read_in_between() {
     let bench = Bench::new();
     bench.write("a.txt", "one\n");
     bench.ok("read_file", json!({"path": "a.txt"})).await;
@@ -113,7 +113,7 @@ async fn edits_in_a_row_need_no_reading_in_between() {
 }
 
 #[tokio::test]
-async fn a_refused_edit_of_an_unknown_content_says_that_it_is_unknown() {
+async fn a_refused_edit_of_an_unread_file_says_that_it_was_not_read() {
     let bench = Bench::new();
     bench.write("a.txt", "one\n");
     let output = bench.fails("edit_file", edit("absent text", "x")).await;
@@ -133,7 +133,7 @@ async fn an_empty_old_string_creates_a_file() {
 }
 
 #[tokio::test]
-async fn a_missing_file_is_answered_with_similar_names() {
+async fn editing_a_missing_file_suggests_similar_names() {
     let bench = Bench::new();
     bench.write("b.txt", "");
     let output = bench.fails("edit_file", edit("x", "y")).await;
@@ -163,7 +163,7 @@ async fn incomplete_arguments_are_explained() {
 }
 
 #[tokio::test]
-async fn the_names_of_other_agents_parameters_are_understood() {
+async fn edit_file_accepts_the_parameter_names_of_other_agents() {
     let bench = Bench::new();
     bench.write("a.txt", "0");
     for (round, (path, old, new)) in [
@@ -182,7 +182,7 @@ async fn the_names_of_other_agents_parameters_are_understood() {
 }
 
 #[tokio::test]
-async fn mode_and_link_are_kept() {
+async fn an_edit_keeps_the_mode_and_the_link_of_a_file() {
     let bench = Bench::new();
     let path = bench.write("real.sh", "one\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -193,7 +193,7 @@ async fn mode_and_link_are_kept() {
 }
 
 #[tokio::test]
-async fn the_preview_shows_the_change_and_a_later_change_is_refused() {
+async fn a_file_changed_after_the_preview_of_an_edit_is_refused() {
     let mut bench = Bench::new();
     bench.write("a.txt", "one\n");
     let preview = bench.preview("edit_file", &edit("one", "two")).await.unwrap();
@@ -207,7 +207,7 @@ async fn the_preview_shows_the_change_and_a_later_change_is_refused() {
 }
 
 #[tokio::test]
-async fn a_preview_of_a_new_file_is_refused_once_the_file_is_there() {
+async fn an_edit_that_creates_a_file_is_refused_if_the_file_appeared_after_its_preview() {
     let mut bench = Bench::new();
     bench.ctx.preview = Some(bench.preview("edit_file", &edit("", "one\n")).await.unwrap());
     bench.write("a.txt", "");
@@ -216,7 +216,7 @@ async fn a_preview_of_a_new_file_is_refused_once_the_file_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn fifty_edits_at_once_lose_nothing() {
+async fn fifty_concurrent_edits_lose_no_change() {
     let bench = Arc::new(Bench::new());
     let text = numbered_lines(50);
     bench.write("a.txt", &text);
@@ -239,7 +239,7 @@ async fn fifty_edits_at_once_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn edits_through_different_tool_sets_lose_nothing_either() {
+async fn concurrent_edits_of_different_tool_sets_lose_no_change() {
     let bench = Arc::new(Bench::new());
     bench.write("a.txt", numbered_lines(40));
     let mut calls = JoinSet::new();

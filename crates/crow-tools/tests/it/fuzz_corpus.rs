@@ -16,11 +16,11 @@ fn replay(target: &str, property: fn(&[u8])) {
 }
 
 #[test]
-fn shell_lines_of_the_fuzzer_keep_their_promise() {
+fn the_fuzzers_shell_lines_satisfy_the_properties() {
     replay("shell_line", properties::shell_line);
 }
 
 #[test]
-fn rule_files_of_the_fuzzer_keep_their_promise() {
+fn the_fuzzers_rule_files_satisfy_the_properties() {
     replay("rule_file", properties::rule_file);
 }

@@ -312,7 +312,7 @@ fn an_option_that_does_more_than_the_permission_says_is_asked_about() {
 }
 
 #[test]
-fn options_that_only_choose_are_covered_by_the_permission() {
+fn harmless_options_are_covered_by_the_permission() {
     let project = Project::new();
     let asked: Vec<String> = COVERED
         .into_iter()
@@ -326,7 +326,7 @@ fn options_that_only_choose_are_covered_by_the_permission() {
 }
 
 #[test]
-fn what_is_offered_for_a_command_covers_no_wider_one() {
+fn an_offered_grant_covers_no_wider_command() {
     let project = Project::new();
     for (asked, wider) in [
         ("git grep -n x", "git grep -nO./evil x"),

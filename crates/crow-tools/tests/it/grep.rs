@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::bench::Bench;
 
 #[tokio::test]
-async fn matches_stand_under_their_file_in_order() {
+async fn matches_are_grouped_by_file_in_order() {
     let bench = Bench::new();
     bench.write("b.rs", "one\nfn b\n");
     bench.write("a/z.rs", "fn z\nfn y\n");
@@ -34,7 +34,7 @@ async fn context_is_marked_and_groups_are_separated() {
 }
 
 #[tokio::test]
-async fn files_and_counts_are_other_modes() {
+async fn the_modes_for_files_and_counts_list_files() {
     let bench = Bench::new();
     bench.write("a.txt", "x\nx\n");
     bench.write("b.txt", "x\n");
@@ -108,7 +108,7 @@ async fn case_globs_and_types_narrow_a_search() {
 }
 
 #[tokio::test]
-async fn a_broken_expression_is_searched_as_text() {
+async fn an_invalid_regular_expression_is_searched_as_plain_text() {
     let bench = Bench::new();
     bench.write("a.c", "call(foo[1);\n");
     let output = bench.ok("grep", json!({"pattern": "foo[1"})).await;
@@ -217,7 +217,7 @@ async fn a_cancelled_search_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_missing_folder_is_an_error_and_no_empty_answer() {
+async fn a_search_in_a_missing_folder_is_an_error() {
     let bench = Bench::new();
     bench.write("source/a.txt", "x\n");
     let output = bench.fails("grep", json!({"pattern": "x", "path": "sources"})).await;

@@ -51,7 +51,7 @@ async fn pipes_devices_and_loops_never_block() {
 }
 
 #[tokio::test]
-async fn huge_numbers_do_no_harm() {
+async fn huge_offsets_and_limits_are_handled() {
     let bench = Bench::new();
     bench.write("a.txt", "x\n");
     for (tool, input) in [
@@ -76,14 +76,14 @@ async fn a_folder_is_never_written_as_a_file() {
 }
 
 #[tokio::test]
-async fn a_tilde_folder_that_exists_is_a_folder_like_any_other() {
+async fn a_folder_named_tilde_is_an_ordinary_folder() {
     let bench = Bench::new();
     bench.write("~/a.txt", "x\n");
     assert!(bench.ok("read_file", json!({"path": "~/a.txt"})).await.starts_with("1\tx"));
 }
 
 #[tokio::test]
-async fn a_file_of_the_system_without_size_is_read() {
+async fn a_proc_file_that_reports_no_size_is_read() {
     let bench = Bench::new();
     let output = bench.ok("read_file", json!({"path": "/proc/self/status"})).await;
     assert!(output.starts_with("1\tName:"), "{output}");

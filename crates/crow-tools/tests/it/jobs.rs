@@ -40,7 +40,7 @@ fn bench(output: JobOutput) -> Bench {
 }
 
 #[tokio::test]
-async fn a_job_is_planned_as_any_command_and_has_no_time_limit_of_its_own() {
+async fn a_job_is_planned_like_any_command_and_has_no_default_timeout() {
     let bench = bench(output(JobState::Running, ""));
     let input = json!({"command": "npm start", "run_in_background": true});
     let plan = bench.plan("bash", &input).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_job_may_be_given_more_time_than_a_command() {
 }
 
 #[tokio::test]
-async fn where_there_is_no_bash_a_job_runs_in_sh() {
+async fn a_job_runs_in_sh_if_bash_is_missing() {
     let bench = bench(output(JobState::Running, ""));
     *bench.processes.missing_programs.lock().unwrap() = vec!["bash"];
     bench.ok("bash", json!({"command": "true", "run_in_background": true})).await;
@@ -84,7 +84,7 @@ async fn where_there_is_no_bash_a_job_runs_in_sh() {
 }
 
 #[tokio::test]
-async fn what_a_job_printed_reads_like_any_output() {
+async fn job_output_is_formatted_like_command_output() {
     let spill = |missing| Some(OutputFile { path: "/scratch/c1.log".into(), bytes: 1005, missing });
     let running = JobState::Running;
     let ended = |end| JobState::Ended(end);
@@ -157,7 +157,7 @@ async fn what_a_job_printed_reads_like_any_output() {
 }
 
 #[tokio::test]
-async fn the_exit_code_is_told_to_programs_too() {
+async fn the_metadata_of_bash_output_holds_the_exit_code() {
     let bench = bench(output(JobState::Ended(ProcessEnd::Exited(3)), ""));
     let result = bench.run("bash_output", json!({"job_id": "job-1"})).await;
     assert_eq!(result.status, ToolStatus::Success);
@@ -165,7 +165,7 @@ async fn the_exit_code_is_told_to_programs_too() {
 }
 
 #[tokio::test]
-async fn models_may_name_the_job_as_they_are_used_to() {
+async fn the_job_id_is_accepted_under_parameter_names_of_other_agents() {
     for name in ["job_id", "bash_id", "shell_id", "task_id", "id", "job"] {
         let bench = bench(output(JobState::Running, ""));
         bench.ok("bash_output", json!({name: "job-1"})).await;
@@ -174,7 +174,7 @@ async fn models_may_name_the_job_as_they_are_used_to() {
 }
 
 #[tokio::test]
-async fn reading_waits_only_if_it_is_told_to_and_not_for_ever() {
+async fn bash_output_waits_only_on_request_and_at_most_a_minute() {
     let bench = bench(output(JobState::Running, ""));
     bench.ok("bash_output", json!({"job_id": "job-1"})).await;
     bench.ok("bash_output", json!({"job_id": "job-1", "wait_ms": 50, "since": 7})).await;
@@ -189,14 +189,14 @@ async fn reading_waits_only_if_it_is_told_to_and_not_for_ever() {
 }
 
 #[tokio::test]
-async fn without_a_job_the_jobs_are_listed() {
+async fn bash_output_without_a_job_id_lists_the_jobs() {
     assert_eq!(Bench::new().ok("bash_output", json!({})).await, "There are no jobs.");
     let bench = bench(output(JobState::Running, ""));
     assert_eq!(bench.ok("bash_output", json!({})).await, "job-1 running for 2 s: npm start");
 }
 
 #[tokio::test]
-async fn an_unknown_job_is_an_error_that_names_those_that_there_are() {
+async fn an_unknown_job_is_an_error_that_lists_the_known_jobs() {
     let bench = bench(output(JobState::Running, ""));
     for tool in ["bash_output", "bash_kill"] {
         let error = bench.fails(tool, json!({"job_id": "7"})).await;
@@ -205,7 +205,7 @@ async fn an_unknown_job_is_an_error_that_names_those_that_there_are() {
 }
 
 #[tokio::test]
-async fn ending_a_job_returns_what_it_printed_last() {
+async fn bash_kill_returns_the_last_output_of_the_job() {
     let bench = bench(output(JobState::Ended(ProcessEnd::Cancelled), "bye\n"));
     let text = bench.ok("bash_kill", json!({"job_id": "job-1"})).await;
     assert_eq!(text, "bye\n[job-1 was stopped after 2 s, 4 bytes so far]");
@@ -213,7 +213,7 @@ async fn ending_a_job_returns_what_it_printed_last() {
 }
 
 #[tokio::test]
-async fn a_job_whose_shell_would_end_at_once_is_refused() {
+async fn a_background_command_that_ends_with_an_ampersand_is_refused() {
     let bench = bench(output(JobState::Running, ""));
     let input = json!({"command": "npm start & ", "run_in_background": true});
     assert!(bench.fails("bash", input).await.starts_with("leave out the & at the end"));

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::bench::Bench;
 
 #[tokio::test]
-async fn the_tree_has_folders_first_and_counts_what_it_does_not_open() {
+async fn the_tree_lists_folders_first_with_their_number_of_entries() {
     let bench = Bench::new();
     bench.write("zoo.txt", "");
     bench.write("src/deep/er/a.rs", "");
@@ -70,7 +70,7 @@ async fn a_large_tree_is_cut_level_by_level() {
 }
 
 #[tokio::test]
-async fn a_file_and_a_missing_folder_are_explained() {
+async fn listing_a_file_or_a_missing_folder_fails_with_a_hint() {
     let bench = Bench::new();
     bench.write("a.txt", "");
     let output = bench.fails("list_directory", json!({"path": "a.txt"})).await;

@@ -61,7 +61,7 @@ async fn a_file_outside_that_appeared_after_the_plan_is_not_read() {
 }
 
 #[tokio::test]
-async fn calls_of_one_reply_may_follow_each_other_on_a_file_outside() {
+async fn calls_of_one_reply_may_change_the_same_outside_file_in_turn() {
     let bench = scene();
     let path = bench.outside("out/d/new");
     let calls = [

@@ -81,7 +81,7 @@ async fn refusal(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn pages_are_shown_with_headings_and_the_last_line_says_which() {
+async fn pages_are_shown_with_headings_and_the_last_line_names_the_range() {
     let bytes = document(vec![line("One"), line("caf\\351")]);
     assert_eq!(read(&bytes).await, "Page 1 of 2\nOne\nPage 2 of 2\ncafé\n[pages 1-2 of 2 shown]");
 }
@@ -122,7 +122,7 @@ async fn a_page_that_alone_is_too_long_is_cut() {
 }
 
 #[tokio::test]
-async fn lines_and_words_are_told_apart_by_their_place() {
+async fn lines_and_words_are_separated_by_their_positions() {
     let content =
         b"BT /F1 10 Tf 1 0 0 1 72 700 Tm (Hel) Tj 15 0 Td (lo) Tj 60 0 Td (there) Tj 0 -12 Td \
         [(W) 30 (orld) -300 (again)] TJ ET BT 72 600 Td (end) Tj ET";
@@ -131,7 +131,7 @@ async fn lines_and_words_are_told_apart_by_their_place() {
 }
 
 #[tokio::test]
-async fn the_codes_of_a_font_are_read_by_its_table() {
+async fn character_codes_are_decoded_with_the_fonts_unicode_table() {
     let table = "1 begincodespacerange <0000> <FFFF> endcodespacerange \
         1 beginbfrange <0001> <0003> <0061> endbfrange";
     let bytes = pdf(&[
@@ -147,13 +147,13 @@ async fn the_codes_of_a_font_are_read_by_its_table() {
 }
 
 #[tokio::test]
-async fn a_scan_is_called_a_scan() {
+async fn a_page_without_text_is_reported_as_a_possible_scan() {
     let output = read(&document(vec![stream(b"q 10 0 0 10 0 0 cm /Im1 Do Q")])).await;
     assert!(output.contains("these pages hold no text: they may be scans"), "{output}");
 }
 
 #[tokio::test]
-async fn an_encrypted_file_is_refused_however_it_says_so() {
+async fn an_encrypted_file_is_refused_however_the_key_is_spelled() {
     let plain = String::from_utf8(document(vec![line("x")])).unwrap();
     for name in ["/Encrypt", "/#45ncr#79pt"] {
         let bytes = plain.replace("/Root", &format!("{name} 9 0 R /Root"));
@@ -162,7 +162,7 @@ async fn an_encrypted_file_is_refused_however_it_says_so() {
 }
 
 #[tokio::test]
-async fn a_file_with_a_wrong_table_is_read_all_the_same() {
+async fn a_file_with_a_wrong_cross_reference_table_is_read() {
     let plain = String::from_utf8(document(vec![line("found")])).unwrap();
     let bytes = plain.replace("%PDF-1.7\n", "%PDF-1.7\n% some bytes that move everything\n");
     assert!(read(bytes.as_bytes()).await.contains("found"));
@@ -197,7 +197,7 @@ async fn objects_nested_deeply_do_not_exhaust_the_stack() {
 }
 
 #[tokio::test]
-async fn loops_in_the_tree_of_pages_come_to_an_end() {
+async fn loops_in_the_page_tree_terminate() {
     for (kids, parent) in [("2 0 R", "2 0 R"), ("3 0 R 2 0 R 3 0 R", "3 0 R"), ("3 0 R", "2 0 R")] {
         let bytes = pdf(&[
             b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
@@ -213,7 +213,7 @@ async fn loops_in_the_tree_of_pages_come_to_an_end() {
 }
 
 #[tokio::test]
-async fn declared_sizes_and_counts_are_not_believed() {
+async fn declared_sizes_and_counts_are_not_trusted() {
     let bytes = pdf(&[
         b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
         b"<< /Type /Pages /Count 999999999999 /Kids [3 0 R] >>".to_vec(),
@@ -233,7 +233,7 @@ async fn refusal_or_text(bytes: &[u8]) {
 }
 
 #[tokio::test]
-async fn a_stream_that_inflates_without_end_is_not_inflated() {
+async fn a_stream_that_inflates_to_too_much_data_is_not_inflated() {
     let bytes = document(vec![deflated(vec![b' '; 32 << 20]), line("after")]);
     assert!(bytes.len() < 1 << 20);
     let output = read(&bytes).await;
@@ -258,7 +258,7 @@ async fn an_object_stream_that_holds_too_much_is_refused() {
 }
 
 #[tokio::test]
-async fn a_cancelled_read_stops() {
+async fn a_cancelled_pdf_read_is_cancelled() {
     let bench = Bench::new();
     bench.write("a.pdf", document(vec![line("x")]));
     let plan = bench.plan("read_file", &json!({"path": "a.pdf"})).await.unwrap();

@@ -57,7 +57,7 @@ fn with_tests_allowed(line: &str) -> RuleDecision {
 }
 
 #[test]
-fn a_word_that_may_become_several_before_the_inner_command_is_asked_about() {
+fn a_wrapper_argument_that_may_split_into_words_is_asked_about() {
     for line in [
         "x='5 touch pwned'; timeout -- $x cargo test",
         "x='5 5 touch pwned'; timeout -k $x 10 cargo test",
@@ -82,7 +82,7 @@ fn a_word_that_may_become_several_before_the_inner_command_is_asked_about() {
 }
 
 #[test]
-fn wrappers_whose_words_are_known_are_looked_through() {
+fn the_command_inside_a_wrapper_with_literal_arguments_is_judged() {
     for line in [
         "timeout -k 5 10 cargo test",
         "nice -n 5 env CI=1 cargo test \"$x\"",
@@ -127,7 +127,7 @@ fn builtins_that_may_set_a_variable_or_run_an_index_are_asked_about() {
 }
 
 #[test]
-fn tests_and_prints_that_do_nothing_more_pass_along() {
+fn harmless_tests_and_prints_pass_beside_an_allowed_command() {
     for line in [
         "printf '%s\\n' done; cargo test",
         "printf -- %s; cargo test",
@@ -143,7 +143,7 @@ fn tests_and_prints_that_do_nothing_more_pass_along() {
 }
 
 #[test]
-fn a_program_that_the_folder_decides_upon_is_not_allowed_after_the_folder_may_have_changed() {
+fn a_program_with_a_relative_path_is_not_allowed_after_a_possible_change_of_folder() {
     let build = |line| {
         of_line(PermissionMode::Ask, PermissionRule::allow_bash_prefix(["./build.sh"]), line)
     };
@@ -171,7 +171,7 @@ fn a_program_that_the_folder_decides_upon_is_not_allowed_after_the_folder_may_ha
 }
 
 #[tokio::test]
-async fn a_program_that_the_folder_decides_upon_is_allowed_in_the_working_directory_alone() {
+async fn a_program_with_a_relative_path_is_allowed_only_in_the_working_directory() {
     let bench = Bench::new();
     bench.write("sub/build.sh", "");
     let outside = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn a_denied_command_is_found_behind_shells_and_wrappers_at_any_path() {
 }
 
 #[test]
-fn a_program_that_is_known_only_when_the_line_runs_is_asked_about_where_one_is_denied() {
+fn a_program_known_only_at_run_time_is_asked_about_if_another_is_denied() {
     for line in ["x=rm; $x y", "$'\\x72m' x", "${x:-rm} x"] {
         let decision = with_rm_denied(line);
         assert_ne!(decision, RuleDecision::Allow, "{line}");

@@ -70,7 +70,7 @@ async fn a_small_picture_is_sent_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_large_picture_of_each_format_is_scaled_down_and_both_sizes_are_said() {
+async fn a_large_picture_of_each_format_is_scaled_down_and_both_sizes_are_reported() {
     for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP] {
         let result = read(&encoded(photo(1600, 100), format)).await;
         let picture = sent(&result);
@@ -96,7 +96,7 @@ async fn transparency_and_few_colours_are_kept_without_loss() {
 }
 
 #[tokio::test]
-async fn a_picture_of_too_many_bytes_is_encoded_anew_in_its_size() {
+async fn a_picture_with_too_many_bytes_is_re_encoded_at_the_same_size() {
     let noise = RgbImage::from_fn(1500, 1500, |x, y| {
         let mut seed = u64::from(x) << 32 | u64::from(y);
         seed = (seed ^ 0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -111,7 +111,7 @@ async fn a_picture_of_too_many_bytes_is_encoded_anew_in_its_size() {
 }
 
 #[tokio::test]
-async fn the_first_frame_of_a_large_animation_is_sent_and_that_is_said() {
+async fn the_first_frame_of_a_large_animation_is_sent_and_the_result_says_so() {
     let mut bytes = Vec::new();
     let mut encoder = GifEncoder::new(&mut bytes);
     for colour in [[255, 0, 0, 255], [0, 0, 255, 255]] {
@@ -130,7 +130,7 @@ async fn the_first_frame_of_a_large_animation_is_sent_and_that_is_said() {
 }
 
 #[tokio::test]
-async fn the_orientation_that_a_camera_noted_is_applied() {
+async fn the_exif_orientation_of_a_photo_is_applied() {
     let mut exif = b"MM\0\x2a\0\0\0\x08\0\x01".to_vec();
     exif.extend(b"\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0");
     let mut bytes = Vec::new();

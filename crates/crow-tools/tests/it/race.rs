@@ -145,7 +145,7 @@ impl Outcomes {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_tool_reads_or_lists_what_a_folder_was_exchanged_for() {
+async fn no_tool_reads_or_lists_outside_while_its_folder_is_swapped_for_a_link() {
     let calls: [(&'static str, Value); 6] = [
         ("read_file", json!({ "path": "d/sub/file", "limit": 5 })),
         ("read_file", json!({ "path": "d/sub" })),
@@ -163,7 +163,7 @@ async fn no_tool_reads_or_lists_what_a_folder_was_exchanged_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_file_suggests_no_names_of_what_its_folder_was_exchanged_for() {
+async fn a_missing_file_suggests_no_outside_names_while_its_folder_is_swapped() {
     let scene = Scene::new();
     let outcomes = scene
         .race("d", "link-d", |round| match round % 2 {
@@ -175,7 +175,7 @@ async fn a_missing_file_suggests_no_names_of_what_its_folder_was_exchanged_for()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_tool_reads_what_a_file_was_exchanged_for() {
+async fn no_tool_reads_outside_while_its_file_is_swapped_for_a_link() {
     for (tool, input) in [
         ("read_file", json!({ "path": "f", "limit": 5 })),
         ("grep", json!({ "pattern": "side", "path": "f" })),
@@ -189,7 +189,7 @@ async fn no_tool_reads_what_a_file_was_exchanged_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_tool_writes_outside_while_folders_and_files_are_exchanged() {
+async fn no_tool_writes_outside_while_folders_and_files_are_swapped() {
     for (one, other, path) in [
         ("d", "link-d", "d/sub/file"),
         ("d", "link-d", "d/sub/new"),

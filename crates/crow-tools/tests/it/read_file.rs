@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::bench::Bench;
 
 #[tokio::test]
-async fn lines_are_numbered_and_the_last_line_says_where_to_go_on() {
+async fn lines_are_numbered_and_the_last_line_gives_the_next_offset() {
     let bench = Bench::new();
     bench.write("a.txt", "one\ntwo\n\nfour");
     assert_eq!(
@@ -50,14 +50,14 @@ async fn an_offset_behind_the_end_says_how_long_the_file_is() {
 }
 
 #[tokio::test]
-async fn an_empty_file_is_called_empty() {
+async fn an_empty_file_is_reported_as_empty() {
     let bench = Bench::new();
     bench.write("a.txt", "");
     assert_eq!(bench.ok("read_file", json!({"path": "a.txt"})).await, "(the file is empty)");
 }
 
 #[tokio::test]
-async fn what_was_shown_is_remembered_and_stands_in_the_result() {
+async fn the_view_of_a_read_is_recorded_and_put_into_the_result() {
     let bench = Bench::new();
     let path = bench.write("a.txt", "one\ntwo\n");
     let result = bench.run("read_file", json!({"path": "a.txt", "limit": 1})).await;
@@ -94,7 +94,7 @@ async fn other_lines_or_other_content_are_shown() {
 }
 
 #[tokio::test]
-async fn a_missing_file_is_answered_with_similar_names() {
+async fn reading_a_missing_file_suggests_similar_names() {
     let bench = Bench::new();
     bench.write("src/main.rs", "");
     let output = bench.fails("read_file", json!({"path": "src/mian.rs"})).await;
@@ -216,7 +216,7 @@ async fn a_cancelled_read_is_cancelled() {
 }
 
 #[tokio::test]
-async fn the_names_of_other_agents_parameters_are_understood() {
+async fn read_file_accepts_the_parameter_names_of_other_agents() {
     let bench = Bench::new();
     bench.write("a.txt", "one\n");
     for name in ["file_path", "filePath"] {
@@ -227,7 +227,7 @@ async fn the_names_of_other_agents_parameters_are_understood() {
 }
 
 #[tokio::test]
-async fn a_notebook_is_shown_by_its_cells_and_does_not_count_as_seen() {
+async fn a_notebook_is_shown_by_its_cells_and_not_recorded_as_read() {
     let bench = Bench::new();
     let notebook =
         json!({"nbformat": 4, "cells": [{"cell_type": "code", "source": "1 + 1", "outputs": []}]});
@@ -245,7 +245,7 @@ async fn a_notebook_is_shown_by_its_cells_and_does_not_count_as_seen() {
 }
 
 #[tokio::test]
-async fn pages_of_what_is_no_pdf_are_refused() {
+async fn the_parameter_pages_is_refused_for_other_files_than_pdf() {
     let bench = Bench::new();
     bench.write("a.txt", "one\n");
     let output = bench.fails("read_file", json!({"path": "a.txt", "pages": "2"})).await;

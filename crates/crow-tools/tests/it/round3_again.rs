@@ -616,7 +616,7 @@ fn asked(policy: &PermissionPolicy, lines: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_permission_still_covers_nothing_that_is_hidden_behind_its_words() {
+fn new_disguises_are_not_covered_by_a_permission() {
     let passed: Vec<String> = WIDER
         .iter()
         .flat_map(|(prefixes, lines)| {
@@ -628,14 +628,14 @@ fn a_permission_still_covers_nothing_that_is_hidden_behind_its_words() {
 }
 
 #[test]
-fn a_permission_covers_what_it_says() {
+fn a_permission_covers_ordinary_uses_of_its_commands() {
     let asked: Vec<String> =
         COVERED.iter().flat_map(|(prefix, text)| asked(&allowing(&[prefix]), &[text])).collect();
     assert!(asked.is_empty(), "{asked:#?}");
 }
 
 #[test]
-fn nothing_but_a_read_passes_as_one_in_the_second_look() {
+fn new_disguises_do_not_pass_as_reads() {
     let policy = PermissionPolicy::new(PermissionMode::Ask).with_read_sandbox(true);
     let passed = passing(&policy, NO_READS);
     assert!(passed.is_empty(), "{passed:#?}");
@@ -644,7 +644,7 @@ fn nothing_but_a_read_passes_as_one_in_the_second_look() {
 }
 
 #[test]
-fn denials_hold_in_the_second_look() {
+fn new_disguises_do_not_evade_a_denial() {
     let commands = denying([
         PermissionRule::deny_bash_prefix(["git", "push"]),
         PermissionRule::deny_bash_prefix(["shred"]),
@@ -663,7 +663,7 @@ fn denials_hold_in_the_second_look() {
 }
 
 #[test]
-fn a_file_of_git_that_is_reached_by_a_second_name_is_asked_about() {
+fn a_git_hook_reached_through_a_link_is_asked_about() {
     let project = Project::new();
     fs::create_dir_all(project.root.join(".git/hooks")).unwrap();
     project.link("hooks", ".git/hooks");

@@ -1166,7 +1166,7 @@ fn passes(project: &Project, prefix: &str, text: &str) -> bool {
 }
 
 #[test]
-fn a_permission_covers_nothing_that_is_hidden_behind_its_words() {
+fn a_permission_covers_nothing_hidden_behind_its_first_words() {
     let project = Project::new();
     let passed: Vec<String> = WIDER
         .iter()
@@ -1178,7 +1178,7 @@ fn a_permission_covers_nothing_that_is_hidden_behind_its_words() {
 }
 
 #[test]
-fn a_pattern_that_finds_a_file_named_like_an_option_is_asked_about() {
+fn a_glob_that_matches_a_file_named_like_an_option_is_asked_about() {
     let project = Project::new();
     for name in ["--checkpoint-action=exec=sh x", "--config=evil", "-o", "-exec", "SHELL=evil"] {
         fs::write(project.root.join(name), "").unwrap();

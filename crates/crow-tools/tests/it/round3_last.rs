@@ -164,7 +164,7 @@ fn passing(policy: &PermissionPolicy, lines: &[&'static str]) -> Vec<&'static st
 }
 
 #[test]
-fn a_permission_opens_no_other_way() {
+fn a_permission_covers_no_line_that_does_more_than_its_words() {
     let passed: Vec<String> = WIDER
         .iter()
         .flat_map(|(prefix, lines)| {
@@ -178,7 +178,7 @@ fn a_permission_opens_no_other_way() {
 }
 
 #[test]
-fn tests_of_numbers_and_lines_that_are_read_open_no_way() {
+fn number_tests_and_read_loops_pass_only_if_they_are_reads() {
     let policy = PermissionPolicy::new(PermissionMode::Ask).with_read_sandbox(true);
     let passed = passing(&policy, NO_READS);
     assert!(passed.is_empty(), "{passed:#?}");
@@ -189,7 +189,7 @@ fn tests_of_numbers_and_lines_that_are_read_open_no_way() {
 }
 
 #[test]
-fn a_denial_of_writing_leaves_reading_alone_and_the_other_way_round() {
+fn a_write_denial_allows_reads_and_a_read_denial_allows_writes() {
     let policy = |rule| {
         let rules = RuleSet::new([rule]).unwrap();
         PermissionPolicy::new(PermissionMode::FullAuto).with_rules(rules)

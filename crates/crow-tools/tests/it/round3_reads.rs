@@ -817,7 +817,7 @@ fn outside_link(project: &Project) {
 }
 
 #[test]
-fn nothing_but_a_read_passes_as_one() {
+fn only_reads_pass_as_reads() {
     let project = Project::new();
     outside_link(&project);
     let passed: Vec<&str> = NO_READS
@@ -837,7 +837,7 @@ fn nothing_but_a_read_passes_as_one() {
 }
 
 #[test]
-fn what_a_repository_can_make_start_programs_is_no_read_without_a_sandbox() {
+fn git_reads_that_settings_can_make_start_programs_are_asked_about_without_a_sandbox() {
     let project = Project::new();
     let policy = PermissionPolicy::new(PermissionMode::Ask);
     for text in GIT_STARTS {
@@ -864,7 +864,7 @@ fn everyday_reads_pass() {
 }
 
 #[test]
-fn no_depth_and_no_length_ends_the_reader() {
+fn deep_nesting_and_long_lines_do_not_crash_the_parser() {
     let project = Project::new();
     let policy = PermissionPolicy::new(PermissionMode::Ask);
     for (open, middle, close) in [

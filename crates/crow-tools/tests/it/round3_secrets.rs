@@ -233,7 +233,7 @@ fn passes(project: &Project, text: &str) -> bool {
 }
 
 #[test]
-fn no_line_reads_a_file_with_keys_unasked() {
+fn a_line_that_may_read_a_file_with_keys_is_asked_about() {
     let project = Project::new();
     let passed: Vec<&str> = READS.iter().copied().filter(|text| passes(&project, text)).collect();
     assert!(passed.is_empty(), "{passed:#?}");

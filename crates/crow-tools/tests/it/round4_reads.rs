@@ -23,7 +23,7 @@ fn passing<'a>(project: &Project, lines: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_script_of_sed_in_the_word_behind_its_option_is_looked_into() {
+fn a_sed_script_in_the_word_after_its_option_is_inspected() {
     let passed = passing(
         &Project::new(),
         &[
@@ -40,7 +40,7 @@ fn a_script_of_sed_in_the_word_behind_its_option_is_looked_into() {
 }
 
 #[test]
-fn a_filter_that_brings_a_file_with_keys_into_a_search_is_asked_about() {
+fn a_search_filter_that_includes_a_file_with_keys_is_asked_about() {
     let passed = passing(
         &Project::new(),
         &[
@@ -61,7 +61,7 @@ fn a_filter_that_brings_a_file_with_keys_into_a_search_is_asked_about() {
 }
 
 #[test]
-fn a_filter_that_leaves_files_with_keys_out_needs_no_question() {
+fn a_search_filter_that_excludes_files_with_keys_needs_no_question() {
     let lines = [
         "rg TOKEN",
         "rg -g '*.rs' TOKEN",
@@ -89,7 +89,7 @@ fn variables_of_git_that_show_a_token_are_asked_about() {
 }
 
 #[test]
-fn objects_of_git_that_are_named_by_what_is_piped_are_asked_about() {
+fn git_objects_that_are_named_on_standard_input_are_asked_about() {
     let project = Project::new();
     let lines = [
         "echo HEAD:.env | git cat-file --batch",
@@ -106,7 +106,7 @@ fn objects_of_git_that_are_named_by_what_is_piped_are_asked_about() {
 }
 
 #[test]
-fn an_option_with_which_programs_like_jq_change_files_is_no_read() {
+fn the_in_place_option_of_jq_is_not_a_read() {
     let project = Project::new();
     assert!(passing(&project, &["jq -i . a.json", "jq -ri . a.json"]).is_empty());
     assert!(passes(&project, "jq -r . a.txt"));

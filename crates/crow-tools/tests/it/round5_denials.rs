@@ -153,7 +153,7 @@ fn a_denied_program_of_one_word_does_not_pass_under_another_name() {
 }
 
 #[test]
-fn a_folder_that_may_not_be_read_is_not_taken_by_what_names_no_file() {
+fn a_read_denied_folder_is_not_read_by_commands_that_do_not_name_it() {
     let project = Project::new();
     // Nothing is ignored.
     fs::write(project.root.join(".gitignore"), "").unwrap();

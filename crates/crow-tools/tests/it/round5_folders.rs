@@ -62,7 +62,7 @@ fn read_policies() -> [PermissionPolicy; 3] {
 }
 
 #[test]
-fn a_folder_that_the_shell_may_have_failed_to_go_to_hides_no_read_outside() {
+fn a_cd_that_may_fail_hides_no_read_outside() {
     let project = Project::new();
     for policy in read_policies() {
         let lines = filled("cat ../../other/Cargo.toml");
@@ -75,7 +75,7 @@ fn a_folder_that_the_shell_may_have_failed_to_go_to_hides_no_read_outside() {
 }
 
 #[test]
-fn a_folder_that_the_shell_may_have_failed_to_go_to_hides_no_denied_path() {
+fn a_cd_that_may_fail_hides_no_denied_path() {
     let project = Project::new();
     let folder = project.root.join("certs");
     let rule = PermissionRule::deny_path(Access::Read, folder.to_str().unwrap());
@@ -86,7 +86,7 @@ fn a_folder_that_the_shell_may_have_failed_to_go_to_hides_no_denied_path() {
 }
 
 #[test]
-fn what_runs_before_the_change_of_the_folder_is_seen_from_where_the_line_starts() {
+fn commands_that_run_before_a_cd_are_judged_in_the_starting_folder() {
     let project = Project::new();
     let lines = [
         "x=$(cat ../other/Cargo.toml) cd src/parser",
@@ -104,7 +104,7 @@ fn what_runs_before_the_change_of_the_folder_is_seen_from_where_the_line_starts(
 }
 
 #[test]
-fn a_change_of_the_folder_that_is_not_understood_leaves_the_folder_open() {
+fn a_cd_that_is_not_understood_leaves_the_folder_unknown() {
     let project = Project::new();
     fs::create_dir_all(project.root.join("a/b")).unwrap();
     fs::write(project.root.join("file"), "x").unwrap();
@@ -146,7 +146,7 @@ fn a_change_of_the_folder_that_is_not_understood_leaves_the_folder_open() {
 }
 
 #[test]
-fn a_change_of_the_folder_with_a_redirection_that_cannot_fail_stays_certain() {
+fn a_cd_with_a_redirection_that_cannot_fail_is_certain() {
     let project = Project::new();
     let lines = [
         "cd src/parser && cat ../main.rs",

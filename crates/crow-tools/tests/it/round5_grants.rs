@@ -201,7 +201,7 @@ fn a_permission_covers_no_option_that_overwrites_files_or_reaches_another_host()
 }
 
 #[test]
-fn a_permission_covers_what_its_words_say_beside_such_options() {
+fn a_permission_covers_ordinary_options_and_those_it_names() {
     let project = Project::new();
     let asked: Vec<_> =
         COVERED.iter().filter(|(prefix, text)| !passes(&project, prefix, text)).collect();

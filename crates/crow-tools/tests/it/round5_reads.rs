@@ -21,7 +21,7 @@ fn asked<'a>(project: &Project, lines: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_tag_or_branch_that_is_made_beside_options_for_lists_is_asked_about() {
+fn creating_a_tag_or_branch_with_list_options_is_asked_about() {
     let project = Project::new();
     let passed = passing(
         &project,
@@ -56,7 +56,7 @@ fn a_tag_or_branch_that_is_made_beside_options_for_lists_is_asked_about() {
 }
 
 #[test]
-fn a_diff_of_files_that_a_link_leads_out_to_is_asked_about() {
+fn a_diff_through_a_link_that_leads_outside_is_asked_about() {
     let project = Project::new();
     project.link("out", "../other");
     let lines =
@@ -83,7 +83,7 @@ fn a_format_that_starts_the_program_for_signatures_is_asked_about() {
 }
 
 #[test]
-fn settings_of_git_with_a_token_are_shown_from_no_folder_unasked() {
+fn git_settings_with_a_token_are_asked_about_in_every_folder() {
     let project = Project::new();
     let lists = [
         "git config -l",
@@ -115,7 +115,7 @@ fn settings_of_git_with_a_token_are_shown_from_no_folder_unasked() {
 }
 
 #[test]
-fn a_key_file_that_is_no_certificate_is_found_by_every_search() {
+fn every_search_that_may_read_a_private_key_is_asked_about() {
     let project = Project::new();
     fs::write(project.root.join("src/x.pem"), "KEY").unwrap();
     let lines = ["rg KEY", "rg KEY .", "rg KEY src", "rg -l x", "grep -r KEY src", "git grep KEY"];
@@ -126,7 +126,7 @@ fn a_key_file_that_is_no_certificate_is_found_by_every_search() {
 }
 
 #[test]
-fn files_of_keys_of_services_are_not_read_unasked() {
+fn files_with_keys_of_services_are_asked_about() {
     let project = Project::new();
     for name in [
         "service-account.json",
@@ -149,7 +149,7 @@ fn files_of_keys_of_services_are_not_read_unasked() {
 }
 
 #[test]
-fn the_version_of_a_program_that_the_project_may_choose_is_told_in_a_sandbox_alone() {
+fn versions_of_programs_that_a_project_may_choose_are_asked_about_without_a_sandbox() {
     let project = Project::new();
     let policy = PermissionPolicy::new(PermissionMode::Ask);
     for text in [
@@ -172,7 +172,7 @@ fn the_version_of_a_program_that_the_project_may_choose_is_told_in_a_sandbox_alo
 }
 
 #[test]
-fn a_search_of_git_in_files_of_other_names_needs_no_question() {
+fn a_git_grep_limited_to_harmless_file_names_needs_no_question() {
     let project = Project::new();
     fs::write(project.root.join(".gitignore"), "").unwrap();
     let lines = [

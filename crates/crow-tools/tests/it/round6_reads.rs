@@ -14,7 +14,7 @@ fn asked<'a>(project: &Project, lines: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn commands_that_read_what_find_found_need_no_question() {
+fn commands_that_read_files_found_by_find_need_no_question() {
     let project = Project::new();
     let lines = [
         "find src -name '*.rs' | xargs wc -l",
@@ -32,7 +32,7 @@ fn commands_that_read_what_find_found_need_no_question() {
 }
 
 #[test]
-fn commands_that_may_read_keys_among_what_find_found_are_asked_about() {
+fn commands_that_may_read_keys_found_by_find_are_asked_about() {
     let project = Project::new();
     let lines = [
         "find . -type f | xargs cat",

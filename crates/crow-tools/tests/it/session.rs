@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::bench::Bench;
 
 #[tokio::test]
-async fn the_list_is_replaced_and_only_counted_in_the_answer() {
+async fn todo_write_replaces_the_list_and_answers_with_counts() {
     let bench = Bench::new();
     assert_eq!(bench.ok("todo_read", json!({})).await, "The todo list is empty.");
     let todos = json!([
@@ -22,7 +22,7 @@ async fn the_list_is_replaced_and_only_counted_in_the_answer() {
 }
 
 #[tokio::test]
-async fn a_bad_list_changes_nothing() {
+async fn an_invalid_todo_list_changes_nothing() {
     let bench = Bench::new();
     bench.ok("todo_write", json!({"todos": [{"content": "a", "status": "pending"}]})).await;
     for todos in [
@@ -36,7 +36,7 @@ async fn a_bad_list_changes_nothing() {
 }
 
 #[tokio::test]
-async fn session_tools_touch_nothing_outside() {
+async fn session_tools_have_no_effects() {
     let bench = Bench::new();
     assert_eq!(bench.ok("think", json!({"thought": "hm"})).await, "ok");
     for (tool, input) in [

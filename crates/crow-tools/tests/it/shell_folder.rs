@@ -42,7 +42,7 @@ async fn the_next_command_starts_where_the_last_one_ended() {
 }
 
 #[tokio::test]
-async fn a_command_ends_as_it_would_without_being_watched() {
+async fn tracking_the_folder_does_not_change_how_a_command_ends() {
     for (command, text) in [
         ("cd sub; false", "(no output)\n[exit code 1]\n[now in sub]"),
         ("cd sub; set -e; false; echo no", "(no output)\n[exit code 1]\n[now in sub]"),
@@ -59,7 +59,7 @@ async fn a_command_ends_as_it_would_without_being_watched() {
 }
 
 #[tokio::test]
-async fn a_folder_outside_of_the_project_is_not_kept() {
+async fn a_folder_outside_the_project_is_not_used_for_the_next_command() {
     let bench = bench();
     output(&bench, "cd sub").await;
     let outside = bench.outside("");
@@ -73,7 +73,7 @@ async fn a_folder_outside_of_the_project_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_gone_is_told_once() {
+async fn a_deleted_folder_is_reported_once() {
     let bench = bench();
     output(&bench, "cd sub/deep").await;
     fs::remove_dir_all(bench.path("sub")).unwrap();
@@ -83,7 +83,7 @@ async fn a_folder_that_is_gone_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_given_folder_wins_and_does_not_stay() {
+async fn workdir_sets_the_folder_of_one_call_only() {
     let bench = bench();
     output(&bench, "cd sub").await;
     let result = bench.run("bash", json!({"command": "ls", "workdir": "sub/deep"})).await;
@@ -107,7 +107,7 @@ async fn a_command_that_was_planned_for_another_folder_is_not_run() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_move_is_run_as_it_is() {
+async fn a_command_without_a_change_of_folder_is_run_unwrapped() {
     let bench = bench();
     for command in ["true; ls", "cd sub"] {
         output(&bench, command).await;
@@ -119,7 +119,7 @@ async fn a_command_that_cannot_move_is_run_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_a_command_puts_in_place_of_its_folder_file_is_neither_followed_nor_waited_for() {
+async fn a_link_or_pipe_at_the_folder_file_is_neither_followed_nor_waited_for() {
     let bench = bench();
     let private = bench.outside("private");
     fs::write(&private, format!("{}\n", bench.path("sub").display())).unwrap();

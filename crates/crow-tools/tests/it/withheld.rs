@@ -71,7 +71,7 @@ async fn a_file_or_folder_with_keys_is_searched_when_it_is_named() {
 }
 
 #[tokio::test]
-async fn more_files_with_keys_than_are_named_are_counted() {
+async fn files_with_keys_beyond_the_named_ones_are_counted() {
     let bench = Bench::new();
     for number in 0..9 {
         bench.write(&format!("{number}.pem"), "needle\n");
@@ -81,7 +81,7 @@ async fn more_files_with_keys_than_are_named_are_counted() {
 }
 
 #[tokio::test]
-async fn no_walk_enters_a_hidden_place_below_the_folder_that_was_named() {
+async fn no_search_enters_a_hidden_folder_below_its_starting_folder() {
     let bench = with_hidden(&["home/.keys", "file"]);
     for name in ["home/a", "home/.keys/deep/id", "file"] {
         bench.write(name, "needle\n");
@@ -108,7 +108,7 @@ fn calls(path: &str) -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test]
-async fn a_plan_tells_nothing_of_what_is_outside() {
+async fn a_plan_reveals_nothing_about_files_outside() {
     let bench = Bench::new();
     let outside = bench.outside("out");
     fs::create_dir(&outside).unwrap();
@@ -133,7 +133,7 @@ async fn a_plan_tells_nothing_of_what_is_outside() {
 }
 
 #[tokio::test]
-async fn what_is_in_the_way_inside_is_said_with_the_plan_and_outside_with_the_call() {
+async fn a_file_in_the_way_is_reported_by_the_plan_inside_and_by_the_call_outside() {
     let bench = Bench::new();
     bench.write("file", "x");
     let inside = bench.plan("write_file", &json!({"path": "file/a", "content": "x"})).await;
@@ -145,7 +145,7 @@ async fn what_is_in_the_way_inside_is_said_with_the_plan_and_outside_with_the_ca
 }
 
 #[tokio::test]
-async fn names_beside_a_missing_file_are_suggested_in_the_project_alone() {
+async fn similar_names_are_suggested_only_inside_the_project() {
     let bench = Bench::new();
     bench.write("main.rs", "");
     fs::write(bench.outside("main.rs"), "").unwrap();
@@ -178,7 +178,7 @@ fn with_rules(rules: Vec<PermissionRule>) -> Bench {
 }
 
 #[tokio::test]
-async fn a_search_does_not_reach_what_a_rule_keeps_from_being_read() {
+async fn a_search_skips_files_that_a_rule_denies_or_asks_about() {
     let deny = PermissionRule::deny_path(Access::Read, "data");
     let ask = PermissionRule::ask_for_path(Access::Read, "notes/draft.txt");
     let bench = with_rules(vec![deny, ask]);
@@ -196,7 +196,7 @@ async fn a_search_does_not_reach_what_a_rule_keeps_from_being_read() {
 }
 
 #[tokio::test]
-async fn a_search_in_a_folder_that_was_asked_about_reads_what_is_in_it() {
+async fn a_search_of_a_folder_with_an_ask_rule_reads_its_files() {
     let bench = with_rules(vec![PermissionRule::ask_for_path(Access::Read, "data")]);
     let found = bench.ok("grep", json!({"pattern": "needle", "path": "data"})).await;
     assert!(found.contains("secret.txt") && !found.contains("not searched"), "{found}");

@@ -49,7 +49,7 @@ async fn a_file_that_something_else_changed_is_not_replaced() {
 }
 
 #[tokio::test]
-async fn a_new_time_stamp_is_no_change() {
+async fn a_new_timestamp_alone_does_not_block_a_write() {
     let bench = Bench::new();
     bench.write("a.txt", "old\n");
     bench.ok("read_file", json!({"path": "a.txt"})).await;
@@ -58,7 +58,7 @@ async fn a_new_time_stamp_is_no_change() {
 }
 
 #[tokio::test]
-async fn own_writes_need_no_reading_in_between() {
+async fn own_writes_need_no_read_in_between() {
     let bench = Bench::new();
     for content in ["one", "two", "three"] {
         bench.ok("write_file", json!({"path": "a.txt", "content": content})).await;
@@ -112,7 +112,7 @@ async fn a_link_to_nowhere_is_planned_and_written_at_its_target() {
 }
 
 #[tokio::test]
-async fn the_mode_is_kept() {
+async fn a_write_keeps_the_mode_of_the_file() {
     let bench = Bench::new();
     let path = bench.write("run.sh", "old");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).unwrap();
@@ -170,7 +170,7 @@ async fn text_that_the_old_encoding_lacks_makes_the_file_utf8() {
 }
 
 #[tokio::test]
-async fn the_preview_shows_the_change_and_a_later_change_is_refused() {
+async fn a_file_changed_after_the_preview_of_a_write_is_refused() {
     let mut bench = Bench::new();
     let path = bench.write("a.txt", "old\n");
     bench.ok("read_file", json!({"path": "a.txt"})).await;
@@ -191,7 +191,7 @@ async fn the_preview_shows_the_change_and_a_later_change_is_refused() {
 }
 
 #[tokio::test]
-async fn a_write_that_would_be_refused_is_not_asked_about() {
+async fn a_write_that_would_be_refused_fails_at_its_preview() {
     let bench = Bench::new();
     bench.write("a.txt", "old\n");
     let error = bench.preview("write_file", &json!({"path": "a.txt", "content": "x"})).await;
@@ -210,7 +210,7 @@ async fn a_cancelled_write_does_not_write() {
 }
 
 #[tokio::test]
-async fn a_path_below_a_file_is_explained() {
+async fn a_path_below_a_file_is_an_error_that_says_so() {
     let bench = Bench::new();
     bench.write("a.txt", "x");
     let output = bench.fails("write_file", json!({"path": "a.txt/b", "content": "x"})).await;

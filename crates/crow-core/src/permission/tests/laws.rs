@@ -115,7 +115,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn nothing_widens_a_managed_denial(
+    fn no_rule_grant_or_mode_widens_a_managed_denial(
         call in any_call(),
         matcher in any_matcher(),
         rules in any_rules(),

@@ -90,7 +90,7 @@ fn a_call_without_paths_is_decided_by_its_tool() {
 }
 
 #[test]
-fn no_mode_lets_a_command_pass_that_no_sandbox_holds() {
+fn no_mode_allows_an_unsandboxed_command_without_a_rule() {
     for mode in PermissionMode::ALL {
         let policy = policy_in(mode, []).with_uncontained(true);
         let wanted = match mode {

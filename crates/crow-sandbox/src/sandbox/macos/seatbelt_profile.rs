@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_profile() {
+    fn the_whole_profile_matches_the_snapshot() {
         insta::assert_snapshot!(profile().text().unwrap());
     }
 

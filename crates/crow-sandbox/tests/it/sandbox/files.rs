@@ -8,7 +8,7 @@ use crow_sandbox::SandboxProfile;
 use super::stage::{Stage, printed};
 
 #[tokio::test]
-async fn the_workspace_and_the_private_folder_can_be_changed_and_nothing_else() {
+async fn only_the_workspace_and_the_private_folder_can_be_changed() {
     let stage = Stage::new();
     let base = stage.base();
     fs::write(base.join("outside/theirs"), "theirs").unwrap();
@@ -34,7 +34,7 @@ async fn the_workspace_and_the_private_folder_can_be_changed_and_nothing_else() 
 }
 
 #[tokio::test]
-async fn modes_and_times_of_files_elsewhere_stay_as_they_are() {
+async fn modes_and_times_of_files_outside_cannot_be_changed() {
     let stage = Stage::new();
     // Outside of the folders that the sandbox has its own of.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -50,7 +50,7 @@ async fn modes_and_times_of_files_elsewhere_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn the_temporary_folder_is_the_sessions_own_and_stays_between_commands() {
+async fn the_temporary_folder_is_private_to_the_session_and_outlives_commands() {
     let stage = Stage::new();
     assert_eq!(stage.print("echo kept >/tmp/file; ls -A /tmp | grep -c .").await, "2\n");
     assert_eq!(stage.print("cat /tmp/file /var/tmp/file").await, "kept\nkept\n");
@@ -71,7 +71,7 @@ async fn under_the_read_only_profile_only_the_private_folder_can_be_changed() {
 }
 
 #[tokio::test]
-async fn what_is_hidden_cannot_be_read_by_any_path() {
+async fn hidden_files_cannot_be_read_by_any_path() {
     let stage = Stage::with(|config, base| {
         fs::create_dir_all(base.join("home/.ssh")).unwrap();
         fs::write(base.join("home/.ssh/key"), "secret").unwrap();
@@ -85,7 +85,7 @@ async fn what_is_hidden_cannot_be_read_by_any_path() {
 }
 
 #[tokio::test]
-async fn protected_files_that_are_there_cannot_be_changed_or_replaced() {
+async fn existing_protected_files_cannot_be_changed_or_replaced() {
     let stage = Stage::new();
     let project = stage.project();
     for folder in [".git/hooks", ".git/objects", ".vscode", ".crow-agent"] {
@@ -135,7 +135,7 @@ async fn a_repository_can_be_made_and_committed_to() {
 }
 
 #[tokio::test]
-async fn a_repository_that_git_would_enter_may_start_nothing() {
+async fn nested_repositories_cannot_be_configured_to_start_programs() {
     let stage = Stage::new();
     let git = "git -c user.name=a -c user.email=a@b";
     let commit = format!("{git} commit -q --allow-empty -m x");
@@ -155,7 +155,7 @@ async fn a_repository_that_git_would_enter_may_start_nothing() {
 }
 
 #[tokio::test]
-async fn devices_are_out_of_reach_but_for_the_harmless_ones() {
+async fn only_harmless_devices_can_be_used() {
     let stage = Stage::new();
     let script = "echo x >/dev/null && head -c1 /dev/zero | wc -c
         for device in /dev/vda /dev/sda /dev/nvme0n1 /dev/mem /dev/kmsg; do head -c1 $device 2>/dev/null | wc -c | grep -v '^0'; done
@@ -165,7 +165,7 @@ async fn devices_are_out_of_reach_but_for_the_harmless_ones() {
 }
 
 #[tokio::test]
-async fn what_is_hidden_inside_the_project_stays_hidden_when_folders_around_it_move() {
+async fn hidden_files_in_the_project_stay_hidden_when_folders_around_them_move() {
     let stage = Stage::with(|config, base| {
         let project = base.join("project");
         fs::create_dir_all(project.join("home/keys/deep")).unwrap();
@@ -181,7 +181,7 @@ async fn what_is_hidden_inside_the_project_stays_hidden_when_folders_around_it_m
 }
 
 #[tokio::test]
-async fn a_folder_of_the_programs_own_is_not_made_by_a_command() {
+async fn a_command_cannot_create_the_programs_own_folders() {
     let stage = Stage::with(|config, base| {
         let own = base.join("project/.config/program");
         config.hidden = vec![own.clone()];

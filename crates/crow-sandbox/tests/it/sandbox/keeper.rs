@@ -63,7 +63,7 @@ async fn until_there_is(path: &Path) {
 }
 
 #[tokio::test]
-async fn when_it_is_killed_another_one_starts_commands_in_the_same_namespaces() {
+async fn a_new_keeper_starts_commands_in_the_same_namespaces() {
     if !has_own_process() {
         return;
     }
@@ -84,7 +84,7 @@ async fn when_it_is_killed_another_one_starts_commands_in_the_same_namespaces() 
 }
 
 #[tokio::test]
-async fn commands_that_start_at_once_after_it_was_killed_share_another_one() {
+async fn concurrent_commands_share_one_new_keeper() {
     if !has_own_process() {
         return;
     }
@@ -96,7 +96,7 @@ async fn commands_that_start_at_once_after_it_was_killed_share_another_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn threads_that_start_commands_while_it_is_killed_share_others() {
+async fn commands_of_several_threads_share_one_new_keeper() {
     if !has_own_process() {
         return;
     }
@@ -114,7 +114,7 @@ async fn threads_that_start_commands_while_it_is_killed_share_others() {
 }
 
 #[tokio::test]
-async fn allowed_hosts_are_reached_when_another_one_starts_commands() {
+async fn the_proxy_serves_commands_of_a_new_keeper() {
     if !has_own_process() {
         return;
     }
@@ -129,7 +129,7 @@ async fn allowed_hosts_are_reached_when_another_one_starts_commands() {
 }
 
 #[tokio::test]
-async fn a_command_goes_on_when_it_is_killed_and_ends_as_it_would() {
+async fn a_command_runs_to_its_end_when_its_keeper_is_killed() {
     if !has_own_process() {
         return;
     }
@@ -150,7 +150,7 @@ async fn a_command_goes_on_when_it_is_killed_and_ends_as_it_would() {
 }
 
 #[tokio::test]
-async fn nothing_outlives_a_call_that_is_dropped_after_it_was_killed() {
+async fn a_call_dropped_after_its_keeper_was_killed_leaves_no_processes() {
     if !has_own_process() {
         return;
     }
@@ -197,7 +197,7 @@ fn kill_keepers(stop: &AtomicBool) -> usize {
 }
 
 #[tokio::test]
-async fn whenever_it_is_killed_a_command_runs_once_or_is_said_not_to_have_run() {
+async fn a_command_runs_once_or_fails_while_keepers_are_killed() {
     if !has_own_process() {
         return;
     }
@@ -228,7 +228,7 @@ async fn whenever_it_is_killed_a_command_runs_once_or_is_said_not_to_have_run() 
 }
 
 #[tokio::test]
-async fn a_command_is_refused_with_the_reason_where_no_other_one_can_be_made() {
+async fn a_command_fails_with_the_reason_if_no_new_keeper_can_be_made() {
     if !has_own_process() {
         return;
     }
@@ -278,7 +278,7 @@ async fn many_commands_leave_no_descriptors_behind() {
 }
 
 #[tokio::test]
-async fn no_descriptors_are_left_behind_when_it_is_made_again() {
+async fn new_keepers_leave_no_descriptors_behind() {
     if !has_own_process() {
         return;
     }

@@ -101,7 +101,7 @@ async fn an_allowed_host_is_reached_by_requests_and_by_tunnels() {
 }
 
 #[tokio::test]
-async fn nothing_else_is_reached() {
+async fn hosts_that_are_not_allowed_and_malformed_requests_are_refused() {
     let (server, other) = (Server::new().await, Server::new().await);
     let (port, other) = (server.port, other.port);
     let stage = stage(&[&format!("localhost:{port}"), "good.example"]);
@@ -132,7 +132,7 @@ except OSError: print('no way')
 }
 
 #[tokio::test]
-async fn a_redirect_leads_no_further_than_the_commands_own_request_would() {
+async fn a_redirect_to_a_host_that_is_not_allowed_is_refused() {
     let server = Server::new().await;
     let port = server.port;
     let stage = stage(&[&format!("localhost:{port}")]);
@@ -146,7 +146,7 @@ async fn a_redirect_leads_no_further_than_the_commands_own_request_would() {
 }
 
 #[tokio::test]
-async fn what_a_command_was_refused_is_in_its_outcome_with_what_would_allow_it() {
+async fn the_outcome_lists_refused_hosts_with_the_patterns_that_would_allow_them() {
     let stage = stage(&["good.example"]);
     let script = "curl -sS http://evil.example:81/; curl -sS https://evil.example/ 2>&1
         git ls-remote https://git.example/a.git >/dev/null 2>&1";
@@ -161,7 +161,7 @@ async fn what_a_command_was_refused_is_in_its_outcome_with_what_would_allow_it()
 }
 
 #[tokio::test]
-async fn a_name_that_leads_to_the_machine_itself_is_refused() {
+async fn an_allowed_name_that_resolves_to_the_local_machine_is_refused() {
     // The system knows this name without asking anybody.
     let stage = stage(&["ip6-localhost", "localhost.localdomain"]);
     let outcome = stage.run(&python("print(fetch('http://ip6-localhost/'))")).await;
@@ -182,7 +182,7 @@ async fn servers_that_commands_start_are_reached_without_the_proxy() {
 }
 
 #[tokio::test]
-async fn more_connections_than_the_bound_wait_and_harm_nobody() {
+async fn connections_beyond_the_proxys_limit_wait_until_another_one_closes() {
     let stage = stage(&["good.example"]);
     let script = python(
         "
@@ -216,7 +216,7 @@ async fn a_tunnel_ends_with_the_session() {
 }
 
 #[tokio::test]
-async fn commands_are_told_of_the_proxy_only_where_there_is_one() {
+async fn proxy_variables_are_set_only_if_there_is_a_proxy() {
     let names = "env | grep -io '^[a-z_]*proxy=' | sort -f | tr -d '\\n'";
     assert_eq!(Stage::new().print(names).await, "");
     let outcome = stage(&["good.example"]).run(names).await;

@@ -34,7 +34,7 @@ async fn a_command_ends_as_it_would_without_a_sandbox() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_is_told_as_it_is_without_a_sandbox() {
+async fn start_errors_are_the_same_with_and_without_a_sandbox() {
     let stage = Stage::new();
     let plain = crow_sandbox::ProcessRunner::new(std::collections::BTreeMap::new());
     let broken = stage.project().join("broken");
@@ -60,7 +60,7 @@ async fn what_cannot_be_started_is_told_as_it_is_without_a_sandbox() {
 }
 
 #[tokio::test]
-async fn nothing_of_the_programs_memory_is_where_its_commands_are() {
+async fn the_init_process_of_the_sandbox_holds_no_copy_of_the_agents_memory() {
     let secrets = vec![1_u8; 64 << 20];
     let stage = Stage::new();
     let printed = stage.print("grep -E '^(VmData|VmRSS)' /proc/1/status | tr -dc '0-9\\n'").await;
@@ -70,7 +70,7 @@ async fn nothing_of_the_programs_memory_is_where_its_commands_are() {
 }
 
 #[tokio::test]
-async fn what_starts_commands_is_no_orphan() {
+async fn the_keeper_is_not_ended_as_an_orphan() {
     crow_sandbox::adopt_orphans().unwrap();
     let stage = Stage::new();
     let sandbox = Arc::clone(&stage.sandbox);
@@ -86,7 +86,7 @@ async fn what_starts_commands_is_no_orphan() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_ends_its_processes() {
+async fn dropping_a_sandboxed_call_ends_its_processes() {
     let stage = Stage::new();
     let ready = stage.project().join("ready");
     let run = stage.runner.run(
@@ -108,7 +108,7 @@ async fn a_call_that_is_dropped_ends_its_processes() {
 }
 
 #[tokio::test]
-async fn processes_of_others_can_neither_be_seen_nor_signalled() {
+async fn processes_outside_the_sandbox_can_be_neither_seen_nor_signalled() {
     let stage = Stage::new();
     let own = std::process::id();
     let script = format!(
@@ -120,7 +120,7 @@ async fn processes_of_others_can_neither_be_seen_nor_signalled() {
 }
 
 #[tokio::test]
-async fn nothing_that_a_command_starts_outlives_it() {
+async fn processes_that_a_command_leaves_behind_are_ended_with_it() {
     let stage = Stage::new();
     let started = Instant::now();
     let outcome = stage
@@ -141,7 +141,7 @@ fn is_any_running(arguments: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_cancelled_command_is_asked_and_then_ended() {
+async fn a_cancelled_command_gets_sigterm_and_may_handle_it() {
     let stage = Stage::new();
     let cancel = CancellationToken::new();
     let script = "trap 'echo asked; exit 7' TERM; touch ready; while :; do sleep 0.01; done";
@@ -162,7 +162,7 @@ async fn a_cancelled_command_is_asked_and_then_ended() {
 }
 
 #[tokio::test]
-async fn a_command_that_ignores_signals_is_ended_with_its_time() {
+async fn a_command_that_ignores_signals_is_killed_at_its_timeout() {
     let stage = Stage::new();
     let mut spec = stage.spec("trap '' TERM INT HUP; while :; do sleep 1; done");
     spec.timeout = Duration::from_millis(200);
@@ -173,7 +173,7 @@ async fn a_command_that_ignores_signals_is_ended_with_its_time() {
 }
 
 #[tokio::test]
-async fn there_is_a_loopback_network_of_the_sessions_own_and_no_other() {
+async fn commands_see_only_a_loopback_network_of_their_session() {
     let stage = Stage::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -197,7 +197,7 @@ E"
 }
 
 #[tokio::test]
-async fn sockets_of_others_cannot_be_reached() {
+async fn unix_sockets_outside_the_workspace_cannot_be_reached() {
     let stage = Stage::new();
     let path = stage.base().join("outside/docker.sock");
     let _listener = UnixListener::bind(&path).unwrap();
@@ -216,7 +216,7 @@ socket.socket(socket.AF_UNIX).connect('own.sock'); print('own')
 }
 
 #[tokio::test]
-async fn what_reaches_into_the_kernel_is_refused() {
+async fn dangerous_system_calls_are_refused() {
     let stage = Stage::new();
     let script = "python3 - <<'E'
 import ctypes, os
@@ -231,7 +231,7 @@ grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status; ulimit -c";
 }
 
 #[tokio::test]
-async fn too_many_processes_are_refused_and_harm_nobody() {
+async fn a_fork_bomb_is_stopped_and_later_commands_run() {
     let stage = Stage::with(|config, _| config.limits.processes = 600);
     let mut spec = stage.spec("bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 0.5; echo over");
     spec.timeout = Duration::from_secs(5);
@@ -245,7 +245,7 @@ async fn too_many_processes_are_refused_and_harm_nobody() {
 }
 
 #[tokio::test]
-async fn a_process_takes_no_more_memory_than_it_may() {
+async fn a_process_cannot_exceed_the_memory_limit() {
     let stage = Stage::with(|config, _| config.limits.memory = 256 << 20);
     let script = "python3 -c 'x = bytearray(512 << 20)' 2>&1 | tail -n1; echo fine";
     assert_eq!(stage.print(script).await, "MemoryError\nfine\n");

@@ -22,7 +22,7 @@ for refused in (lambda: os.mknod('node', 0o106755), lambda: os.close(os.open('op
 ";
 
 #[tokio::test]
-async fn no_command_leaves_a_file_that_runs_with_its_owners_rights() {
+async fn no_command_can_leave_a_set_user_id_file() {
     let stage = Stage::new();
     let lines = "cp /bin/sh shell; chmod 4755 shell 2>/dev/null || echo refused; chmod u+s shell 2>/dev/null || echo refused
 install -m 4755 /bin/sh installed 2>/dev/null; mkdir folder && chmod 2775 folder && stat -c %a folder; chmod 755 shell && echo ordinary

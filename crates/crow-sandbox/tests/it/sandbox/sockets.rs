@@ -120,7 +120,7 @@ async fn a_server_that_an_earlier_command_started_in_the_project_is_reached() {
 }
 
 #[tokio::test]
-async fn a_server_of_an_earlier_command_is_told_from_the_hosts_where_the_network_is_shared() {
+async fn with_a_shared_network_only_servers_of_commands_are_reached() {
     let stage = Stage::with(|config, _| config.network = Network::All);
     tell_own_sockets_from_those_of_the_host(stage).await;
 }

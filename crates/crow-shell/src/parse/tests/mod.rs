@@ -50,7 +50,7 @@ fn shown(line: &str) -> String {
 /// Real lines and attacks, one per line; `
 /// ` is a line feed inside one, `⇐` a carriage return.
 #[test]
-fn lines_are_read_as_recorded() {
+fn parsed_lines_match_the_snapshot() {
     let mut read = String::new();
     for line in include_str!("lines.txt").lines() {
         let shown = shown(&line.replace('⏎', "\n").replace('⇐', "\r"));
@@ -80,7 +80,7 @@ fn nested_commands_are_read_too() {
 
 /// The scanner of the grammar looks up the character after a brace in a table of 384 entries.
 #[test]
-fn no_character_behind_a_brace_crashes_the_reader() {
+fn no_character_after_a_brace_makes_the_parser_panic() {
     let chars = (0x80..=u32::from(char::MAX)).step_by(61).filter_map(char::from_u32);
     for char in chars {
         for line in [

@@ -237,7 +237,7 @@ fn a_file_that_trusted_settings_lead_to_is_put_back() {
 }
 
 #[test]
-fn programs_that_settings_name_in_any_spelling_are_put_back() {
+fn programs_named_in_git_settings_in_any_spelling_are_put_back() {
     for (setting, program) in [
         ("filter.f.clean \"sh -c 'cd tools && ./x.sh'\"", "tools/x.sh"),
         ("filter.f.clean \"sh -c 'cd tools; cd deep; sh x.sh'\"", "tools/deep/x.sh"),
@@ -268,7 +268,7 @@ fn programs_that_settings_name_in_any_spelling_are_put_back() {
 }
 
 #[test]
-fn files_that_protected_scripts_start_first_are_put_back() {
+fn changed_files_that_protected_scripts_start_are_put_back() {
     let project = Project::with_repository();
     project.write(".git/hooks/pre-commit", "#!/bin/sh\nexec ./tools/check.sh\n");
     project.write(".husky/pre-push", "node scripts/push.js\n");
@@ -657,7 +657,7 @@ fn a_worktree_may_commit_to_its_repository_only_if_that_knows_it() {
 }
 
 #[test]
-fn what_a_command_of_a_killed_session_left_is_found_by_the_next_one() {
+fn the_next_session_recovers_files_changed_by_a_command_of_a_killed_session() {
     let mut project = Project::with_repository();
     project.write(".envrc", "use nix\n");
     let private = project.base.join("private");
