@@ -1,4 +1,4 @@
-//! What a login shell exports, for programs that were not started from a shell.
+//! Variables that a login shell exports, for an agent that was not started from a shell.
 
 use std::{
     collections::BTreeMap,
@@ -17,20 +17,20 @@ use tokio_util::sync::CancellationToken;
 
 use crow_testkit::processes::is_gone_soon;
 
-/// Writes a shell that leaves a line in `asked` each time, does `profile` and then what it is told to.
+/// Writes a shell script that logs each start in the file `asked`, runs `profile` and then the command it was given.
 fn shell(folder: &Path, profile: &str) -> PathBuf {
     let path = folder.join("shell");
-    let asked = folder.join("asked");
+    let shell_starts = folder.join("asked");
     let script = format!(
         "#!/bin/sh\necho \"$1 $2\" $$ >> {}\n{profile}\nexec sh -c \"$3\"\n",
-        asked.display()
+        shell_starts.display()
     );
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
 
-fn asked(folder: &Path) -> Vec<String> {
+fn shell_starts(folder: &Path) -> Vec<String> {
     let text = fs::read_to_string(folder.join("asked")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
@@ -67,12 +67,12 @@ async fn exported_variables_are_read_once_filtered_and_given_to_all_processes() 
     let profile = "echo welcome; echo oops >&2; export BOTH=login LOGIN=2 SECRET=3";
     let shell = shell(folder.path(), profile);
     let environment = base().with_login_shell(shell, |name, _| name != "SECRET");
-    assert_eq!(asked(folder.path()).len(), 0);
+    assert_eq!(shell_starts(folder.path()).len(), 0);
     let (first, second) = tokio::join!(printed(&environment), printed(&environment));
     assert_eq!((first.as_str(), second.as_str()), ("1 login 2\n", "1 login 2\n"));
     assert_eq!(printed(&environment).await, "1 login 2\n");
-    let asked = asked(folder.path());
-    assert!(asked.len() == 1 && asked[0].starts_with("-l -c "), "{asked:?}");
+    let shell_starts = shell_starts(folder.path());
+    assert!(shell_starts.len() == 1 && shell_starts[0].starts_with("-l -c "), "{shell_starts:?}");
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn a_login_shell_that_fails_adds_no_variables() {
         (printed(&failing).await, printed(&failing).await),
         ("1 base\n".into(), "1 base\n".into())
     );
-    assert_eq!(asked(folder.path()).len(), 1);
+    assert_eq!(shell_starts(folder.path()).len(), 1);
 }
 
 #[tokio::test]
@@ -98,14 +98,14 @@ async fn a_cancelled_login_shell_is_ended_and_started_again_by_the_next_process(
     let token = CancellationToken::new();
     let runner = ProcessRunner::new(environment.clone());
     let cancel = async {
-        while asked(folder.path()).is_empty() {
+        while shell_starts(folder.path()).is_empty() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         token.cancel();
     };
     let (outcome, ()) = tokio::join!(runner.run(spec(), token.clone()), cancel);
     assert!(matches!(outcome, Err(ProcessError::Cancelled)), "{outcome:?}");
-    let pid = asked(folder.path())[0].rsplit(' ').next().unwrap().to_owned();
+    let pid = shell_starts(folder.path())[0].rsplit(' ').next().unwrap().to_owned();
     assert!(is_gone_soon(&pid).await);
     fs::write(gate, "").unwrap();
     assert_eq!(printed(&environment).await, "1 base 2\n");

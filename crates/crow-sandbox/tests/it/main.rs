@@ -1,4 +1,4 @@
-//! Tests of processes and of the sandbox that holds them.
+//! Integration tests of processes and of the sandbox that contains them.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Processes that are spoken to.
+//! Processes with piped input and output.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Real processes.
+//! Runs real processes without a sandbox.
 
 use std::{
     collections::BTreeMap,
@@ -156,7 +156,7 @@ async fn dropping_a_call_kills_its_process() {
     let running = runner.run(spec, CancellationToken::new());
     tokio::select! {
         outcome = running => panic!("it ended: {outcome:?}"),
-        told = received => told.unwrap(),
+        signal = received => signal.unwrap(),
     }
     let script = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
         let command = std::fs::read(entry.path().join("cmdline")).ok()?;

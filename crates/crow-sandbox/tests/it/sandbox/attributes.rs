@@ -1,4 +1,7 @@
-//! Modes, owners, times and extended attributes of files where Landlock alone holds them.
+//! Modes, owners, times and extended attributes of files where only Landlock contains commands.
+//!
+//! Landlock does not cover these system calls, so a supervisor in the agent decides them: see the scripts below. Each test
+//! runs in an inner process without namespaces (see `partial`).
 
 use std::{
     fs,
@@ -11,12 +14,12 @@ use crow_sandbox::SandboxProfile;
 
 use super::{
     partial::{INNER, InnerUser, ROUNDS, is_inner, is_started_inside},
-    stage::{Stage, printed},
+    stage::{SandboxFixture, printed},
 };
 
 const MODULE: &str = "sandbox::attributes::";
-/// What programs do to files of their own. Ends at the first that fails.
-const USUAL: &str = r"set -e
+/// Shell script with the usual attribute changes of a program's own files. Stops at the first failure.
+const OWN_FILES_SCRIPT: &str = r"set -e
 printf '#!/bin/sh\necho ran\n' >run; chmod +x run; ./run
 touch -d 2001-02-03T00:00:00Z run; stat -c %Y run
 mkdir t; echo a >t/a; chmod 640 t/a; ln -s a t/link; tar cf t.tar t; mkdir x; tar xpf t.tar -C x; stat -c %a x/t/a
@@ -41,8 +44,8 @@ P
 git init -q . && git add run && git -c user.name=a -c user.email=a@b commit -qm x && git log --oneline | wc -l
 echo x >$TMPDIR/t; chmod 600 $TMPDIR/t; stat -c %a $TMPDIR/t
 ";
-/// Tries to change a file by every call that could. Names those that succeed.
-const TRIALS: &str = r"
+/// Python script that tries every system call that could change the attributes of a file. Prints those that succeed.
+const ATTRIBUTE_CHANGES_SCRIPT: &str = r"
 import ctypes, fcntl, os, struct, sys
 path, link = sys.argv[1], 'link'
 libc = ctypes.CDLL(None, use_errno=True)
@@ -85,8 +88,8 @@ for trial, change in trials.items():
     print(trial)
 print(len(trials), 'tried')
 ";
-/// Exchanges what a path leads to while it is used, on the disk and in memory.
-const RACES: &str = r"
+/// Python script that swaps the target of a path during `chmod`, on disk (`renameat2`) and in the memory of the argument.
+const RACE_SCRIPT: &str = r"
 import ctypes, os, sys, threading
 outside, rounds = sys.argv[1], int(sys.argv[2])
 libc = ctypes.CDLL(None, use_errno=True)
@@ -115,22 +118,22 @@ for thread in threads: thread.join()
 print('raced', done[0] > 0, sum(done.values()) == tried * 2)
 ";
 
-/// The value of a variable in a process inside of a partial sandbox.
-const DEEPER: &str = "deeper";
+/// Value of [`INNER`] in a process inside a partial sandbox.
+const NESTED: &str = "deeper";
 
-/// A file outside of the workspace, and what is known of it.
-fn theirs(stage: &Stage) -> std::path::PathBuf {
-    let path = stage.base().join("outside/theirs");
+/// Creates a file outside the workspace and returns its path.
+fn create_outside_file(fixture: &SandboxFixture) -> std::path::PathBuf {
+    let path = fixture.base().join("outside/theirs");
     fs::write(&path, "theirs").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    // Not every filesystem knows them.
+    // Not every filesystem supports extended attributes.
     let _ = rustix::fs::setxattr(&path, "user.there", b"1", rustix::fs::XattrFlags::empty());
     path
 }
 
 fn attributes(path: &Path) -> (u32, u32, u32, i64, i64, i64) {
     let data = fs::metadata(path).unwrap();
-    // The time of the last change of attributes tells of changes that leave all as it was.
+    // The ctime also reveals changes that set the same values again.
     (data.mode(), data.uid(), data.gid(), data.mtime(), data.ctime(), data.ctime_nsec())
 }
 
@@ -150,7 +153,7 @@ fn python(program: &str, arguments: &str) -> String {
     format!("python3 - {arguments} <<'P'\n{program}\nP")
 }
 
-/// Runs a check as the user of this process, and as an ordinary one if that is root.
+/// Returns true in the inner process that runs the named test. Skips a test for an ordinary user unless this is root.
 #[expect(clippy::print_stderr, reason = "a test that is skipped says why")]
 async fn in_partial_sandbox(name: &str, user: InnerUser) -> bool {
     if user == InnerUser::Ordinary && !rustix::process::geteuid().is_root() && !is_started_inside()
@@ -161,9 +164,9 @@ async fn in_partial_sandbox(name: &str, user: InnerUser) -> bool {
     is_inner(&format!("{MODULE}{name}"), user).await
 }
 
-async fn programs_change_their_own_files() {
-    let stage = Stage::new();
-    let outcome = stage.run(&format!("{{ {USUAL}\n}} 2>&1")).await;
+async fn assert_programs_can_change_their_own_files() {
+    let fixture = SandboxFixture::new();
+    let outcome = fixture.run(&format!("{{ {OWN_FILES_SCRIPT}\n}} 2>&1")).await;
     let printed = printed(&outcome);
     let attributes = if printed.contains("['user.y']") { "['user.y']" } else { "95" };
     assert_eq!(
@@ -175,15 +178,15 @@ async fn programs_change_their_own_files() {
     assert_no_gap(&outcome);
 }
 
-async fn files_elsewhere_stay_as_they_are() {
-    let stage = Stage::new();
-    let path = theirs(&stage);
+async fn assert_outside_files_are_unchanged() {
+    let fixture = SandboxFixture::new();
+    let path = create_outside_file(&fixture);
     let before = attributes(&path);
-    let trials = python(TRIALS, &path.display().to_string());
-    let outcome = stage
+    let script = python(ATTRIBUTE_CHANGES_SCRIPT, &path.display().to_string());
+    let outcome = fixture
         .run(&format!(
-            "{{ {trials}\n}} 2>&1; chmod 000 {} ~ 2>/dev/null; true",
-            stage.base().join("outside").display()
+            "{{ {script}\n}} 2>&1; chmod 000 {} ~ 2>/dev/null; true",
+            fixture.base().join("outside").display()
         ))
         .await;
     let printed = printed(&outcome);
@@ -197,7 +200,7 @@ async fn files_elsewhere_stay_as_they_are() {
 async fn programs_change_attributes_of_their_own_files() {
     let name = "programs_change_attributes_of_their_own_files";
     if in_partial_sandbox(name, InnerUser::Same).await {
-        programs_change_their_own_files().await;
+        assert_programs_can_change_their_own_files().await;
     }
 }
 
@@ -205,7 +208,7 @@ async fn programs_change_attributes_of_their_own_files() {
 async fn programs_of_an_ordinary_user_change_attributes_of_their_own_files() {
     let name = "programs_of_an_ordinary_user_change_attributes_of_their_own_files";
     if in_partial_sandbox(name, InnerUser::Ordinary).await {
-        programs_change_their_own_files().await;
+        assert_programs_can_change_their_own_files().await;
     }
 }
 
@@ -213,7 +216,7 @@ async fn programs_of_an_ordinary_user_change_attributes_of_their_own_files() {
 async fn attributes_of_files_elsewhere_cannot_be_changed_by_any_call() {
     let name = "attributes_of_files_elsewhere_cannot_be_changed_by_any_call";
     if in_partial_sandbox(name, InnerUser::Same).await {
-        files_elsewhere_stay_as_they_are().await;
+        assert_outside_files_are_unchanged().await;
     }
 }
 
@@ -221,7 +224,7 @@ async fn attributes_of_files_elsewhere_cannot_be_changed_by_any_call() {
 async fn an_ordinary_user_cannot_change_attributes_of_files_elsewhere() {
     let name = "an_ordinary_user_cannot_change_attributes_of_files_elsewhere";
     if in_partial_sandbox(name, InnerUser::Ordinary).await {
-        files_elsewhere_stay_as_they_are().await;
+        assert_outside_files_are_unchanged().await;
     }
 }
 
@@ -234,11 +237,11 @@ async fn no_exchange_during_a_call_leads_it_to_another_file() {
         return;
     }
     let rounds = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(200);
-    let stage = Stage::new();
-    let path = theirs(&stage);
+    let fixture = SandboxFixture::new();
+    let path = create_outside_file(&fixture);
     let before = attributes(&path);
-    let races = python(RACES, &format!("{} {rounds}", path.display()));
-    assert_eq!(stage.print(&format!("{{ {races}\n}} 2>&1")).await, "raced True True\n");
+    let script = python(RACE_SCRIPT, &format!("{} {rounds}", path.display()));
+    assert_eq!(fixture.print(&format!("{{ {script}\n}} 2>&1")).await, "raced True True\n");
     assert_eq!(attributes(&path), before);
 }
 
@@ -252,13 +255,13 @@ async fn under_the_read_only_profile_no_attributes_can_be_changed() {
     {
         return;
     }
-    let stage = Stage::new();
-    stage.runner.set_profile(SandboxProfile::ReadOnly);
-    let path = stage.project().join("file");
+    let fixture = SandboxFixture::new();
+    fixture.runner.set_profile(SandboxProfile::ReadOnly);
+    let path = fixture.project().join("file");
     fs::write(&path, "").unwrap();
     let before = attributes(&path);
-    let trials = python(TRIALS, &path.display().to_string());
-    let outcome = stage.run(&format!("{{ {trials}\n}} 2>&1; echo x >$TMPDIR/t; chmod 600 $TMPDIR/t 2>/dev/null || echo refused")).await;
+    let script = python(ATTRIBUTE_CHANGES_SCRIPT, &path.display().to_string());
+    let outcome = fixture.run(&format!("{{ {script}\n}} 2>&1; echo x >$TMPDIR/t; chmod 600 $TMPDIR/t 2>/dev/null || echo refused")).await;
     let printed = printed(&outcome);
     let lines: Vec<_> = printed.lines().collect();
     let [count, "refused"] = lines.as_slice() else { panic!("{printed}") };
@@ -272,7 +275,7 @@ async fn no_program_gets_the_rights_of_its_owner_and_no_other_user_those_of_the_
     if !in_partial_sandbox(name, InnerUser::Same).await {
         return;
     }
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let other = if rustix::process::geteuid().is_root() {
         "chmod 777 . ; echo x >file; setpriv --reuid=4242 --clear-groups chmod 777 file || echo refused"
     } else {
@@ -281,7 +284,7 @@ async fn no_program_gets_the_rights_of_its_owner_and_no_other_user_those_of_the_
     let script = format!(
         "{{ echo x >f; for mode in 4755 2755 6755; do chmod $mode f || echo refused; done; stat -c %a f; {other}; }} 2>/dev/null"
     );
-    assert_eq!(stage.print(&script).await, "refused\nrefused\nrefused\n644\nrefused\n");
+    assert_eq!(fixture.print(&script).await, "refused\nrefused\nrefused\n644\nrefused\n");
 }
 
 #[tokio::test]
@@ -291,10 +294,10 @@ async fn where_there_can_be_no_supervisor_changes_are_refused_and_that_is_named(
     if !in_partial_sandbox(name, InnerUser::Same).await {
         return;
     }
-    let stage = Stage::new();
-    if std::env::var(INNER).is_ok_and(|inner| inner == DEEPER) {
+    let fixture = SandboxFixture::new();
+    if std::env::var(INNER).is_ok_and(|inner| inner == NESTED) {
         let script = "{ echo x >f; chmod 600 f || echo refused; cat f; } 2>/dev/null";
-        let outcome = stage.run(script).await;
+        let outcome = fixture.run(script).await;
         assert_eq!(printed(&outcome), "refused\nx\n");
         let Containment::Partial { gaps } = &outcome.containment else {
             panic!("{:?}", outcome.containment)
@@ -306,7 +309,7 @@ async fn where_there_can_be_no_supervisor_changes_are_refused_and_that_is_named(
     // A process has one supervisor only: that of the sandbox around it.
     let exe = std::env::current_exe().unwrap();
     let script =
-        format!("{INNER}={DEEPER} '{}' {MODULE}{name} --exact --nocapture 2>&1", exe.display());
-    let printed = stage.print(&script).await;
+        format!("{INNER}={NESTED} '{}' {MODULE}{name} --exact --nocapture 2>&1", exe.display());
+    let printed = fixture.print(&script).await;
     assert!(printed.contains("1 passed"), "{printed}");
 }

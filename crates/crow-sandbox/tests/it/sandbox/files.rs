@@ -1,20 +1,20 @@
-//! What commands can read and change.
+//! Files that commands can read and change.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use crow_core::capability::{Containment, ProcessEnd};
 use crow_sandbox::SandboxProfile;
 
-use super::stage::{Stage, printed};
+use super::stage::{SandboxFixture, printed};
 
 #[tokio::test]
 async fn only_the_workspace_and_the_private_folder_can_be_changed() {
-    let stage = Stage::new();
-    let base = stage.base();
+    let fixture = SandboxFixture::new();
+    let base = fixture.base();
     fs::write(base.join("outside/theirs"), "theirs").unwrap();
     let outside = base.join("outside").display().to_string();
     let home = base.join("home").display().to_string();
-    let outcome = stage
+    let outcome = fixture
         .run(&format!(
             "echo ours >file && mkdir -p a/b && mv file a/b && echo temp >/tmp/t && cat /tmp/t $TMPDIR/t a/b/file
              for path in {outside}/new {outside}/theirs {home}/.bashrc /etc/x /usr/x /x /var/x; do
@@ -35,14 +35,14 @@ async fn only_the_workspace_and_the_private_folder_can_be_changed() {
 
 #[tokio::test]
 async fn modes_and_times_of_files_outside_cannot_be_changed() {
-    let stage = Stage::new();
-    // Outside of the folders that the sandbox has its own of.
+    let fixture = SandboxFixture::new();
+    // Outside the folders that the sandbox replaces by private ones, such as `/tmp`.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = folder.path().join("theirs");
     fs::write(&file, "").unwrap();
     let before = fs::metadata(&file).unwrap();
     let script = format!("chmod 777 {0}; touch -d 2001-01-01 {0}; mkdir {0}.d", file.display());
-    stage.run(&format!("{{ {script}; }} 2>/dev/null")).await;
+    fixture.run(&format!("{{ {script}; }} 2>/dev/null")).await;
     let after = fs::metadata(&file).unwrap();
     assert_eq!(after.permissions(), before.permissions());
     assert_eq!(after.modified().unwrap(), before.modified().unwrap());
@@ -51,28 +51,28 @@ async fn modes_and_times_of_files_outside_cannot_be_changed() {
 
 #[tokio::test]
 async fn the_temporary_folder_is_private_to_the_session_and_outlives_commands() {
-    let stage = Stage::new();
-    assert_eq!(stage.print("echo kept >/tmp/file; ls -A /tmp | grep -c .").await, "2\n");
-    assert_eq!(stage.print("cat /tmp/file /var/tmp/file").await, "kept\nkept\n");
-    assert_eq!(fs::read_to_string(stage.sandbox.temp().join("file")).unwrap(), "kept\n");
+    let fixture = SandboxFixture::new();
+    assert_eq!(fixture.print("echo kept >/tmp/file; ls -A /tmp | grep -c .").await, "2\n");
+    assert_eq!(fixture.print("cat /tmp/file /var/tmp/file").await, "kept\nkept\n");
+    assert_eq!(fs::read_to_string(fixture.sandbox.temp().join("file")).unwrap(), "kept\n");
 }
 
 #[tokio::test]
 async fn under_the_read_only_profile_only_the_private_folder_can_be_changed() {
-    let stage = Stage::new();
-    fs::write(stage.project().join("file"), "as it was").unwrap();
-    stage.runner.set_profile(SandboxProfile::ReadOnly);
+    let fixture = SandboxFixture::new();
+    fs::write(fixture.project().join("file"), "as it was").unwrap();
+    fixture.runner.set_profile(SandboxProfile::ReadOnly);
     let script = "echo x >file; rm -f file; mkdir new; echo fine >/tmp/cache; cat file /tmp/cache";
-    let printed = stage.print(&format!("{{ {script}; }} 2>/dev/null")).await;
+    let printed = fixture.print(&format!("{{ {script}; }} 2>/dev/null")).await;
     assert_eq!(printed, "as it wasfine\n");
-    assert_eq!(fs::read_dir(stage.project()).unwrap().count(), 1);
-    stage.runner.set_profile(SandboxProfile::Workspace);
-    assert_eq!(stage.print("echo x >file; cat file").await, "x\n");
+    assert_eq!(fs::read_dir(fixture.project()).unwrap().count(), 1);
+    fixture.runner.set_profile(SandboxProfile::Workspace);
+    assert_eq!(fixture.print("echo x >file; cat file").await, "x\n");
 }
 
 #[tokio::test]
 async fn hidden_files_cannot_be_read_by_any_path() {
-    let stage = Stage::with(|config, base| {
+    let fixture = SandboxFixture::with(|config, base| {
         fs::create_dir_all(base.join("home/.ssh")).unwrap();
         fs::write(base.join("home/.ssh/key"), "secret").unwrap();
         fs::write(base.join("home/.netrc"), "secret").unwrap();
@@ -80,21 +80,21 @@ async fn hidden_files_cannot_be_read_by_any_path() {
         config.hidden = vec![base.join("home/.ssh"), base.join("home/.netrc"), base.join("none")];
     });
     let script = "cat ~/.ssh/key ~/.netrc link /proc/1/root$HOME/.ssh/key /proc/self/root$HOME/.netrc ~/../home/.ssh/key; ls -A ~/.ssh";
-    assert_eq!(stage.print(&format!("{{ {script}; }} 2>/dev/null")).await, "");
-    assert_eq!(stage.print("grep -r secret ~ 2>/dev/null").await, "");
+    assert_eq!(fixture.print(&format!("{{ {script}; }} 2>/dev/null")).await, "");
+    assert_eq!(fixture.print("grep -r secret ~ 2>/dev/null").await, "");
 }
 
 #[tokio::test]
 async fn existing_protected_files_cannot_be_changed_or_replaced() {
-    let stage = Stage::new();
-    let project = stage.project();
+    let fixture = SandboxFixture::new();
+    let project = fixture.project();
     for folder in [".git/hooks", ".git/objects", ".vscode", ".crow-agent"] {
         fs::create_dir_all(project.join(folder)).unwrap();
     }
     fs::write(project.join(".git/config"), "[core]\n").unwrap();
     fs::write(project.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
     fs::write(project.join(".vscode/tasks.json"), "{}").unwrap();
-    let outcome = stage
+    let outcome = fixture
         .run(
             "{ echo evil >.git/hooks/pre-commit; echo evil >.git/config; rm -rf .git/config .vscode;
              mv .git .git2; mv .vscode v; mv .git/hooks h; echo evil >.vscode/tasks.json; touch .crow-agent/x;
@@ -112,87 +112,87 @@ async fn existing_protected_files_cannot_be_changed_or_replaced() {
 
 #[tokio::test]
 async fn protected_files_that_appear_are_moved_aside() {
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let outcome =
-        stage.run("mkdir -p .github/workflows && echo evil >.github/workflows/x.yml").await;
+        fixture.run("mkdir -p .github/workflows && echo evil >.github/workflows/x.yml").await;
     let [aside] = outcome.put_aside.as_slice() else { panic!("{:?}", outcome.put_aside) };
-    assert_eq!(aside.path, stage.project().join(".github"));
+    assert_eq!(aside.path, fixture.project().join(".github"));
     assert!(aside.kept.as_ref().unwrap().join("workflows/x.yml").exists());
-    assert_eq!(fs::read_dir(stage.project()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(fixture.project()).unwrap().count(), 0);
 }
 
 #[tokio::test]
 async fn a_repository_can_be_made_and_committed_to() {
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let git = "git -c user.name=a -c user.email=a@b -c init.defaultBranch=main";
-    let outcome = stage.run(&format!("{git} init -q . && echo a >a && git add a && {git} commit -qm first && git log --oneline | wc -l")).await;
+    let outcome = fixture.run(&format!("{git} init -q . && echo a >a && git add a && {git} commit -qm first && git log --oneline | wc -l")).await;
     assert_eq!(printed(&outcome), "1\n");
     assert_eq!((outcome.put_aside, outcome.end), (Vec::new(), ProcessEnd::Exited(0)));
     let again = format!(
         "echo b >>a && {git} commit -qam second && git stash list && git log --oneline | wc -l; git config core.fsmonitor evil 2>/dev/null; echo $?"
     );
-    assert_eq!(stage.print(&again).await, "2\n4\n");
+    assert_eq!(fixture.print(&again).await, "2\n4\n");
 }
 
 #[tokio::test]
 async fn nested_repositories_cannot_be_configured_to_start_programs() {
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let git = "git -c user.name=a -c user.email=a@b";
     let commit = format!("{git} commit -q --allow-empty -m x");
-    let made = stage
+    let created = fixture
         .run(&format!("git init -q . && git init -q sub && (cd sub && {commit}) && git add sub 2>/dev/null; ls"))
         .await;
-    assert_eq!((printed(&made).as_str(), made.put_aside), ("sub\n", Vec::new()));
-    let spoiled = stage.run("git -C sub config core.fsmonitor evil; echo $?").await;
-    assert_eq!((printed(&spoiled).lines().last(), spoiled.put_aside.len()), (Some("4"), 0));
-    let other = stage
+    assert_eq!((printed(&created).as_str(), created.put_aside), ("sub\n", Vec::new()));
+    let configured = fixture.run("git -C sub config core.fsmonitor evil; echo $?").await;
+    assert_eq!((printed(&configured).lines().last(), configured.put_aside.len()), (Some("4"), 0));
+    let other = fixture
         .run(&format!("git init -q new && (cd new && {commit} && git config core.fsmonitor evil) && git add new 2>/dev/null"))
         .await;
     let [aside] = other.put_aside.as_slice() else { panic!("{:?}", other.put_aside) };
-    assert_eq!(aside.path, stage.project().join("new/.git"));
-    let module = stage.run("mkdir -p .git/modules/m && cp -r .git/HEAD .git/objects .git/refs .git/modules/m && printf '[core]\nfsmonitor = evil\n' >.git/modules/m/config").await;
+    assert_eq!(aside.path, fixture.project().join("new/.git"));
+    let module = fixture.run("mkdir -p .git/modules/m && cp -r .git/HEAD .git/objects .git/refs .git/modules/m && printf '[core]\nfsmonitor = evil\n' >.git/modules/m/config").await;
     assert_eq!(module.put_aside.len(), 1, "{:?}", module.put_aside);
 }
 
 #[tokio::test]
 async fn only_harmless_devices_can_be_used() {
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let script = "echo x >/dev/null && head -c1 /dev/zero | wc -c
         for device in /dev/vda /dev/sda /dev/nvme0n1 /dev/mem /dev/kmsg; do head -c1 $device 2>/dev/null | wc -c | grep -v '^0'; done
         python3 -c 'import pty,os; m,s=pty.openpty(); os.write(s,b\"p\"); print(os.read(m,1))' 2>&1; ls /dev/pts | wc -l";
-    let printed = stage.print(script).await;
+    let printed = fixture.print(script).await;
     assert!(printed.starts_with("1\n") && printed.lines().count() <= 3, "{printed}");
 }
 
 #[tokio::test]
 async fn hidden_files_in_the_project_stay_hidden_when_folders_around_them_move() {
-    let stage = Stage::with(|config, base| {
+    let fixture = SandboxFixture::with(|config, base| {
         let project = base.join("project");
         fs::create_dir_all(project.join("home/keys/deep")).unwrap();
         fs::write(project.join("home/keys/deep/key"), "secret").unwrap();
         fs::write(project.join("home/token"), "secret").unwrap();
         config.hidden = vec![project.join("home/keys/deep"), project.join("home/token")];
     });
-    stage.run("mv home moved; mv home/keys moved; mv home/token t; mkdir x; mv -T x home").await;
-    stage.run("python3 -c \"import os; os.rename('home', 'other')\"").await;
-    // `mv` copies what it cannot rename, and sees nothing hidden there.
-    let left = stage.print("grep -r secret . ; test -d home/keys/deep && echo held").await;
-    assert_eq!(left, "held\n");
+    fixture.run("mv home moved; mv home/keys moved; mv home/token t; mkdir x; mv -T x home").await;
+    fixture.run("python3 -c \"import os; os.rename('home', 'other')\"").await;
+    // `mv` copies folders that it cannot rename; hidden folders are empty for it.
+    let output = fixture.print("grep -r secret . ; test -d home/keys/deep && echo held").await;
+    assert_eq!(output, "held\n");
 }
 
 #[tokio::test]
 async fn a_command_cannot_create_the_programs_own_folders() {
-    let stage = Stage::with(|config, base| {
+    let fixture = SandboxFixture::with(|config, base| {
         let own = base.join("project/.config/program");
         config.hidden = vec![own.clone()];
         config.own = vec![own, base.join("home/.config/program")];
     });
-    stage.run("mkdir -p .config/program; echo evil > .config/program/settings").await;
-    stage
+    fixture.run("mkdir -p .config/program; echo evil > .config/program/settings").await;
+    fixture
         .run("mv .config aside; mkdir -p .config/program; echo evil > .config/program/settings")
         .await;
-    let own = stage.project().join(".config/program");
+    let own = fixture.project().join(".config/program");
     assert_eq!(fs::read_dir(&own).unwrap().count(), 0);
     assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o700);
-    assert!(!stage.base().join("home/.config").exists());
+    assert!(!fixture.base().join("home/.config").exists());
 }

@@ -1,4 +1,4 @@
-//! What starts commands, and what becomes of them when it is killed.
+//! The keeper process that starts commands, and what happens to commands when it is killed.
 
 use crow_testkit::wait_until;
 use std::{
@@ -21,22 +21,22 @@ use rustix::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::stage::{Stage, printed};
+use super::stage::{SandboxFixture, printed};
 use crow_testkit::processes::{has_own_process, kill_children, living_children};
 
-/// Says in which namespaces a command is, and what it could not be without them.
-const HELD: &str = "readlink /proc/self/ns/user /proc/self/ns/net; grep -E '^(NoNewPrivs|Seccomp|CapEff|CapBnd):' /proc/self/status
+/// Shell script that prints the namespaces of a command and what they keep it from.
+const CONTAINMENT_SCRIPT: &str = "readlink /proc/self/ns/user /proc/self/ns/net; grep -E '^(NoNewPrivs|Seccomp|CapEff|CapBnd):' /proc/self/status
     echo x 2>/dev/null >../outside/file; echo $?; ls ../home | wc -l
     cat /proc/1/environ 2>/dev/null | wc -c; ls /sys/class/net 2>/dev/null | wc -l; ulimit -u";
 
-/// How many processes a command sees.
-const SEEN: &str = "ls /proc | grep -c '^[0-9]'";
+/// Shell script that prints the number of processes a command sees.
+const COUNT_PROCESSES_SCRIPT: &str = "ls /proc | grep -c '^[0-9]'";
 
-/// Runs a command until it prints what is expected: one that was killed is seen until it is reaped.
-async fn until_it_prints(stage: &Stage, script: &str, expected: &str) {
+/// Runs a command until its output is as expected: a killed process is visible until it is reaped.
+async fn run_until_it_prints(fixture: &SandboxFixture, script: &str, expected: &str) {
     let mut printed = String::new();
     for _ in 0..500 {
-        printed = stage.print(script).await;
+        printed = fixture.print(script).await;
         if printed == expected {
             return;
         }
@@ -44,21 +44,21 @@ async fn until_it_prints(stage: &Stage, script: &str, expected: &str) {
     assert_eq!(printed, expected);
 }
 
-/// Returns the process that starts a stage's commands, as long as none runs.
-async fn keeper(stage: &Stage) -> Pid {
-    assert_eq!(stage.sandbox.containment().await, Containment::Full);
+/// Returns the keeper of a fixture. No command may be running.
+async fn keeper(fixture: &SandboxFixture) -> Pid {
+    assert_eq!(fixture.sandbox.containment().await, Containment::Full);
     let children = living_children();
     assert_eq!(children.len(), 1, "{children:?}");
     children[0]
 }
 
-async fn kill_keeper(stage: &Stage) -> Pid {
-    let keeper = keeper(stage).await;
+async fn kill_keeper(fixture: &SandboxFixture) -> Pid {
+    let keeper = keeper(fixture).await;
     kill_children(&[keeper]);
     keeper
 }
 
-async fn until_there_is(path: &Path) {
+async fn wait_for_file(path: &Path) {
     wait_until(|| path.exists()).await;
 }
 
@@ -67,20 +67,22 @@ async fn a_new_keeper_starts_commands_in_the_same_namespaces() {
     if !has_own_process() {
         return;
     }
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let script = format!("{HELD}; (echo >/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo reached");
-    let before = stage.print(&script).await;
+    let script = format!(
+        "{CONTAINMENT_SCRIPT}; (echo >/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo reached"
+    );
+    let before = fixture.print(&script).await;
     assert!(!before.contains("reached"), "{before}");
-    let seen = stage.print(SEEN).await;
+    let process_count = fixture.print(COUNT_PROCESSES_SCRIPT).await;
     for _ in 0..3 {
-        let killed = kill_keeper(&stage).await;
-        assert_eq!(stage.print(&script).await, before);
-        until_it_prints(&stage, SEEN, &seen).await;
-        assert_ne!(keeper(&stage).await, killed);
+        let killed = kill_keeper(&fixture).await;
+        assert_eq!(fixture.print(&script).await, before);
+        run_until_it_prints(&fixture, COUNT_PROCESSES_SCRIPT, &process_count).await;
+        assert_ne!(keeper(&fixture).await, killed);
     }
-    assert_eq!(stage.run("kill -9 $$").await.end, ProcessEnd::Signaled(9));
+    assert_eq!(fixture.run("kill -9 $$").await.end, ProcessEnd::Signaled(9));
 }
 
 #[tokio::test]
@@ -88,11 +90,11 @@ async fn concurrent_commands_share_one_new_keeper() {
     if !has_own_process() {
         return;
     }
-    let stage = Stage::new();
-    kill_keeper(&stage).await;
-    let many = (0..8).map(|_| stage.print("echo fine"));
+    let fixture = SandboxFixture::new();
+    kill_keeper(&fixture).await;
+    let many = (0..8).map(|_| fixture.print("echo fine"));
     assert_eq!(futures_util::future::join_all(many).await, ["fine\n"; 8]);
-    keeper(&stage).await;
+    keeper(&fixture).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -100,17 +102,17 @@ async fn commands_of_several_threads_share_one_new_keeper() {
     if !has_own_process() {
         return;
     }
-    let stage = Stage::new();
-    kill_keeper(&stage).await;
+    let fixture = SandboxFixture::new();
+    kill_keeper(&fixture).await;
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..8 {
-        let (runner, spec) = (stage.runner.clone(), stage.spec("echo fine"));
+        let (runner, spec) = (fixture.runner.clone(), fixture.spec("echo fine"));
         tasks.spawn(async move { runner.run(spec, CancellationToken::new()).await });
     }
     while let Some(outcome) = tasks.join_next().await {
         assert_eq!(printed(&outcome.unwrap().unwrap()), "fine\n");
     }
-    keeper(&stage).await;
+    keeper(&fixture).await;
 }
 
 #[tokio::test]
@@ -119,11 +121,11 @@ async fn the_proxy_serves_commands_of_a_new_keeper() {
         return;
     }
     let allowed = AllowedHosts::new(["good.example".parse().unwrap()]);
-    let stage = Stage::with(|config, _| config.network = Network::Hosts(allowed));
+    let fixture = SandboxFixture::with(|config, _| config.network = Network::Hosts(allowed));
     let script = "curl -s -o /dev/null -w '%{http_code}\\n' --noproxy '' http://evil.example/";
-    assert_eq!(stage.print(script).await, "403\n");
-    kill_keeper(&stage).await;
-    let outcome = stage.run(script).await;
+    assert_eq!(fixture.print(script).await, "403\n");
+    kill_keeper(&fixture).await;
+    let outcome = fixture.run(script).await;
     assert_eq!(printed(&outcome), "403\n");
     assert_eq!(outcome.refused_hosts.len(), 1);
 }
@@ -133,17 +135,17 @@ async fn a_command_runs_to_its_end_when_its_keeper_is_killed() {
     if !has_own_process() {
         return;
     }
-    let stage = Stage::new();
-    let keeper = keeper(&stage).await;
+    let fixture = SandboxFixture::new();
+    let keeper = keeper(&fixture).await;
     let script = "touch ready; while ! [ -e go ]; do sleep 0.01; done; (setsid sleep 965 &); echo on; exit 3";
     let kill = async {
-        until_there_is(&stage.project().join("ready")).await;
+        wait_for_file(&fixture.project().join("ready")).await;
         kill_children(&[keeper]);
-        // One beside it is started by another one.
-        assert_eq!(stage.print("echo beside").await, "beside\n");
-        fs::write(stage.project().join("go"), "").unwrap();
+        // A concurrent command is started by a new keeper.
+        assert_eq!(fixture.print("echo beside").await, "beside\n");
+        fs::write(fixture.project().join("go"), "").unwrap();
     };
-    let (outcome, ()) = tokio::join!(stage.run(script), kill);
+    let (outcome, ()) = tokio::join!(fixture.run(script), kill);
     assert_eq!((printed(&outcome).as_str(), outcome.end), ("on\n", ProcessEnd::Exited(3)));
     assert!(outcome.left_running);
     assert!(!is_any_running("sleep\x00965"), "it runs outside");
@@ -154,15 +156,15 @@ async fn a_call_dropped_after_its_keeper_was_killed_leaves_no_processes() {
     if !has_own_process() {
         return;
     }
-    let stage = Stage::new();
-    let keeper = keeper(&stage).await;
-    let run = stage.run("setsid sleep 964 & touch ready; exec sleep 964");
-    let ready = stage.project().join("ready");
+    let fixture = SandboxFixture::new();
+    let keeper = keeper(&fixture).await;
+    let run = fixture.run("setsid sleep 964 & touch ready; exec sleep 964");
+    let ready = fixture.project().join("ready");
     tokio::select! {
         outcome = run => panic!("{outcome:?}"),
-        () = until_there_is(&ready) => kill_children(&[keeper]),
+        () = wait_for_file(&ready) => kill_children(&[keeper]),
     }
-    drop(stage);
+    drop(fixture);
     let until = Instant::now() + Duration::from_secs(10);
     while is_any_running("sleep\x00964") {
         assert!(Instant::now() < until, "it goes on");
@@ -178,12 +180,12 @@ fn is_any_running(arguments: &str) -> bool {
     })
 }
 
-/// Kills what starts commands, and nothing else, again and again until it is told to stop. Returns how many it has killed.
+/// Kills keepers, and no other child, until `stop` is set. Returns the number of killed keepers.
 fn kill_keepers(stop: &AtomicBool) -> usize {
     let mut killed = HashSet::new();
     while !stop.load(Ordering::Relaxed) {
         for child in living_children() {
-            // An init has a second number, in its own namespace.
+            // The init of a sandbox has a second process id, in its own namespace; a keeper has one.
             let status = fs::read_to_string(format!("/proc/{}/status", child.as_raw_nonzero()));
             let status = status.unwrap_or_default();
             let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
@@ -201,15 +203,15 @@ async fn a_command_runs_once_or_fails_while_keepers_are_killed() {
     if !has_own_process() {
         return;
     }
-    let stage = Stage::new();
-    stage.run("touch log").await;
+    let fixture = SandboxFixture::new();
+    fixture.run("touch log").await;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let killer = std::thread::spawn(move || kill_keepers(&stopped));
     let mut expected = Vec::new();
     for number in 0..150 {
-        let spec = stage.spec(&format!("echo {number} >>log"));
-        match stage.runner.run(spec, CancellationToken::new()).await {
+        let spec = fixture.spec(&format!("echo {number} >>log"));
+        match fixture.runner.run(spec, CancellationToken::new()).await {
             Ok(outcome) => {
                 assert_eq!(outcome.end, ProcessEnd::Exited(0));
                 expected.push(number.to_string());
@@ -222,9 +224,9 @@ async fn a_command_runs_once_or_fails_while_keepers_are_killed() {
     }
     stop.store(true, Ordering::Relaxed);
     assert!(killer.join().unwrap() > 5);
-    let log = fs::read_to_string(stage.project().join("log")).unwrap();
+    let log = fs::read_to_string(fixture.project().join("log")).unwrap();
     assert_eq!(log.lines().collect::<Vec<_>>(), expected);
-    assert_eq!(stage.print("echo fine").await, "fine\n");
+    assert_eq!(fixture.print("echo fine").await, "fine\n");
 }
 
 #[tokio::test]
@@ -232,9 +234,9 @@ async fn a_command_fails_with_the_reason_if_no_new_keeper_can_be_made() {
     if !has_own_process() {
         return;
     }
-    let stage = Stage::new();
-    kill_keeper(&stage).await;
-    // Root may make no process in the session's network any more, and others none at all.
+    let fixture = SandboxFixture::new();
+    kill_keeper(&fixture).await;
+    // Root loses the rights to enter the session's network; other users may start no processes at all.
     if rustix::process::geteuid().is_root() {
         let none = CapabilitySet::empty();
         let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
@@ -244,14 +246,14 @@ async fn a_command_fails_with_the_reason_if_no_new_keeper_can_be_made() {
         rustix::process::setrlimit(Resource::Nproc, none).unwrap();
     }
     for _ in 0..2 {
-        let run = stage.runner.run(stage.spec("echo"), CancellationToken::new());
+        let run = fixture.runner.run(fixture.spec("echo"), CancellationToken::new());
         let text = std::error::Error::source(&run.await.unwrap_err()).unwrap().to_string();
         let start = "what starts commands has ended, and cannot be made anew: ";
         assert!(text.starts_with(start), "{text}");
     }
 }
 
-/// Counts the descriptors of a process. None of one whose memory this user may not see.
+/// Returns the number of open descriptors of a process, or `None` if this user may not inspect it.
 fn descriptors(process: &str) -> Option<usize> {
     Some(fs::read_dir(format!("/proc/{process}/fd")).ok()?.count())
 }
@@ -261,17 +263,17 @@ async fn many_commands_leave_no_descriptors_behind() {
     if !has_own_process() {
         return;
     }
-    let stage = Stage::new();
-    let keeper = keeper(&stage).await;
+    let fixture = SandboxFixture::new();
+    let keeper = keeper(&fixture).await;
     let pid = keeper.as_raw_nonzero().to_string();
-    // Whoever may not count them: with this few it starts no more commands than that if it keeps one of each.
-    let few = Rlimit { current: Some(64), maximum: Some(64) };
-    rustix::process::prlimit(Some(keeper), Resource::Nofile, few).unwrap();
-    // The runtime opens some with its first command.
-    stage.run("true").await;
+    // For users who may not count them: a keeper that leaked one per command would run out at this limit.
+    let limit = Rlimit { current: Some(64), maximum: Some(64) };
+    rustix::process::prlimit(Some(keeper), Resource::Nofile, limit).unwrap();
+    // The runtime opens some descriptors with its first command.
+    fixture.run("true").await;
     let before = (descriptors("self").unwrap(), descriptors(&pid));
     for _ in 0..200 {
-        assert_eq!(stage.run("true").await.end, ProcessEnd::Exited(0));
+        assert_eq!(fixture.run("true").await.end, ProcessEnd::Exited(0));
     }
     assert_eq!((descriptors("self").unwrap(), descriptors(&pid)), before);
     assert_eq!(living_children(), [keeper], "another one was needed");
@@ -282,12 +284,12 @@ async fn new_keepers_leave_no_descriptors_behind() {
     if !has_own_process() {
         return;
     }
-    let stage = Stage::new();
-    stage.run("true").await;
+    let fixture = SandboxFixture::new();
+    fixture.run("true").await;
     let before = descriptors("self").unwrap();
     for _ in 0..5 {
-        kill_keeper(&stage).await;
-        assert_eq!(stage.run("true").await.end, ProcessEnd::Exited(0));
+        kill_keeper(&fixture).await;
+        assert_eq!(fixture.run("true").await.end, ProcessEnd::Exited(0));
     }
     assert_eq!(descriptors("self").unwrap(), before);
 }

@@ -1,4 +1,4 @@
-//! Real commands in a real sandbox.
+//! Runs real commands in a real sandbox.
 
 mod attributes;
 mod files;

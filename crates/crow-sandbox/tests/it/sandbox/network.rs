@@ -1,4 +1,4 @@
-//! What commands reach: hosts that are allowed, through the proxy, and nothing else.
+//! Network access of commands: allowed hosts through the proxy, and nothing else.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::stage::{Stage, printed};
+use super::stage::{SandboxFixture, printed};
 
-/// A server outside of the sandbox that says who it was taken for, and leads elsewhere.
+/// A server outside the sandbox. Returns the path and `Host` header of a request; `/away` and `/inside` redirect.
 struct Server {
     port: u16,
     _task: JoinSet<()>,
@@ -59,12 +59,12 @@ async fn answer(mut stream: TcpStream) {
     drop(stream.write_all(format!("{answer}{end}").as_bytes()).await);
 }
 
-fn stage(hosts: &[&str]) -> Stage {
+fn fixture(hosts: &[&str]) -> SandboxFixture {
     let allowed = AllowedHosts::new(hosts.iter().map(|host| host.parse().unwrap()));
-    Stage::with(|config, _| config.network = Network::Hosts(allowed))
+    SandboxFixture::with(|config, _| config.network = Network::Hosts(allowed))
 }
 
-/// Python with which a raw request is sent to the proxy, and the first line of its answer is read.
+/// Python helpers: `raw` sends bytes to the proxy and returns the first line of the answer, `fetch` opens a URL.
 const RAW: &str = "
 import os, socket, sys, urllib.request, urllib.error
 proxy = ('127.0.0.1', int(os.environ['http_proxy'].rsplit(':', 1)[1]))
@@ -85,7 +85,7 @@ fn python(script: &str) -> String {
 async fn an_allowed_host_is_reached_by_requests_and_by_tunnels() {
     let server = Server::new().await;
     let port = server.port;
-    let stage = stage(&[&format!("localhost:{port}")]);
+    let fixture = fixture(&[&format!("localhost:{port}")]);
     let script = format!(
         "curl -sS --noproxy '' http://localhost:{port}/plain
          curl -sS --noproxy '' -p http://localhost:{port}/tunnel
@@ -93,7 +93,7 @@ async fn an_allowed_host_is_reached_by_requests_and_by_tunnels() {
          {}",
         python(&format!("print(fetch('http://localhost:{port}/python'))"))
     );
-    let outcome = stage.run(&script).await;
+    let outcome = fixture.run(&script).await;
     let lines = ["plain", "tunnel", "other", "python"];
     let expected = lines.map(|path| format!("/{path} Host: localhost:{port}\n")).concat();
     assert_eq!(printed(&outcome), expected);
@@ -104,7 +104,7 @@ async fn an_allowed_host_is_reached_by_requests_and_by_tunnels() {
 async fn hosts_that_are_not_allowed_and_malformed_requests_are_refused() {
     let (server, other) = (Server::new().await, Server::new().await);
     let (port, other) = (server.port, other.port);
-    let stage = stage(&[&format!("localhost:{port}"), "good.example"]);
+    let fixture = fixture(&[&format!("localhost:{port}"), "good.example"]);
     let script = python(&format!(
         r"
 for url in ('http://localhost:{other}/', 'http://127.0.0.1:{port}/', 'http://localhost.evil:{port}/', 'http://localhost/',
@@ -120,7 +120,7 @@ try: socket.create_connection(('127.0.0.1', {port}), 1); print('direct')
 except OSError: print('no way')
 "
     ));
-    let outcome = stage.run(&script).await;
+    let outcome = fixture.run(&script).await;
     let (refused, malformed) =
         ("HTTP/1.1 403 Host not allowed by the sandbox", "HTTP/1.1 400 Bad Request");
     let fetched = ["403", "403", "403", "403", "400", "400", "400", "403"];
@@ -135,11 +135,11 @@ except OSError: print('no way')
 async fn a_redirect_to_a_host_that_is_not_allowed_is_refused() {
     let server = Server::new().await;
     let port = server.port;
-    let stage = stage(&[&format!("localhost:{port}")]);
+    let fixture = fixture(&[&format!("localhost:{port}")]);
     let script = python(&format!(
         "for path in ('away', 'inside'): print(fetch(f'http://localhost:{port}/{{path}}'))"
     ));
-    let outcome = stage.run(&script).await;
+    let outcome = fixture.run(&script).await;
     assert_eq!(printed(&outcome), "403\n403\n");
     let refused: Vec<_> = outcome.refused_hosts.iter().map(ToString::to_string).collect();
     assert_eq!(refused, ["evil.example:80", "169.254.169.254:80"]);
@@ -147,26 +147,26 @@ async fn a_redirect_to_a_host_that_is_not_allowed_is_refused() {
 
 #[tokio::test]
 async fn the_outcome_lists_refused_hosts_with_the_patterns_that_would_allow_them() {
-    let stage = stage(&["good.example"]);
+    let fixture = fixture(&["good.example"]);
     let script = "curl -sS http://evil.example:81/; curl -sS https://evil.example/ 2>&1
         git ls-remote https://git.example/a.git >/dev/null 2>&1";
-    let outcome = stage.run(script).await;
+    let outcome = fixture.run(script).await;
     let text = printed(&outcome);
     assert!(text.contains("--allow-host evil.example:81"), "{text}");
     let refused: Vec<_> =
         outcome.refused_hosts.iter().map(|host| (host.pattern(), host.reason)).collect();
     let expected = ["evil.example:81", "evil.example", "git.example"];
     assert_eq!(refused, expected.map(|host| (host.to_owned(), HostRefusal::NotAllowed)));
-    assert_eq!(stage.run("true").await.refused_hosts, []);
+    assert_eq!(fixture.run("true").await.refused_hosts, []);
 }
 
 #[tokio::test]
 async fn an_allowed_name_that_resolves_to_the_local_machine_is_refused() {
-    // The system knows this name without asking anybody.
-    let stage = stage(&["ip6-localhost", "localhost.localdomain"]);
-    let outcome = stage.run(&python("print(fetch('http://ip6-localhost/'))")).await;
+    // The name is in `/etc/hosts`, so it resolves without a name server.
+    let fixture = fixture(&["ip6-localhost", "localhost.localdomain"]);
+    let outcome = fixture.run(&python("print(fetch('http://ip6-localhost/'))")).await;
     let text = printed(&outcome);
-    // Where it is not known, it cannot be found.
+    // On systems without this name the proxy cannot resolve it and answers 502.
     assert!(matches!(text.trim(), "403" | "502"), "{text}");
     let is_private = outcome.refused_hosts.iter().all(|host| host.reason == HostRefusal::NotPublic);
     assert!(is_private, "{:?}", outcome.refused_hosts);
@@ -174,16 +174,16 @@ async fn an_allowed_name_that_resolves_to_the_local_machine_is_refused() {
 
 #[tokio::test]
 async fn servers_that_commands_start_are_reached_without_the_proxy() {
-    let stage = stage(&["good.example"]);
+    let fixture = fixture(&["good.example"]);
     let script = "echo here >file; python3 -m http.server --bind 127.0.0.1 8765 2>/dev/null &
         for try in $(seq 100); do curl -sf http://localhost:8765/file && break; sleep 0.05; done
         curl -sf http://127.0.0.1:8765/file; kill %1";
-    assert_eq!(stage.print(script).await, "here\nhere\n");
+    assert_eq!(fixture.print(script).await, "here\nhere\n");
 }
 
 #[tokio::test]
 async fn connections_beyond_the_proxys_limit_wait_until_another_one_closes() {
-    let stage = stage(&["good.example"]);
+    let fixture = fixture(&["good.example"]);
     let script = python(
         "
 held = [socket.create_connection(proxy) for _ in range(64)]
@@ -194,23 +194,23 @@ except TimeoutError: print('waits')
 held.pop().close(); late.settimeout(5); print(late.recv(12).decode())
 ",
     );
-    assert_eq!(stage.print(&script).await, "waits\nHTTP/1.1 403\n");
-    assert_eq!(stage.print(&python("print(fetch('http://evil.example/'))")).await, "403\n");
+    assert_eq!(fixture.print(&script).await, "waits\nHTTP/1.1 403\n");
+    assert_eq!(fixture.print(&python("print(fetch('http://evil.example/'))")).await, "403\n");
 }
 
 #[tokio::test]
 async fn a_tunnel_ends_with_the_session() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let stage = stage(&[&format!("localhost:{port}")]);
+    let fixture = fixture(&[&format!("localhost:{port}")]);
     let script = python(&format!(
         "raw(b'CONNECT localhost:{port} HTTP/1.1\\r\\n\\r\\n'); import time; time.sleep(60)"
     ));
     let mut server = tokio::select! {
         accepted = listener.accept() => accepted.unwrap().0,
-        outcome = stage.run(&script) => panic!("{}", printed(&outcome)),
+        outcome = fixture.run(&script) => panic!("{}", printed(&outcome)),
     };
-    drop(stage);
+    drop(fixture);
     let end = tokio::time::timeout(Duration::from_secs(10), server.read(&mut [0; 1])).await;
     assert!(matches!(end, Ok(Ok(0) | Err(_))), "{end:?}");
 }
@@ -218,8 +218,8 @@ async fn a_tunnel_ends_with_the_session() {
 #[tokio::test]
 async fn proxy_variables_are_set_only_if_there_is_a_proxy() {
     let names = "env | grep -io '^[a-z_]*proxy=' | sort -f | tr -d '\\n'";
-    assert_eq!(Stage::new().print(names).await, "");
-    let outcome = stage(&["good.example"]).run(names).await;
+    assert_eq!(SandboxFixture::new().print(names).await, "");
+    let outcome = fixture(&["good.example"]).run(names).await;
     let text = printed(&outcome);
     for name in ["HTTP_PROXY", "https_proxy", "ALL_PROXY", "no_proxy", "CARGO_HTTP_PROXY"] {
         assert!(text.contains(&format!("{name}=")), "{text}");

@@ -1,4 +1,4 @@
-//! What commands can do to processes, and how they end.
+//! Processes in the sandbox: how they end, which others they can reach, and their limits.
 
 use crow_testkit::wait_until;
 use std::{
@@ -12,11 +12,11 @@ use std::{
 use crow_core::capability::{Containment, ProcessEnd, ProcessSpec, Processes as _};
 use tokio_util::sync::CancellationToken;
 
-use super::stage::{Stage, printed};
+use super::stage::{SandboxFixture, printed};
 
 #[tokio::test]
 async fn a_command_ends_as_it_would_without_a_sandbox() {
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     for (script, end) in [
         ("exit 3", ProcessEnd::Exited(3)),
         ("true", ProcessEnd::Exited(0)),
@@ -24,10 +24,10 @@ async fn a_command_ends_as_it_would_without_a_sandbox() {
         ("kill -TERM $$", ProcessEnd::Signaled(15)),
         ("exit 255", ProcessEnd::Exited(255)),
     ] {
-        assert_eq!(stage.run(script).await.end, end, "{script}");
+        assert_eq!(fixture.run(script).await.end, end, "{script}");
     }
-    let error = stage.runner.run(
-        ProcessSpec { argv: vec!["nothing-of-the-kind".to_owned()], ..stage.spec("") },
+    let error = fixture.runner.run(
+        ProcessSpec { argv: vec!["nothing-of-the-kind".to_owned()], ..fixture.spec("") },
         CancellationToken::new(),
     );
     assert!(error.await.unwrap_err().to_string().contains("nothing-of-the-kind cannot be started"));
@@ -35,12 +35,12 @@ async fn a_command_ends_as_it_would_without_a_sandbox() {
 
 #[tokio::test]
 async fn start_errors_are_the_same_with_and_without_a_sandbox() {
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let plain = crow_sandbox::ProcessRunner::new(std::collections::BTreeMap::new());
-    let broken = stage.project().join("broken");
+    let broken = fixture.project().join("broken");
     fs::write(&broken, [0; 9]).unwrap();
     fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
-    fs::write(stage.project().join("text"), "").unwrap();
+    fs::write(fixture.project().join("text"), "").unwrap();
     for (program, cwd) in [
         ("./broken", "."),
         ("./text", "."),
@@ -50,20 +50,20 @@ async fn start_errors_are_the_same_with_and_without_a_sandbox() {
     ] {
         let spec = || ProcessSpec {
             argv: vec![program.to_owned()],
-            cwd: stage.project().join(cwd),
-            ..stage.spec("")
+            cwd: fixture.project().join(cwd),
+            ..fixture.spec("")
         };
-        let held = stage.runner.run(spec(), CancellationToken::new()).await.unwrap_err();
-        let free = plain.run(spec(), CancellationToken::new()).await.unwrap_err();
-        assert_eq!(held.to_string(), free.to_string(), "{program} in {cwd}");
+        let sandboxed = fixture.runner.run(spec(), CancellationToken::new()).await.unwrap_err();
+        let unsandboxed = plain.run(spec(), CancellationToken::new()).await.unwrap_err();
+        assert_eq!(sandboxed.to_string(), unsandboxed.to_string(), "{program} in {cwd}");
     }
 }
 
 #[tokio::test]
 async fn the_init_process_of_the_sandbox_holds_no_copy_of_the_agents_memory() {
     let secrets = vec![1_u8; 64 << 20];
-    let stage = Stage::new();
-    let printed = stage.print("grep -E '^(VmData|VmRSS)' /proc/1/status | tr -dc '0-9\\n'").await;
+    let fixture = SandboxFixture::new();
+    let printed = fixture.print("grep -E '^(VmData|VmRSS)' /proc/1/status | tr -dc '0-9\\n'").await;
     let kilobytes: Vec<u64> = printed.lines().map(|line| line.parse().unwrap()).collect();
     assert!(matches!(kilobytes[..], [..12_000, ..12_000]), "{printed}");
     assert_eq!(secrets.len(), 64 << 20);
@@ -72,25 +72,25 @@ async fn the_init_process_of_the_sandbox_holds_no_copy_of_the_agents_memory() {
 #[tokio::test]
 async fn the_keeper_is_not_ended_as_an_orphan() {
     crow_sandbox::adopt_orphans().unwrap();
-    let stage = Stage::new();
-    let sandbox = Arc::clone(&stage.sandbox);
-    // When its thread has ended, it is a child of the first one, as orphans are.
-    let laid = std::thread::spawn(move || {
+    let fixture = SandboxFixture::new();
+    let sandbox = Arc::clone(&fixture.sandbox);
+    // The thread that started the keeper ends, so the keeper becomes a child of the main thread, like an orphan.
+    let starter = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(sandbox.containment())
     });
-    assert_eq!(laid.join().unwrap(), Containment::Full);
+    assert_eq!(starter.join().unwrap(), Containment::Full);
     for _ in 0..3 {
-        assert_eq!(stage.print("(setsid sleep 0.01 &); echo fine").await, "fine\n");
+        assert_eq!(fixture.print("(setsid sleep 0.01 &); echo fine").await, "fine\n");
     }
 }
 
 #[tokio::test]
 async fn dropping_a_sandboxed_call_ends_its_processes() {
-    let stage = Stage::new();
-    let ready = stage.project().join("ready");
-    let run = stage.runner.run(
-        stage.spec("setsid sleep 976 & touch ready; exec sleep 976"),
+    let fixture = SandboxFixture::new();
+    let ready = fixture.project().join("ready");
+    let run = fixture.runner.run(
+        fixture.spec("setsid sleep 976 & touch ready; exec sleep 976"),
         CancellationToken::new(),
     );
     let started = async {
@@ -109,26 +109,26 @@ async fn dropping_a_sandboxed_call_ends_its_processes() {
 
 #[tokio::test]
 async fn processes_outside_the_sandbox_can_be_neither_seen_nor_signalled() {
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let own = std::process::id();
     let script = format!(
         "kill -0 {own} 2>/dev/null && echo signalled; cat /proc/{own}/environ 2>/dev/null | wc -c; cat /proc/1/environ 2>/dev/null | wc -c; ls /proc | grep -c '^[0-9]'"
     );
-    let printed = stage.print(&script).await;
+    let printed = fixture.print(&script).await;
     let counts: Vec<u32> = printed.lines().map(|line| line.parse().unwrap()).collect();
     assert!(matches!(counts[..], [0, 0, 2..10]), "{printed}");
 }
 
 #[tokio::test]
 async fn processes_that_a_command_leaves_behind_are_ended_with_it() {
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let started = Instant::now();
-    let outcome = stage
+    let outcome = fixture
         .run("(setsid sleep 987 &) ; setsid -f sleep 987; nohup sleep 987 >/dev/null 2>&1 & echo done")
         .await;
     assert_eq!((printed(&outcome).as_str(), outcome.left_running), ("done\n", true));
     assert!(started.elapsed() < Duration::from_secs(10));
-    assert_eq!(stage.print("ps -e -o args= 2>/dev/null | grep -c 'sleep 98[7]'").await, "0\n");
+    assert_eq!(fixture.print("ps -e -o args= 2>/dev/null | grep -c 'sleep 98[7]'").await, "0\n");
     assert!(!is_any_running("sleep\0987"), "it runs outside");
 }
 
@@ -142,11 +142,11 @@ fn is_any_running(arguments: &str) -> bool {
 
 #[tokio::test]
 async fn a_cancelled_command_gets_sigterm_and_may_handle_it() {
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let cancel = CancellationToken::new();
     let script = "trap 'echo asked; exit 7' TERM; touch ready; while :; do sleep 0.01; done";
-    let run = stage.runner.run(stage.spec(script), cancel.clone());
-    let ready = stage.project().join("ready");
+    let run = fixture.runner.run(fixture.spec(script), cancel.clone());
+    let ready = fixture.project().join("ready");
     let stop = async {
         wait_until(|| ready.exists()).await;
         cancel.cancel();
@@ -163,18 +163,18 @@ async fn a_cancelled_command_gets_sigterm_and_may_handle_it() {
 
 #[tokio::test]
 async fn a_command_that_ignores_signals_is_killed_at_its_timeout() {
-    let stage = Stage::new();
-    let mut spec = stage.spec("trap '' TERM INT HUP; while :; do sleep 1; done");
+    let fixture = SandboxFixture::new();
+    let mut spec = fixture.spec("trap '' TERM INT HUP; while :; do sleep 1; done");
     spec.timeout = Duration::from_millis(200);
     let started = Instant::now();
-    let outcome = stage.runner.run(spec, CancellationToken::new()).await.unwrap();
+    let outcome = fixture.runner.run(spec, CancellationToken::new()).await.unwrap();
     assert_eq!(outcome.end, ProcessEnd::TimedOut);
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
 #[tokio::test]
 async fn commands_see_only_a_loopback_network_of_their_session() {
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let script = format!(
@@ -193,13 +193,13 @@ for family in (17, 38, 40, 16):
     except OSError: pass
 E"
     );
-    assert_eq!(stage.print(&script).await, "False\nFalse False\nTrue\n");
+    assert_eq!(fixture.print(&script).await, "False\nFalse False\nTrue\n");
 }
 
 #[tokio::test]
 async fn unix_sockets_outside_the_workspace_cannot_be_reached() {
-    let stage = Stage::new();
-    let path = stage.base().join("outside/docker.sock");
+    let fixture = SandboxFixture::new();
+    let path = fixture.base().join("outside/docker.sock");
     let _listener = UnixListener::bind(&path).unwrap();
     let script = format!(
         "python3 -c \"
@@ -212,12 +212,12 @@ socket.socket(socket.AF_UNIX).connect('own.sock'); print('own')
 \"",
         path.display()
     );
-    assert_eq!(stage.print(&script).await, "out of reach\nown\n");
+    assert_eq!(fixture.print(&script).await, "out of reach\nown\n");
 }
 
 #[tokio::test]
 async fn dangerous_system_calls_are_refused() {
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let script = "python3 - <<'E'
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -227,26 +227,26 @@ print(all(refused(n, 0, 0, 0, 0, 0) for n in (101, 165, 166, 272, 308, 310, 321,
 print(refused(56, 0x10000000 | 17, 0, 0, 0, 0), refused(0x40000000 | 101, 0, 0, 0, 0))
 E
 grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status; ulimit -c";
-    assert_eq!(stage.print(script).await, "True\nTrue True\nNoNewPrivs:\t1\nSeccomp:\t2\n0\n");
+    assert_eq!(fixture.print(script).await, "True\nTrue True\nNoNewPrivs:\t1\nSeccomp:\t2\n0\n");
 }
 
 #[tokio::test]
 async fn a_fork_bomb_is_stopped_and_later_commands_run() {
-    let stage = Stage::with(|config, _| config.limits.processes = 600);
-    let mut spec = stage.spec("bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 0.5; echo over");
+    let fixture = SandboxFixture::with(|config, _| config.limits.processes = 600);
+    let mut spec = fixture.spec("bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 0.5; echo over");
     spec.timeout = Duration::from_secs(5);
-    let outcome = stage.runner.run(spec, CancellationToken::new()).await.unwrap();
+    let outcome = fixture.runner.run(spec, CancellationToken::new()).await.unwrap();
     assert!(
         matches!(outcome.end, ProcessEnd::Exited(_) | ProcessEnd::TimedOut),
         "{:?}",
         outcome.end
     );
-    assert_eq!(stage.print("echo fine").await, "fine\n");
+    assert_eq!(fixture.print("echo fine").await, "fine\n");
 }
 
 #[tokio::test]
 async fn a_process_cannot_exceed_the_memory_limit() {
-    let stage = Stage::with(|config, _| config.limits.memory = 256 << 20);
+    let fixture = SandboxFixture::with(|config, _| config.limits.memory = 256 << 20);
     let script = "python3 -c 'x = bytearray(512 << 20)' 2>&1 | tail -n1; echo fine";
-    assert_eq!(stage.print(script).await, "MemoryError\nfine\n");
+    assert_eq!(fixture.print(script).await, "MemoryError\nfine\n");
 }

@@ -1,11 +1,11 @@
-//! Files that would run with their owner's rights, for whoever starts them outside of the sandbox.
+//! Files with the set-user-ID bit, which would run with their owner's rights when started outside the sandbox.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use super::stage::Stage;
+use super::stage::SandboxFixture;
 
-/// Makes files with the bits for user and group by opening, and puts something into them in all ways.
-const OPENED: &str = "import ctypes, os, struct
+/// Creates files with set-user-ID and set-group-ID bits by `open`, and fills them by every system call that can.
+const CREATE_SET_ID_FILES: &str = "import ctypes, os, struct
 l = ctypes.CDLL(None); os.umask(0); source = os.open('/bin/sh', 0)
 def made(name):
   how = struct.pack('QQQ', os.O_CREAT | os.O_RDWR, 0o6755, 0)
@@ -23,14 +23,14 @@ for refused in (lambda: os.mknod('node', 0o106755), lambda: os.close(os.open('op
 
 #[tokio::test]
 async fn no_command_can_leave_a_set_user_id_file() {
-    let stage = Stage::new();
+    let fixture = SandboxFixture::new();
     let lines = "cp /bin/sh shell; chmod 4755 shell 2>/dev/null || echo refused; chmod u+s shell 2>/dev/null || echo refused
 install -m 4755 /bin/sh installed 2>/dev/null; mkdir folder && chmod 2775 folder && stat -c %a folder; chmod 755 shell && echo ordinary
 cp -p shell again && tar cf - shell | tar xpf - -C folder && stat -c %a again folder/shell";
-    assert_eq!(stage.print(lines).await, "refused\nrefused\n2775\nordinary\n755\n755\n");
-    assert_eq!(stage.print(&format!("python3 - <<'P'\n{OPENED}P")).await, "");
+    assert_eq!(fixture.print(lines).await, "refused\nrefused\n2775\nordinary\n755\n755\n");
+    assert_eq!(fixture.print(&format!("python3 - <<'P'\n{CREATE_SET_ID_FILES}P")).await, "");
     let mut count = 0;
-    for entry in fs::read_dir(stage.project()).unwrap().map(Result::unwrap) {
+    for entry in fs::read_dir(fixture.project()).unwrap().map(Result::unwrap) {
         let data = entry.metadata().unwrap();
         if data.is_file() {
             let mode = data.permissions().mode();

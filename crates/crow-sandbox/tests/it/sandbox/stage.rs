@@ -1,4 +1,6 @@
-//! A project, the home of its user, and a sandbox.
+//! A fixture with a project, a home folder and a sandbox.
+//!
+//! All folders lie in one temporary folder: `project` (the workspace), `home`, `private` (of the session) and `outside`.
 
 use std::{
     collections::BTreeMap,
@@ -15,18 +17,18 @@ use crow_core::{
 use crow_sandbox::{ProcessRunner, Sandbox, SandboxConfig};
 use tokio_util::sync::CancellationToken;
 
-pub(super) struct Stage {
+pub(super) struct SandboxFixture {
     folder: tempfile::TempDir,
     pub(super) sandbox: Arc<Sandbox>,
     pub(super) runner: ProcessRunner,
 }
 
-impl Stage {
+impl SandboxFixture {
     pub(super) fn new() -> Self {
         Self::with(|_, _| {})
     }
 
-    /// Makes a stage; `change` gets its configuration and its folder.
+    /// Creates a fixture; `change` may edit the configuration and gets the path of the temporary folder.
     pub(super) fn with(change: impl FnOnce(&mut SandboxConfig, &Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
@@ -67,7 +69,7 @@ impl Stage {
         self.runner.run(self.spec(script), CancellationToken::new()).await.unwrap()
     }
 
-    /// Runs a script and returns what it printed.
+    /// Runs a script and returns its output.
     pub(super) async fn print(&self, script: &str) -> String {
         printed(&self.run(script).await)
     }
