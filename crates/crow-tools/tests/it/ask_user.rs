@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bench::Bench;
 
-/// Answers every question in the same way, and remembers it.
+/// A user who gives every question the same answer. Records the questions.
 #[derive(Debug)]
 struct User {
     answer: Option<QuestionAnswer>,
-    asked: Mutex<Vec<UserQuestion>>,
+    received: Mutex<Vec<UserQuestion>>,
 }
 
 #[async_trait]
@@ -28,14 +28,14 @@ impl UserQuestions for User {
         question: UserQuestion,
         _cancellation: &CancellationToken,
     ) -> Option<QuestionAnswer> {
-        self.asked.lock().unwrap().push(question);
+        self.received.lock().unwrap().push(question);
         self.answer.clone()
     }
 }
 
-/// Makes a bench with a user who answers so.
+/// Creates a bench with a user who gives this answer.
 fn bench(answer: Option<QuestionAnswer>) -> (Bench, Arc<User>) {
-    let user = Arc::new(User { answer, asked: Mutex::default() });
+    let user = Arc::new(User { answer, received: Mutex::default() });
     let mut bench = Bench::new();
     Arc::get_mut(&mut bench.ctx.agent).unwrap().questions = Some(Arc::clone(&user) as _);
     (bench, user)
@@ -59,7 +59,7 @@ async fn the_question_is_asked_with_its_choices_and_the_answer_is_returned() {
         multiple: false,
         free_text: true,
     };
-    assert_eq!(*user.asked.lock().unwrap(), [expected]);
+    assert_eq!(*user.received.lock().unwrap(), [expected]);
 }
 
 #[tokio::test]
@@ -69,10 +69,10 @@ async fn ask_user_accepts_the_parameter_names_of_other_agents() {
     let input =
         json!({"question": "?", "header": "Letters", "options": options, "multiSelect": true});
     bench.ok("ask_user", input).await;
-    let asked = user.asked.lock().unwrap();
-    assert_eq!(asked[0].header.as_deref(), Some("Letters"));
-    assert_eq!(asked[0].choices, [choice("a", Some("the first")), choice("b", None)]);
-    assert!(asked[0].multiple);
+    let received = user.received.lock().unwrap();
+    assert_eq!(received[0].header.as_deref(), Some("Letters"));
+    assert_eq!(received[0].choices, [choice("a", Some("the first")), choice("b", None)]);
+    assert!(received[0].multiple);
 }
 
 #[tokio::test]
@@ -91,11 +91,11 @@ async fn each_kind_of_answer_is_described_in_words() {
             false,
         ),
     ];
-    for (answer, expected, good) in table {
+    for (answer, expected, succeeds) in table {
         let (bench, _) = bench(Some(answer));
         let result = bench.run("ask_user", json!({"question": "Which?"})).await;
         assert!(result.output.starts_with(expected), "{}", result.output);
-        assert_eq!(result.status == ToolStatus::Success, good);
+        assert_eq!(result.status == ToolStatus::Success, succeeds);
     }
 }
 
@@ -125,7 +125,7 @@ async fn an_invalid_question_is_refused_before_the_user_is_asked() {
         let refused = bench.plan("ask_user", &input).await.unwrap_err();
         assert!(matches!(refused, ToolError::Model(_)), "{input}");
     }
-    assert_eq!(user.asked.lock().unwrap().len(), 0);
+    assert_eq!(user.received.lock().unwrap().len(), 0);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Lines that were made to do more than they seem to. None of them passes, whatever ordinary rules there are.
+//! Shell lines that do more than they seem to. None passes under ordinary rules of a user.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use crow_core::{
 
 use crate::project::Project;
 
-/// What people allow.
+/// Prefixes that users commonly allow.
 const ALLOWED: [&str; 26] = [
     "cargo build",
     "cargo test",
@@ -52,7 +52,7 @@ fn rules() -> RuleSet {
     RuleSet::new(ALLOWED.iter().map(prefix).chain([regex])).unwrap()
 }
 
-/// Turns `⏎`, `⇐` and `‹hex›` into the characters that they stand for.
+/// Decodes `⏎` (line feed), `⇐` (carriage return) and `‹hex›` (a code point).
 fn decoded(text: &str) -> String {
     let mut decoded = String::new();
     let mut rest = text;

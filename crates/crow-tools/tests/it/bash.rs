@@ -1,4 +1,4 @@
-//! `bash`: what is asked of the runtime, and how its answer reads.
+//! `bash` in the foreground: the request to the runtime, and the text of the result.
 
 use std::time::Duration;
 

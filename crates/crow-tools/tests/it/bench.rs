@@ -1,4 +1,4 @@
-//! A workspace in a temporary folder, and calls into it.
+//! A test bench: a workspace in a temporary folder, and calls of the tools in it.
 
 use std::{
     fs,
@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crow_testkit::tools::{agent_context, tool_context};
 use crow_tools::builtin_tools;
 
-/// A workspace with all tools.
+/// A workspace with all built-in tools and faked processes.
 #[derive(Debug)]
 pub(crate) struct Bench {
     folder: TempDir,
@@ -73,12 +73,12 @@ impl Bench {
         Self { folder, ctx, processes, tools: Tools(builtin_tools()) }
     }
 
-    /// The path of something in the workspace.
+    /// Returns a path in the workspace.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.ctx.workspace.cwd().join(name)
     }
 
-    /// The path of something outside of the workspace.
+    /// Returns a path outside the workspace, beside it.
     pub(crate) fn outside(&self, name: &str) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join(name)
     }
@@ -112,7 +112,7 @@ impl Bench {
         Ok(tool.preview(input, &plan, &self.ctx).await?.unwrap())
     }
 
-    /// Plans and executes a call.
+    /// Plans and executes a call without a preview.
     pub(crate) async fn run(&self, tool: &str, input: Value) -> ToolResult {
         self.run_in(tool, input, &self.ctx).await
     }
@@ -125,14 +125,14 @@ impl Bench {
         }
     }
 
-    /// The output of a call that must succeed.
+    /// Runs a call that must succeed and returns its output.
     pub(crate) async fn ok(&self, tool: &str, input: Value) -> String {
         let result = self.run(tool, input).await;
         assert_eq!(result.status, ToolStatus::Success, "{}", result.output);
         result.output
     }
 
-    /// The output of a call that must fail.
+    /// Runs a call that must fail and returns its output.
     pub(crate) async fn fails(&self, tool: &str, input: Value) -> String {
         let result = self.run(tool, input).await;
         assert_eq!(result.status, ToolStatus::Error, "{}", result.output);
@@ -146,17 +146,17 @@ impl Bench {
     }
 }
 
-/// Answers every command in the same way and remembers what it was asked.
+/// Answers every command with the same outcome and records the requests.
 #[derive(Debug, Default)]
 pub(crate) struct FakeProcesses {
     pub(crate) outcome: Mutex<Option<ProcessOutcome>>,
     pub(crate) missing_programs: Mutex<Vec<&'static str>>,
     pub(crate) specs: Mutex<Vec<ProcessSpec>>,
-    /// Whether commands are run instead.
+    /// True if commands really run, instead of returning `outcome`.
     pub(crate) is_real: AtomicBool,
-    /// The one job that there is.
+    /// The only job, if any.
     pub(crate) job: Mutex<Option<JobOutput>>,
-    /// From where it was read, and how long was waited for that.
+    /// Position and waiting time of each read of the job.
     pub(crate) reads: Mutex<Vec<(OutputPosition, Option<Duration>)>>,
     pub(crate) kills: Mutex<Vec<JobId>>,
 }
@@ -205,7 +205,7 @@ impl FakeProcesses {
         }
     }
 
-    fn known(&self, id: &JobId) -> Result<JobOutput, JobError> {
+    fn find_job(&self, id: &JobId) -> Result<JobOutput, JobError> {
         let job = self.job.lock().unwrap().clone();
         job.filter(|output| output.job.id == *id).ok_or_else(|| JobError::Unknown {
             id: id.clone(),
@@ -213,7 +213,7 @@ impl FakeProcesses {
         })
     }
 
-    /// The programs that were to be started, in order.
+    /// Returns the programs of all requests, in order.
     pub(crate) fn programs(&self) -> Vec<String> {
         self.specs.lock().unwrap().iter().map(|spec| spec.argv.first().unwrap().clone()).collect()
     }
@@ -254,7 +254,7 @@ impl Jobs for FakeProcesses {
 
     fn read(&self, id: &JobId, since: OutputPosition) -> Result<JobOutput, JobError> {
         self.reads.lock().unwrap().push((since, None));
-        self.known(id)
+        self.find_job(id)
     }
 
     async fn wait(
@@ -265,11 +265,11 @@ impl Jobs for FakeProcesses {
         _cancellation: &CancellationToken,
     ) -> Result<JobOutput, JobError> {
         self.reads.lock().unwrap().push((since, Some(patience)));
-        self.known(id)
+        self.find_job(id)
     }
 
     async fn kill(&self, id: &JobId) -> Result<(), JobError> {
-        self.known(id)?;
+        self.find_job(id)?;
         self.kills.lock().unwrap().push(id.clone());
         Ok(())
     }

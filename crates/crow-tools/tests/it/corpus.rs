@@ -1,9 +1,10 @@
-//! Ordinary commands of development, each with what should come of it.
+//! Ordinary development commands, each with a label for the expected decision.
 //!
-//! `read`: it only reads in the project, and passes without a question. `held`: the same, where the kernel keeps what it
-//! starts from changing anything. `work`: it is understood, asked about, and the answer that is offered lets it pass the
-//! next time. `each`: ordinary work that is asked about every time, because it destroys, runs text as a program or
-//! cannot be taken back. `reach`: it reaches beyond the project, and is asked about whatever passes else.
+//! - `read`: only reads in the project; passes without a question.
+//! - `held`: the same, if the read sandbox keeps the started programs from changing anything.
+//! - `work`: is understood and asked about; the first offered grant lets it pass the next time.
+//! - `each`: ordinary work that is asked about every time, because it destroys, runs text as a program or cannot be undone.
+//! - `reach`: reaches beyond the project; is asked about under every other permission.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
@@ -17,11 +18,11 @@ use crate::project::Project;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
-    /// As it should be.
+    /// The decision is as labelled.
     Right,
-    /// Asked about although it need not be.
+    /// The user is asked, although the label says that it is not needed.
     Needless,
-    /// Allowed although it may not be.
+    /// The command passes or gets an offer, although the label forbids it.
     Wrong,
 }
 
@@ -42,7 +43,7 @@ fn judge(project: &Project, label: &str, text: &str) -> (Verdict, String) {
     let by_mode = |mode| project.decide(&policy(mode), &line);
     let in_sandbox = |mode| project.decide(&policy(mode).with_read_sandbox(true), &line);
     let (asking, edits) = (by_mode(PermissionMode::Ask), by_mode(PermissionMode::AcceptEdits));
-    let held = in_sandbox(PermissionMode::AcceptEdits);
+    let sandboxed = in_sandbox(PermissionMode::AcceptEdits);
     let unclear = match &line.meaning {
         CommandMeaning::Unclear(reason) => Some(reason.clone()),
         CommandMeaning::Commands(_) => None,
@@ -55,10 +56,10 @@ fn judge(project: &Project, label: &str, text: &str) -> (Verdict, String) {
         }
         "held" if !asks(&asking) => (Verdict::Wrong, "passes without a sandbox".to_owned()),
         "held" => {
-            let passes = allows(&in_sandbox(PermissionMode::ReadOnly)) && allows(&held);
+            let passes = allows(&in_sandbox(PermissionMode::ReadOnly)) && allows(&sandboxed);
             (verdict(passes, Verdict::Needless), unclear.unwrap_or_default())
         }
-        _ if !asks(&asking) || !asks(&edits) || !asks(&held) => {
+        _ if !asks(&asking) || !asks(&edits) || !asks(&sandboxed) => {
             (Verdict::Wrong, "passes".to_owned())
         }
         "work" => match (unclear, asking) {
@@ -96,7 +97,7 @@ fn ordinary_commands_get_the_expected_decisions() {
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect();
     files.sort();
     let mut counts: BTreeMap<(String, Verdict), usize> = BTreeMap::new();
-    let mut off: Vec<String> = Vec::new();
+    let mut mistakes: Vec<String> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for file in files {
         for entry in fs::read_to_string(&file).unwrap().lines() {
@@ -105,7 +106,7 @@ fn ordinary_commands_get_the_expected_decisions() {
             let (verdict, reason) = judge(&project, label, &text.replace('⏎', "\n"));
             *counts.entry((label.to_owned(), verdict)).or_default() += 1;
             if verdict != Verdict::Right {
-                off.push(format!("{verdict:?} {label} {text} ({reason})"));
+                mistakes.push(format!("{verdict:?} {label} {text} ({reason})"));
             }
         }
     }
@@ -120,8 +121,8 @@ fn ordinary_commands_get_the_expected_decisions() {
     for ((label, verdict), count) in &counts {
         let _ = writeln!(report, "{label} {verdict:?} {count}");
     }
-    report.push_str(&off.join("\n"));
-    // The list is for people: what is asked about needlessly, and why.
+    report.push_str(&mistakes.join("\n"));
+    // The snapshot lists the needless questions with their reasons, for people to read.
     insta::assert_snapshot!(report);
     assert!(seen.len() >= 2_000);
     assert_eq!(wrong, 0);

@@ -1,4 +1,4 @@
-//! What the model is told.
+//! The tool definitions that are sent to the model.
 
 use crow_core::{
     model::ToolDefinition,
@@ -26,10 +26,10 @@ fn all_definitions_together_stay_small() {
 
 #[test]
 fn the_tool_definitions_match_the_snapshot() {
-    let told = |tool: &ToolDefinition| {
+    let render = |tool: &ToolDefinition| {
         format!("{}: {}\n{:#}", tool.name, tool.description, tool.parameters)
     };
-    let definitions: Vec<String> = registry().definitions().iter().map(told).collect();
+    let definitions: Vec<String> = registry().definitions().iter().map(render).collect();
     insta::assert_snapshot!(definitions.join("\n\n"));
 }
 

@@ -1,4 +1,4 @@
-//! A denial holds for every spelling of what it denies, and for nothing else.
+//! A denial applies to every spelling of the denied command or path, and to nothing else.
 
 use crow_core::{
     permission::{Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
@@ -18,7 +18,7 @@ fn denied() -> PermissionPolicy {
     ])
 }
 
-/// Lines that start a denied program, and that are read well enough to know it.
+/// Lines that start a denied program and are understood well enough to be denied.
 const DENIED: [&str; 51] = [
     "git push",
     "git -C sub push origin main",
@@ -73,7 +73,7 @@ const DENIED: [&str; 51] = [
     "sudo -n -- git push",
 ];
 
-/// Lines that may start a denied program: it is known only when they run, or lies where nothing is read.
+/// Lines that may start a denied program: it is known only at run time, or is in a part that is not parsed.
 const MAYBE: [&str; 58] = [
     "x=git; $x push",
     "${x:-git} push",
@@ -135,7 +135,7 @@ const MAYBE: [&str; 58] = [
     "[[ a =~ ${x#{} && id #} ]]",
 ];
 
-/// Ordinary lines that have nothing to do with the denials, although some of them look like it.
+/// Ordinary lines that the denials do not cover, although some look similar.
 const BENIGN: [&str; 34] = [
     "git status",
     "git -C web log --oneline",
@@ -196,7 +196,7 @@ fn a_command_that_may_be_a_denied_one_is_asked_about() {
 #[test]
 fn a_denial_leaves_other_commands_alone() {
     let project = Project::new();
-    let held: Vec<String> = BENIGN
+    let blocked: Vec<String> = BENIGN
         .into_iter()
         .filter_map(|text| match project.decide(&denied(), &project.line(text)) {
             Decision::Allow(_) => None,
@@ -204,7 +204,7 @@ fn a_denial_leaves_other_commands_alone() {
             Decision::Deny(denial) => Some(format!("{text}: {denial:?}")),
         })
         .collect();
-    assert!(held.is_empty(), "{held:#?}");
+    assert!(blocked.is_empty(), "{blocked:#?}");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_read_denied_path_is_denied_or_asked_about_in_every_spelling() {
         Decision::Ask(_) => "ask",
         Decision::Deny(_) => "deny",
     };
-    for (text, wanted) in [
+    for (text, expected) in [
         ("cat certs/server.key", "deny"),
         ("cat {a.txt,certs/server.key}", "deny"),
         ("cat c*/*", "deny"),
@@ -261,7 +261,7 @@ fn a_read_denied_path_is_denied_or_asked_about_in_every_spelling() {
         ("echo $x", "allow"),
         ("for f in *.txt; do cat \"$f\"; done", "allow"),
     ] {
-        assert_eq!(outcome(text), wanted, "{text}");
+        assert_eq!(outcome(text), expected, "{text}");
     }
 }
 
@@ -274,7 +274,7 @@ fn a_write_denied_path_is_denied_to_commands_that_change_it() {
         Decision::Ask(_) => "ask",
         Decision::Deny(_) => "deny",
     };
-    for (text, wanted) in [
+    for (text, expected) in [
         ("echo x > a.txt", "deny"),
         ("echo x | tee a.txt", "deny"),
         ("sed -i s/a/b/ a.txt", "deny"),
@@ -293,6 +293,6 @@ fn a_write_denied_path_is_denied_to_commands_that_change_it() {
         ("git diff a.txt", "allow"),
         ("echo a.txt", "allow"),
     ] {
-        assert_eq!(outcome(text), wanted, "{text}");
+        assert_eq!(outcome(text), expected, "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! `edit_file`: what lies around the matcher. The matcher has its own tests.
+//! `edit_file` without the text matcher, which has its own tests.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! What the fuzzer starts from and what it found, replayed without it.
+//! Replays the fuzzer's corpus and findings without the fuzzer.
 
 use std::{fs, path::Path};
 

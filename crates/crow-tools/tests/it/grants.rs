@@ -1,4 +1,4 @@
-//! A permission for the first words of a command covers what these words say, and nothing that options make of it.
+//! A permission for the first words of a command does not cover options that make it do something else.
 
 use crow_core::{
     ids::SessionId,
@@ -7,7 +7,7 @@ use crow_core::{
 
 use crate::project::Project;
 
-/// What is allowed, and a line that does more than that.
+/// Pairs of an allowed prefix and a line that does more than the prefix permits.
 const WIDER: [(&str, &str); 156] = [
     ("scp", "scp -S ./evil a.txt host:"),
     ("scp", "scp -oProxyCommand=./evil a.txt host:"),
@@ -167,7 +167,7 @@ const WIDER: [(&str, &str); 156] = [
     ("gcc", "gcc -wrapper ./evil,-x -c a.c"),
 ];
 
-/// More of them, of programs that read.
+/// More such pairs, with programs that usually read, compile or format.
 const WIDER_READERS: [(&str, &str); 28] = [
     ("gcc", "gcc -B./evil a.c"),
     ("gcc", "gcc -fplugin=./evil.so a.c"),
@@ -199,7 +199,7 @@ const WIDER_READERS: [(&str, &str); 28] = [
     ("uniq", "uniq a.txt out"),
 ];
 
-/// What is allowed, and a line that is just that.
+/// Pairs of an allowed prefix and a line that it covers.
 const COVERED: [(&str, &str); 85] = [
     ("npx unknown-tool", "npx unknown-tool a.txt"),
     ("npx unknown-tool --any-option", "npx unknown-tool --any-option a.txt"),
@@ -301,7 +301,7 @@ fn an_option_that_does_more_than_the_permission_says_is_asked_about() {
         .chain(WIDER_READERS)
         .filter(|(prefix, text)| {
             let line = project.line(text);
-            // Where reads are held by the kernel, too.
+            // Neither without nor with the read sandbox.
             [allowing(prefix), allowing(prefix).with_read_sandbox(true)]
                 .iter()
                 .any(|policy| matches!(project.decide(policy, &line), Decision::Allow(_)))

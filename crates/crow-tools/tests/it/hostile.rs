@@ -1,4 +1,4 @@
-//! Paths that should never have been given.
+//! Invalid and hostile paths and numbers as input of the tools.
 
 use std::{fs, os::unix::fs::symlink};
 

@@ -71,7 +71,7 @@ async fn a_job_may_be_given_more_time_than_a_command() {
         .ok("bash", json!({"command": "cd /", "run_in_background": true, "timeout": 7_200_000}))
         .await;
     let specs = bench.processes.specs.lock().unwrap();
-    // The folder that it ends in is of no use to the next command.
+    // The folder of a job is not tracked, so its command is not wrapped.
     assert_eq!((specs[0].timeout, specs[0].argv.len()), (Duration::from_hours(2), 3));
 }
 

@@ -1,4 +1,8 @@
-//! The tools as a runtime calls them: plan, preview, execute.
+//! Calls the tools as a runtime does: plan, preview, execute.
+//!
+//! The modules `roundN_*` come from the Nth review of the permission engine: lines that must not pass without a question,
+//! and ordinary lines that must.
+
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod ask_user;

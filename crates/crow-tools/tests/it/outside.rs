@@ -1,4 +1,4 @@
-//! Paths outside of the workspace: what was allowed is one file, not whatever is at its path later.
+//! Paths outside the workspace: a permission is for the file at planning time, not for a file put there later.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use crate::bench::Bench;
 
 const MOVED: &str = "leads to another place than when the call was allowed";
 
-/// A folder outside with a file in it.
-fn scene() -> Bench {
+/// A workspace with two folders outside, each with a file.
+fn bench_with_outside_files() -> Bench {
     let bench = Bench::new();
     fs::create_dir_all(bench.outside("out/d")).unwrap();
     fs::write(bench.outside("out/d/file"), "allowed").unwrap();
@@ -36,7 +36,7 @@ async fn a_file_outside_that_was_replaced_after_the_plan_is_refused() {
         ("write_file", "out/d/deep/new", json!({ "content": "x" })),
         ("edit_file", "out/d/file", json!({ "old_string": "p", "new_string": "q" })),
     ] {
-        let bench = scene();
+        let bench = bench_with_outside_files();
         let mut input = input;
         input["path"] = json!(bench.outside(path));
         let plan = bench.plan(tool, &input).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_file_outside_that_was_replaced_after_the_plan_is_refused() {
 
 #[tokio::test]
 async fn a_file_outside_that_appeared_after_the_plan_is_not_read() {
-    let bench = scene();
+    let bench = bench_with_outside_files();
     let input = json!({ "path": bench.outside("out/d/late") });
     let plan = bench.plan("read_file", &input).await.unwrap();
     fs::hard_link(bench.outside("other/file"), bench.outside("out/d/late")).unwrap();
@@ -62,7 +62,7 @@ async fn a_file_outside_that_appeared_after_the_plan_is_not_read() {
 
 #[tokio::test]
 async fn calls_of_one_reply_may_change_the_same_outside_file_in_turn() {
-    let bench = scene();
+    let bench = bench_with_outside_files();
     let path = bench.outside("out/d/new");
     let calls = [
         ("write_file", json!({ "path": path, "content": "one\n" })),

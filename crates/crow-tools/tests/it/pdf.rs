@@ -1,11 +1,11 @@
-//! `read_file` on PDF files, the harmless and the hostile.
+//! `read_file` on ordinary and hostile PDF files.
 
 use lopdf::{Dictionary, Stream};
 use serde_json::json;
 
 use crate::bench::Bench;
 
-/// Writes a PDF of these objects, the first of which is the catalog.
+/// Encodes a PDF with these objects; the first is the catalog.
 fn pdf(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = b"%PDF-1.7\n".to_vec();
     let mut offsets = Vec::new();
@@ -39,7 +39,7 @@ fn deflated(content: Vec<u8>) -> Vec<u8> {
     [head.as_bytes(), &packed.content, b"\nendstream"].concat()
 }
 
-/// A PDF with one page for each content, in Helvetica.
+/// Encodes a PDF with one page for each content stream, in Helvetica.
 fn document(contents: Vec<Vec<u8>>) -> Vec<u8> {
     let kids: Vec<String> =
         (0..contents.len()).map(|page| format!("{} 0 R", 4 + 2 * page)).collect();

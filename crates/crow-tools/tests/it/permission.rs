@@ -1,4 +1,4 @@
-//! Real shell lines before rules: what is read of a line is what rules decide about.
+//! Decisions of permission rules about real shell lines, from the line to the decision.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ fn policy(mode: PermissionMode, rule: PermissionRule) -> PermissionPolicy {
     PermissionPolicy::new(mode).with_rules(RuleSet::new([rule]).unwrap())
 }
 
-fn of_line(mode: PermissionMode, rule: PermissionRule, line: &str) -> RuleDecision {
+fn decide_line(mode: PermissionMode, rule: PermissionRule, line: &str) -> RuleDecision {
     let plan = CallPlan {
         title: String::new(),
         effects: Effects::Unknown,
@@ -51,9 +51,9 @@ fn of_line(mode: PermissionMode, rule: PermissionRule, line: &str) -> RuleDecisi
     outcome(&decide(&policy(mode, rule), &Workspace::new("/p"), &plan))
 }
 
-fn with_tests_allowed(line: &str) -> RuleDecision {
+fn decide_with_cargo_test_allowed(line: &str) -> RuleDecision {
     let rule = PermissionRule::allow_bash_prefix(["cargo", "test"]);
-    of_line(PermissionMode::Ask, rule, line)
+    decide_line(PermissionMode::Ask, rule, line)
 }
 
 #[test]
@@ -71,14 +71,14 @@ fn a_wrapper_argument_that_may_split_into_words_is_asked_about() {
         "x='2 touch pwned'; ionice -c $x cargo test",
         "env {CI=1,touch} cargo test",
     ] {
-        assert_eq!(with_tests_allowed(line), RuleDecision::AskUser, "{line}");
+        assert_eq!(decide_with_cargo_test_allowed(line), RuleDecision::AskUser, "{line}");
     }
     let line = "x='1 touch pwned'; echo a | xargs -n $x echo";
     let rule = PermissionRule::allow_bash_prefix(["xargs"]);
-    assert_eq!(of_line(PermissionMode::Ask, rule, line), RuleDecision::AskUser);
+    assert_eq!(decide_line(PermissionMode::Ask, rule, line), RuleDecision::AskUser);
     let line = "x='. -c alias.status=!touch'; git -C $x status";
     let rule = PermissionRule::allow_bash_prefix(["git"]);
-    assert_eq!(of_line(PermissionMode::Ask, rule, line), RuleDecision::AskUser);
+    assert_eq!(decide_line(PermissionMode::Ask, rule, line), RuleDecision::AskUser);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn the_command_inside_a_wrapper_with_literal_arguments_is_judged() {
         "exec -a name cargo test",
         "time -p cargo test; ! cargo test",
     ] {
-        assert_eq!(with_tests_allowed(line), RuleDecision::Allow, "{line}");
+        assert_eq!(decide_with_cargo_test_allowed(line), RuleDecision::Allow, "{line}");
     }
 }
 
@@ -122,7 +122,7 @@ fn builtins_that_may_set_a_variable_or_run_an_index_are_asked_about() {
         "wait -np PATH; cargo test",
         "x=-pPATH; wait -n $x; cargo test",
     ] {
-        assert_eq!(with_tests_allowed(line), RuleDecision::AskUser, "{line}");
+        assert_eq!(decide_with_cargo_test_allowed(line), RuleDecision::AskUser, "{line}");
     }
 }
 
@@ -138,14 +138,14 @@ fn harmless_tests_and_prints_pass_beside_an_allowed_command() {
         "[ \"$x\" = \"$y\" ] && cargo test",
         "cargo test & wait; wait -n",
     ] {
-        assert_eq!(with_tests_allowed(line), RuleDecision::Allow, "{line}");
+        assert_eq!(decide_with_cargo_test_allowed(line), RuleDecision::Allow, "{line}");
     }
 }
 
 #[test]
 fn a_program_with_a_relative_path_is_not_allowed_after_a_possible_change_of_folder() {
     let build = |line| {
-        of_line(PermissionMode::Ask, PermissionRule::allow_bash_prefix(["./build.sh"]), line)
+        decide_line(PermissionMode::Ask, PermissionRule::allow_bash_prefix(["./build.sh"]), line)
     };
     assert_eq!(build("./build.sh --fast && echo done"), RuleDecision::Allow);
     for line in [
@@ -160,14 +160,14 @@ fn a_program_with_a_relative_path_is_not_allowed_after_a_possible_change_of_fold
     }
     let pattern = RuleMatcher::Regex(RuleRegex::new("^scripts/").unwrap());
     let rule = PermissionRule::new("scripts", pattern, RuleDecision::Allow);
-    let scripts = |line| of_line(PermissionMode::Ask, rule.clone(), line);
+    let scripts = |line| decide_line(PermissionMode::Ask, rule.clone(), line);
     assert_eq!(scripts("scripts/x"), RuleDecision::Allow);
     assert_eq!(scripts("cd evil && scripts/x"), RuleDecision::AskUser);
     let rule = PermissionRule::allow_bash_prefix(["bash", "scripts/x"]);
-    let script = |line| of_line(PermissionMode::Ask, rule.clone(), line);
+    let script = |line| decide_line(PermissionMode::Ask, rule.clone(), line);
     assert_eq!(script("bash scripts/x"), RuleDecision::Allow);
     assert_eq!(script("cd evil && bash scripts/x"), RuleDecision::AskUser);
-    assert_eq!(with_tests_allowed("cd sub && cargo test"), RuleDecision::Allow);
+    assert_eq!(decide_with_cargo_test_allowed("cd sub && cargo test"), RuleDecision::Allow);
 }
 
 #[tokio::test]
@@ -192,7 +192,7 @@ async fn a_program_with_a_relative_path_is_allowed_only_in_the_working_directory
     assert_eq!(outcome(&ask(&build, "./build.sh", &outside).await), RuleDecision::AskUser);
     assert_eq!(outcome(&ask(&cargo, "cargo test", &sub).await), RuleDecision::Allow);
     assert_eq!(outcome(&ask(&cargo, "cargo test", &outside).await), RuleDecision::AskUser);
-    // An offer that would not be kept is not made.
+    // A grant that would not allow the same call again is not offered.
     let other = PermissionRule::allow_bash_prefix(["other"]);
     for (command, workdir, offered) in [
         ("./build.sh", &here, 1),
@@ -205,8 +205,8 @@ async fn a_program_with_a_relative_path_is_allowed_only_in_the_working_directory
     }
 }
 
-fn with_rm_denied(line: &str) -> RuleDecision {
-    of_line(PermissionMode::FullAuto, PermissionRule::deny_bash_prefix(["rm"]), line)
+fn decide_with_rm_denied(line: &str) -> RuleDecision {
+    decide_line(PermissionMode::FullAuto, PermissionRule::deny_bash_prefix(["rm"]), line)
 }
 
 #[test]
@@ -231,33 +231,33 @@ fn a_denied_command_is_found_behind_shells_and_wrappers_at_any_path() {
         "$'rm' x",
         "echo rm x | sh -s",
     ] {
-        assert_eq!(with_rm_denied(line), RuleDecision::Deny, "{line}");
+        assert_eq!(decide_with_rm_denied(line), RuleDecision::Deny, "{line}");
     }
 }
 
 #[test]
 fn a_program_known_only_at_run_time_is_asked_about_if_another_is_denied() {
     for line in ["x=rm; $x y", "$'\\x72m' x", "${x:-rm} x"] {
-        let decision = with_rm_denied(line);
+        let decision = decide_with_rm_denied(line);
         assert_ne!(decision, RuleDecision::Allow, "{line}");
     }
-    assert_eq!(with_rm_denied("x=rm; $x y"), RuleDecision::AskUser);
+    assert_eq!(decide_with_rm_denied("x=rm; $x y"), RuleDecision::AskUser);
     let pattern = RuleMatcher::Regex(RuleRegex::new("^rm ").unwrap());
     let rule = PermissionRule::new("no rm", pattern, RuleDecision::Deny);
-    let decision = of_line(PermissionMode::FullAuto, rule, "x=rm; $x y");
+    let decision = decide_line(PermissionMode::FullAuto, rule, "x=rm; $x y");
     assert_eq!(decision, RuleDecision::AskUser);
-    assert_eq!(with_rm_denied("echo \"$x\""), RuleDecision::Allow);
+    assert_eq!(decide_with_rm_denied("echo \"$x\""), RuleDecision::Allow);
 }
 
 #[test]
 fn the_same_program_at_another_path_is_not_allowed_by_its_name() {
     let shell = PermissionRule::allow_bash_prefix(["bash"]);
     for line in ["/usr/local/bin/bash x", "./bash x", "//bin/bash x"] {
-        let decision = of_line(PermissionMode::Ask, shell.clone(), line);
+        let decision = decide_line(PermissionMode::Ask, shell.clone(), line);
         assert_eq!(decision, RuleDecision::AskUser, "{line}");
     }
     for line in ["/opt/bin/nohup cargo test", "./env cargo test", "./timeout 5 cargo test"] {
-        assert_eq!(with_tests_allowed(line), RuleDecision::AskUser, "{line}");
+        assert_eq!(decide_with_cargo_test_allowed(line), RuleDecision::AskUser, "{line}");
     }
 }
 
@@ -269,13 +269,13 @@ fn a_wrapper_can_be_denied_by_its_name() {
         let rule = PermissionRule::deny_bash_prefix([wrapper]);
         let line =
             if wrapper == "timeout" { "timeout 5 ls".to_owned() } else { format!("{wrapper} ls") };
-        let decision = of_line(PermissionMode::FullAuto, rule.clone(), &line);
+        let decision = decide_line(PermissionMode::FullAuto, rule.clone(), &line);
         assert_eq!(decision, RuleDecision::Deny, "{line}");
         let nested = format!("nice -n 3 {line}");
-        let decision = of_line(PermissionMode::FullAuto, rule, &nested);
+        let decision = decide_line(PermissionMode::FullAuto, rule, &nested);
         assert_eq!(decision, RuleDecision::Deny, "{nested}");
     }
     let rule = PermissionRule::deny_bash_prefix(["nohup", "ls"]);
-    let decision = of_line(PermissionMode::FullAuto, rule, "nohup ls -l");
+    let decision = decide_line(PermissionMode::FullAuto, rule, "nohup ls -l");
     assert_eq!(decision, RuleDecision::Deny);
 }

@@ -1,4 +1,4 @@
-//! `read_file` on pictures that are larger than a model makes use of.
+//! `read_file` on pictures, most of them larger than a model can use.
 
 use std::io::Cursor;
 
@@ -15,7 +15,7 @@ fn bench() -> Bench {
     Bench::with_abilities(Abilities { vision: true, ..Abilities::default() })
 }
 
-/// A picture with many colours.
+/// Returns a picture with many colours.
 fn photo(width: u32, height: u32) -> RgbImage {
     RgbImage::from_fn(width, height, |x, y| {
         let noise = x.wrapping_mul(2_654_435_761).wrapping_add(y.wrapping_mul(40_503)) >> 7;
@@ -35,8 +35,8 @@ async fn read(bytes: &[u8]) -> ToolResult {
     bench.run("read_file", json!({"path": "a"})).await
 }
 
-/// The picture that is sent.
-fn sent(result: &ToolResult) -> DynamicImage {
+/// Returns the picture that the result sends to the model.
+fn sent_picture(result: &ToolResult) -> DynamicImage {
     let bytes = base64(&result.images.first().unwrap().data);
     image::load_from_memory(&bytes).unwrap()
 }
@@ -52,7 +52,7 @@ fn base64(text: &str) -> Vec<u8> {
     let letters: Vec<u8> = text.bytes().filter(|letter| *letter != b'=').collect();
     let decode = |chunk: &[u8]| {
         let bits =
-            (0..4).fold(0, |bits, place| bits << 6 | chunk.get(place).map_or(0, |l| value(*l)));
+            (0..4).fold(0, |bits, index| bits << 6 | chunk.get(index).map_or(0, |l| value(*l)));
         bits.to_be_bytes().into_iter().skip(1).take(chunk.len() - 1).collect::<Vec<u8>>()
     };
     letters.chunks(4).flat_map(decode).collect()
@@ -73,12 +73,12 @@ async fn a_small_picture_is_sent_byte_for_byte() {
 async fn a_large_picture_of_each_format_is_scaled_down_and_both_sizes_are_reported() {
     for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP] {
         let result = read(&encoded(photo(1600, 100), format)).await;
-        let picture = sent(&result);
+        let picture = sent_picture(&result);
         assert_eq!((picture.width(), picture.height()), (1568, 98), "{}", result.output);
         assert_eq!(result.images[0].media_type, "image/jpeg");
-        let words = result.output.split_once("bytes, ").unwrap().1;
-        assert!(words.starts_with("1600×100; sent as image/jpeg, "), "{}", result.output);
-        assert!(words.ends_with("bytes, 1568×98"), "{}", result.output);
+        let text = result.output.split_once("bytes, ").unwrap().1;
+        assert!(text.starts_with("1600×100; sent as image/jpeg, "), "{}", result.output);
+        assert!(text.ends_with("bytes, 1568×98"), "{}", result.output);
     }
 }
 
@@ -88,7 +88,7 @@ async fn transparency_and_few_colours_are_kept_without_loss() {
         RgbaImage::from_fn(1600, 100, |x, _| Rgba([10, 20, 30, if x < 1000 { 0 } else { 255 }]));
     let result = read(&encoded(transparent, ImageFormat::Png)).await;
     assert_eq!(result.images[0].media_type, "image/png");
-    assert_eq!(sent(&result).to_rgba8().get_pixel(3, 3).0[3], 0);
+    assert_eq!(sent_picture(&result).to_rgba8().get_pixel(3, 3).0[3], 0);
     let drawing =
         RgbImage::from_fn(100, 2000, |_, y| Rgb(if y % 50 < 25 { [0; 3] } else { [255; 3] }));
     let result = read(&encoded(drawing, ImageFormat::Png)).await;
@@ -125,7 +125,7 @@ async fn the_first_frame_of_a_large_animation_is_sent_and_the_result_says_so() {
         "{}",
         result.output
     );
-    let [red, _, blue] = sent(&result).to_rgb8().get_pixel(5, 5).0;
+    let [red, _, blue] = sent_picture(&result).to_rgb8().get_pixel(5, 5).0;
     assert!(red > 200 && blue < 50);
 }
 
@@ -141,7 +141,7 @@ async fn the_exif_orientation_of_a_photo_is_applied() {
     assert!(result.output.ends_with("98×1568"), "{}", result.output);
 }
 
-/// A PNG that declares a size and holds next to nothing.
+/// Returns a PNG that declares a size but has almost no data.
 fn bomb(width: u32, height: u32) -> Vec<u8> {
     let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
     let mut header = b"IHDR".to_vec();
@@ -179,8 +179,8 @@ async fn a_large_picture_that_is_cut_off_is_refused_or_shown_as_far_as_it_goes()
         let whole = encoded(photo(1700, 40), format);
         for part in 1..8 {
             let result = read(&whole[..whole.len() * part / 8]).await;
-            let is_told = result.output.contains("cannot be shown: it cannot be decoded");
-            assert!(is_told || !result.images.is_empty(), "{format:?}: {}", result.output);
+            let is_refused = result.output.contains("cannot be shown: it cannot be decoded");
+            assert!(is_refused || !result.images.is_empty(), "{format:?}: {}", result.output);
         }
     }
 }

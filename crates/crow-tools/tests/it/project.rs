@@ -1,4 +1,4 @@
-//! A small project of every kind, for lines to be planned in.
+//! A small project with files of many languages, in which shell lines are planned.
 
 use std::{
     fs,
@@ -67,7 +67,7 @@ const FILES: [&str; 50] = [
     "web/src/App.tsx",
 ];
 
-/// A project in a temporary folder. Beside it lies another one, which is not part of the workspace.
+/// A project in a temporary folder. The folder `../other` beside it is not part of the workspace.
 pub(crate) struct Project {
     _folder: tempfile::TempDir,
     pub(crate) root: PathBuf,
@@ -87,13 +87,13 @@ impl Project {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "x\n").unwrap();
         }
-        // As most projects have it, so that searches that heed it pass by the secrets.
+        // Ignores the secrets, as most projects do, so that searches that respect it skip them.
         fs::write(root.join(".gitignore"), ".env*\n!.env.example\n/certs/\n").unwrap();
         let workspace = Workspace::new(root.clone());
         Self { _folder: folder, root, workspace }
     }
 
-    /// Plans a line that starts in the project's folder.
+    /// Plans a line that starts in the project's root.
     pub(crate) fn line(&self, text: &str) -> CommandLine {
         plan_command_line(text, &self.root, &self.workspace)
     }
@@ -117,7 +117,7 @@ impl Project {
         policy.decide(facts, &self.workspace)
     }
 
-    /// Makes a link in the project.
+    /// Creates a symbolic link in the project.
     pub(crate) fn link(&self, name: &str, target: impl AsRef<Path>) {
         std::os::unix::fs::symlink(target, self.root.join(name)).unwrap();
     }

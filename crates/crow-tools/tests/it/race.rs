@@ -1,7 +1,9 @@
-//! File tools beside a sandboxed job that exchanges what lies at their paths.
+//! File tools while a background thread swaps files and folders at their paths, as a sandboxed job could.
 //!
-//! The permission engine decides on the path of the plan, so a call whose plan leads outside of the workspace is left out
-//! here: it would have been asked about.
+//! The thread exchanges a path of the workspace with a link to a folder or file outside as fast as it can, while the tools
+//! run again and again. No result may show the text of an outside file, and no outside file may change. The permission
+//! engine decides on the path of the plan, so a call whose plan leads outside the workspace is skipped here: the user
+//! would have been asked.
 
 use std::{
     fs,
@@ -20,17 +22,17 @@ use serde_json::{Value, json};
 
 use crate::bench::Bench;
 
-/// What stands in every file outside of the workspace, and in the names of some.
+/// Content of every file outside the workspace, and part of some of their names.
 const SECRET: &str = "outside";
 
-/// How often each tool runs beside the exchange. `CROW_RACE_ROUNDS` sets another number.
+/// Number of calls per race. `CROW_RACE_ROUNDS` overrides it.
 #[expect(clippy::disallowed_methods, reason = "a test reads its own setting")]
 fn rounds() -> usize {
     std::env::var("CROW_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
 
-/// A workspace with a folder `d`, a file `f` and a file `g`, and what each is exchanged for: a link to a folder outside, a
-/// link to a file outside, a hard link of a file outside.
+/// A workspace with a folder `d` and files `f` and `g`. They are swapped with a link to an outside folder (`link-d`), a
+/// link to an outside file (`link-f`) and a hard link of an outside file (`hard-g`).
 struct Scene {
     bench: Bench,
     out: PathBuf,
@@ -54,7 +56,7 @@ impl Scene {
         Self { bench, out }
     }
 
-    /// Runs calls while `one` and `other` change places as fast as they can.
+    /// Runs calls while a thread swaps the paths `one` and `other` as fast as it can.
     async fn race(
         &self,
         one: &str,
@@ -66,12 +68,12 @@ impl Scene {
         let until = Arc::clone(&is_done);
         let exchange = thread::spawn(move || {
             while !until.load(Ordering::Relaxed) {
-                // What a tool just replaces may be missing for a moment.
+                // May fail: a file that a tool is replacing can be missing for a moment.
                 let _ = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
             }
         });
         let mut outcomes = Outcomes::default();
-        // On a busy machine the link may be there for very many rounds.
+        // Continues until one call succeeded: on a busy machine the link may be in place for very many rounds.
         for round in 0..100_000 {
             let (tool, input) = calls(round);
             self.call(tool, input, &mut outcomes).await;
@@ -84,7 +86,7 @@ impl Scene {
         outcomes
     }
 
-    /// Makes a call as the runtime does, if its plan stays in the workspace.
+    /// Plans, previews and executes a call, if its plan stays in the workspace.
     async fn call(&self, tool: &str, input: Value, outcomes: &mut Outcomes) {
         let ctx = &self.bench.ctx;
         let tool = self.bench.tool(tool);
@@ -102,36 +104,36 @@ impl Scene {
     }
 
     fn assert_outside_is_untouched(&self) {
-        let mut found: Vec<(PathBuf, String)> = Vec::new();
+        let mut files: Vec<(PathBuf, String)> = Vec::new();
         for folder in [&self.out, &self.out.join("sub")] {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_file() {
-                    found.push((path.clone(), fs::read_to_string(&path).unwrap()));
+                    files.push((path.clone(), fs::read_to_string(&path).unwrap()));
                 } else {
                     assert_eq!(path, self.out.join("sub"));
                 }
             }
         }
-        found.sort();
+        files.sort();
         let expected = ["hard", "sub/file", "sub/outside-name"];
         let expected: Vec<_> =
             expected.iter().map(|name| (self.out.join(name), SECRET.to_owned())).collect();
-        assert_eq!(found, expected);
+        assert_eq!(files, expected);
     }
 }
 
-/// What came of the calls of one race.
+/// Results of the calls of one race.
 #[derive(Debug, Default)]
 struct Outcomes {
     succeeded: usize,
-    /// Everything that a model or a user would have seen.
+    /// Outputs and previews that the model or the user would have seen.
     shown: Vec<String>,
 }
 
 impl Outcomes {
     fn assert_some_succeeded_and_none_showed_outside(&self, call: &str) {
-        // Where the links of the workspace lead is its own.
+        // The targets of links in the workspace may be shown.
         let leaked = self.shown.iter().filter(|text| text.replace("../out", "").contains(SECRET));
         let leaked: Vec<_> = leaked.collect();
         assert!(

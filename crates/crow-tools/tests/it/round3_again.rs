@@ -1,4 +1,4 @@
-//! New ideas against what the third round mended.
+//! Security review 3, follow-up: new attacks on the fixes of the review.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crow_core::{
 
 use crate::project::Project;
 
-/// What is allowed, and lines that do more than that.
+/// Sets of allowed prefixes, each with lines that do more than they permit.
 const WIDER: &[(&[&str], &[&str])] = &[
     (
         &["cargo test"],
@@ -151,7 +151,7 @@ const WIDER: &[(&[&str], &[&str])] = &[
     (&["mypy"], &["mypy src @evil"]),
 ];
 
-/// Lines that pass with these permissions.
+/// Pairs of an allowed prefix and a line that it covers.
 const COVERED: &[(&str, &str)] = &[
     ("npm install", "npm install --save-dev typescript"),
     ("npm list", "npm list -g --depth=0"),
@@ -201,7 +201,7 @@ const COVERED: &[(&str, &str)] = &[
     ("terraform plan", "terraform plan"),
 ];
 
-/// Lines that are no reads.
+/// Lines that must not pass as reads.
 const NO_READS: &[&str] = &[
     "x=1; read x < a.txt; [ $x -le 3 ]",
     "[ $x -le 3 ]",
@@ -301,7 +301,7 @@ const NO_READS: &[&str] = &[
     "x=$((`touch C`)); echo",
 ];
 
-/// Everyday reads.
+/// Everyday lines that must pass as reads.
 const READS: &[&str] = &[
     "i=1; while [ $i -le 3 ]; do echo $i; i=$((i+1)); done",
     "i=0; while [ \"$i\" -lt 5 ]; do i=$((i + 1)); done; echo $i",
@@ -329,7 +329,7 @@ const READS: &[&str] = &[
     "find . -name '*.rs' -printf '%s %p\\n' | sort -n | tail",
 ];
 
-/// Lines that start, or may start, `git push` or `shred`.
+/// Lines that may start `git push` or `shred`.
 const COMMANDS: &[&str] = &[
     "xargs -I{} git {} <<< push",
     "find . -exec git {} \\;",
@@ -387,7 +387,7 @@ const COMMANDS: &[&str] = &[
     "sort --compress-program 'git push' a.txt",
 ];
 
-/// Lines that read what is below `certs`, or may.
+/// Lines that may read files below `certs`.
 const DENIED_READS: &[&str] = &[
     "ln -s . x; cat x/certs/server.key",
     "ln -s .. src/up && cat src/up/certs/server.key",
@@ -452,7 +452,7 @@ const DENIED_READS: &[&str] = &[
     "git bundle create x.bundle HEAD",
 ];
 
-/// Lines that change `a.txt`, or may.
+/// Lines that may change `a.txt`.
 const DENIED_WRITES: &[&str] = &[
     "ln -s . x; echo > x/a.txt",
     "cp -al . x; echo > x/a.txt",
@@ -552,7 +552,7 @@ const DENIED_WRITES: &[&str] = &[
     "python -m black .",
 ];
 
-/// Lines that have nothing to do with a denial to change `a.txt` or to read `certs`.
+/// Lines that neither change `a.txt` nor read `certs`.
 const FREE: &[&str] = &[
     "cargo test",
     "npm run build",

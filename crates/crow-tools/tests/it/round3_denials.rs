@@ -1,4 +1,4 @@
-//! A third round of attacks on denials, written from the documents alone.
+//! Security review 3, denials. Written from the documentation, without looking at the code.
 
 use crow_core::{
     permission::{Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
@@ -23,7 +23,7 @@ fn passing<'t>(policy: &PermissionPolicy, lines: &[&'t str]) -> Vec<&'t str> {
         .collect()
 }
 
-/// Lines that start, or may start, `git push` or `shred`.
+/// Lines that may start `git push` or `shred`.
 const COMMANDS: &[&str] = &[
     "git\tpush",
     "git \\\npush",
@@ -427,7 +427,7 @@ const COMMANDS: &[&str] = &[
     "while :; do if :; then { (shred x) & }; fi; done",
 ];
 
-/// Lines that read what is below `certs`, or may.
+/// Lines that may read files below `certs`.
 const READS: &[&str] = &[
     "nl certs/server.key",
     "xxd certs/server.key",
@@ -728,7 +728,7 @@ const READS: &[&str] = &[
     "ls certs/server.key | cpio -o > x",
 ];
 
-/// Lines that change `a.txt`, or may.
+/// Lines that may change `a.txt`.
 const WRITES: &[&str] = &[
     ">a.txt",
     ": >>a.txt",
@@ -907,7 +907,7 @@ const WRITES: &[&str] = &[
     "git apply --include=a.txt x.patch",
 ];
 
-/// Ordinary lines that have nothing to do with the denials.
+/// Ordinary lines that the denials do not cover.
 const BENIGN: &[&str] = &[
     "cargo build && cargo test",
     "git add -A && git commit -m 'push the button'",
@@ -965,7 +965,7 @@ fn ordinary_lines_pass_beside_denied_commands() {
         PermissionRule::deny_bash_prefix(["git", "push"]),
         PermissionRule::deny_bash_prefix(["shred"]),
     ]);
-    let held: Vec<String> = BENIGN
+    let blocked: Vec<String> = BENIGN
         .iter()
         .filter_map(|text| match project.decide(&policy, &project.line(text)) {
             Decision::Allow(_) => None,
@@ -973,5 +973,5 @@ fn ordinary_lines_pass_beside_denied_commands() {
             Decision::Deny(denial) => Some(format!("{text}: {denial:?}")),
         })
         .collect();
-    assert!(held.is_empty(), "{held:#?}");
+    assert!(blocked.is_empty(), "{blocked:#?}");
 }

@@ -1,4 +1,4 @@
-//! A third round of attacks on permissions for first words, written from the documents alone.
+//! Security review 3, permissions for a prefix. Written from the documentation, without looking at the code.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crow_core::permission::{Decision, PermissionMode, PermissionPolicy, Permissi
 
 use crate::project::Project;
 
-/// What is allowed, and lines that do more than that.
+/// Allowed prefixes, each with lines that do more than the prefix permits.
 const WIDER: &[(&str, &[&str])] = &[
     (
         "git log",

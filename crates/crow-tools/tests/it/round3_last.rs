@@ -1,4 +1,4 @@
-//! The last look of the third round, at what the looks before it changed.
+//! Security review 3, final check of the changes made during the review.
 
 use crow_core::{
     permission::{Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet},
@@ -7,7 +7,7 @@ use crow_core::{
 
 use crate::project::Project;
 
-/// What is allowed, and lines that do more than that.
+/// Allowed prefixes, each with lines that do more than the prefix permits.
 const WIDER: &[(&str, &[&str])] = &[
     (
         "cargo test",
@@ -96,7 +96,7 @@ const WIDER: &[(&str, &[&str])] = &[
     ("git checkout", &["git checkout --pathspec-from-file=../x", "git checkout -- ../other"]),
 ];
 
-/// Lines that are no reads.
+/// Lines that must not pass as reads.
 const NO_READS: &[&str] = &[
     "x=1; echo $((x ? y : 1))",
     "x=1; echo $((x, y))",
@@ -140,7 +140,7 @@ const NO_READS: &[&str] = &[
     "zgrep -r TOKEN .",
 ];
 
-/// Everyday reads.
+/// Everyday lines that must pass as reads.
 const READS: &[&str] = &[
     "for x in 1 2; do [ $x -le 3 ] && echo $x; done",
     "x=3; if [ $x -gt 2 ]; then echo big; else echo small; fi",

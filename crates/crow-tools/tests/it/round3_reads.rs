@@ -1,12 +1,12 @@
-//! A third round of attacks on lines that pass as reads, written from the documents alone.
+//! Security review 3, lines that pass as reads. Written from the documentation, without looking at the code.
 
 use crow_core::permission::{Decision, PermissionMode, PermissionPolicy};
 
 use crate::project::Project;
 
-/// Lines that write, start programs, read outside, or may, whatever the kernel holds.
+/// Lines that may write, start programs or read outside. They must not pass, with or without the read sandbox.
 const NO_READS: &[&str] = &[
-    // Arithmetic evaluates what variables hold.
+    // Arithmetic: the shell evaluates the values of variables.
     "echo $((y))",
     "x=1; x='a[$(id)]'; echo $((x))",
     "x=1; read x < a.txt; echo $((x))",
@@ -121,7 +121,7 @@ const NO_READS: &[&str] = &[
     "i=0; i=$((i+1))$y; echo $((i))",
     "REPLY=1; read < a.txt; echo $((REPLY))",
     "PATH=1; echo $((PATH))",
-    // Words of the line that are known only when it runs.
+    // Words that are known only at run time.
     "cat $x",
     "read y < a.txt; cat $y",
     "while read f; do cat \"$f\"; done < a.txt",
@@ -188,7 +188,7 @@ const NO_READS: &[&str] = &[
     "x=a.txt; if true; then x=/etc/passwd; fi; cat $x",
     "x=a.txt; while cat $x; do x=/etc/passwd; done",
     "for i in 1 2; do cat $x; x=/etc/passwd; done",
-    // Folders.
+    // Changes of the folder, and paths outside.
     "cat ../other/Cargo.toml",
     "cat /etc/passwd",
     "cat ~/.bashrc",
@@ -333,7 +333,7 @@ const NO_READS: &[&str] = &[
     "cat /proc/1/environ",
     "cat /dev/sda",
     "cat /dev/mem",
-    // What writes.
+    // Writes.
     "cat a.txt > b",
     "echo a >> b",
     "echo x >| b",
@@ -531,7 +531,7 @@ const NO_READS: &[&str] = &[
     "awk 1 FS=, /etc/passwd",
     "awk -- 1 /etc/passwd",
     "awk -F , -v a=b 1 /etc/passwd",
-    // What starts others, or changes what names mean.
+    // Commands that start others, or change the meaning of names.
     "./evil",
     "ls; ./evil",
     "bash a.txt",
@@ -633,7 +633,7 @@ const NO_READS: &[&str] = &[
     "watch ls",
     "sudo ls",
     "strace ls",
-    // Look-alikes, blanks, control characters.
+    // Similar-looking characters, blanks, control characters.
     "саt a.txt",
     "ls\u{200b}",
     "l\u{131}s",
@@ -731,7 +731,7 @@ const NO_READS: &[&str] = &[
     "echo $'a'\"$(rm x)\"",
 ];
 
-/// Lines that read more of git than its settings let anybody do without a sandbox.
+/// Git commands that read, but may start programs from git's settings: they pass only in the read sandbox.
 const GIT_STARTS: &[&str] = &[
     "git status",
     "git diff",
@@ -826,8 +826,8 @@ fn only_reads_pass_as_reads() {
         .filter(|text| {
             let line = project.line(text);
             [PermissionMode::Ask, PermissionMode::AcceptEdits].into_iter().any(|mode| {
-                [false, true].into_iter().any(|held| {
-                    let policy = PermissionPolicy::new(mode).with_read_sandbox(held);
+                [false, true].into_iter().any(|in_sandbox| {
+                    let policy = PermissionPolicy::new(mode).with_read_sandbox(in_sandbox);
                     matches!(project.decide(&policy, &line), Decision::Allow(_))
                 })
             })

@@ -1,10 +1,10 @@
-//! A third round of attacks on files that hold keys, written from the documents alone.
+//! Security review 3, files with keys. Written from the documentation, without looking at the code.
 
 use crow_core::permission::{Decision, PermissionMode, PermissionPolicy};
 
 use crate::project::Project;
 
-/// Lines that read `.env` or a key, or may.
+/// Lines that may read `.env` or a key.
 const READS: &[&str] = &[
     "cat .env|base64",
     "tac .env",
@@ -224,8 +224,8 @@ fn passes(project: &Project, text: &str) -> bool {
     let line = project.line(text);
     [PermissionMode::Ask, PermissionMode::AcceptEdits, PermissionMode::ReadOnly].into_iter().any(
         |mode| {
-            [false, true].into_iter().any(|held| {
-                let policy = PermissionPolicy::new(mode).with_read_sandbox(held);
+            [false, true].into_iter().any(|in_sandbox| {
+                let policy = PermissionPolicy::new(mode).with_read_sandbox(in_sandbox);
                 matches!(project.decide(&policy, &line), Decision::Allow(_))
             })
         },

@@ -1,4 +1,4 @@
-//! A fourth round of attacks on lines that pass as reads: options whose value is the next word, and filters of searches.
+//! Security review 4, lines that pass as reads: options whose value is the next word, and filters of searches.
 
 use std::fs;
 
@@ -10,8 +10,8 @@ fn passes(project: &Project, text: &str) -> bool {
     let line = project.line(text);
     [PermissionMode::Ask, PermissionMode::AcceptEdits, PermissionMode::ReadOnly].into_iter().any(
         |mode| {
-            [false, true].into_iter().any(|held| {
-                let policy = PermissionPolicy::new(mode).with_read_sandbox(held);
+            [false, true].into_iter().any(|in_sandbox| {
+                let policy = PermissionPolicy::new(mode).with_read_sandbox(in_sandbox);
                 matches!(project.decide(&policy, &line), Decision::Allow(_))
             })
         },

@@ -1,4 +1,4 @@
-//! A fifth round of attacks on denials: programs that are told what to do by their input, and programs under another name.
+//! Security review 5, denials: programs that take commands from their input, and programs under another name.
 
 use std::fs;
 
@@ -70,7 +70,7 @@ const COMMANDS: &[&str] = &[
     "cd src < nosuch; ../lgit push",
 ];
 
-/// Lines that have nothing to do with it.
+/// Lines that do not start `git push`.
 const FREE: &[&str] = &[
     "sed 's/git push/x/' a.txt",
     "sed -i 's/git push/git pull/' a.txt",
@@ -155,7 +155,7 @@ fn a_denied_program_of_one_word_does_not_pass_under_another_name() {
 #[test]
 fn a_read_denied_folder_is_not_read_by_commands_that_do_not_name_it() {
     let project = Project::new();
-    // Nothing is ignored.
+    // Nothing is ignored by git.
     fs::write(project.root.join(".gitignore"), "").unwrap();
     for path in ["certs", "certs/**"] {
         let policy = policy(PermissionRule::deny_path(Access::Read, path));
@@ -171,7 +171,7 @@ fn a_read_denied_folder_is_not_read_by_commands_that_do_not_name_it() {
     ];
     let policy = policy(PermissionRule::deny_path(Access::Read, "certs"));
     assert_eq!(passing(&project, &policy, &free), free);
-    // What git leaves out is not taken.
+    // Files that git ignores are not added.
     fs::write(project.root.join(".gitignore"), "/certs/\n").unwrap();
     assert_eq!(passing(&project, &policy, &["git add -A"]), ["git add -A"]);
 }

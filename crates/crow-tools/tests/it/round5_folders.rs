@@ -1,4 +1,4 @@
-//! A fifth round of attacks: lines in which the change of the folder does not take place.
+//! Security review 5: lines in which `cd` may fail, so that later commands run in another folder than expected.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crow_core::{
 
 use crate::project::Project;
 
-/// What may keep `cd src/parser` from going there; `{}` is the rest of the line.
+/// Lines in which `cd src/parser` may fail; `{}` is replaced by the rest of the line.
 const FAILING: [&str; 31] = [
     "cd src/parser < nosuch; {}",
     "cd src/parser 2>&9; {}",
@@ -66,7 +66,7 @@ fn a_cd_that_may_fail_hides_no_read_outside() {
     let project = Project::new();
     for policy in read_policies() {
         let lines = filled("cat ../../other/Cargo.toml");
-        // From `src/parser` this would be a file of the project, from where the line starts it is none.
+        // `../other` is inside the project if the shell is in `src/parser`, and outside if `cd` failed.
         let lines: Vec<String> =
             lines.iter().map(|line| line.replace("../../other", "../other")).collect();
         let passed = passing(&project, &policy, &lines);

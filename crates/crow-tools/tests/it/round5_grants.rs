@@ -1,10 +1,10 @@
-//! A fifth round of attacks on permissions for first words: options that overwrite files or reach another host.
+//! Security review 5, permissions for a prefix: options that overwrite files or reach another host.
 
 use crow_core::permission::{Decision, PermissionMode, PermissionPolicy, PermissionRule, RuleSet};
 
 use crate::project::Project;
 
-/// What is allowed, and lines that do more than that.
+/// Allowed prefixes, each with lines that do more than the prefix permits.
 const WIDER: &[(&str, &[&str])] = &[
     (
         "sed -n",
@@ -146,7 +146,7 @@ const WIDER: &[(&str, &[&str])] = &[
     ("rubocop", &["rubocop -a", "rubocop -A", "rubocop --autocorrect"]),
 ];
 
-/// What is allowed, and a line that is just that.
+/// Pairs of an allowed prefix and a line that it covers.
 const COVERED: &[(&str, &str)] = &[
     ("sed -n", "sed -n 1,5p a.txt"),
     ("sed -n -i", "sed -n -i p a.txt"),

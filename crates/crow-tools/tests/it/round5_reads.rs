@@ -1,4 +1,4 @@
-//! A fifth round of attacks on lines that pass as reads.
+//! Security review 5, lines that pass as reads.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! Lines that only read, which were asked about although everything that they read is known before they run.
+//! Review 6, reads with `find`, `xargs` and `-exec` that were asked about needlessly: everything that they read is known
+//! before they run.
 
 use std::fs;
 

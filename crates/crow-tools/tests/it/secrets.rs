@@ -1,4 +1,4 @@
-//! Files whose names say that they hold secrets are not read unasked, however a line comes to read them.
+//! Shell lines that may read a file whose name suggests secrets are asked about, in every spelling.
 
 use std::fs;
 
@@ -108,7 +108,7 @@ fn a_search_is_not_asked_about_because_of_certificates_and_settings_without_keys
     for name in [".env", ".env.local", "certs/server.key"] {
         fs::remove_file(project.root.join(name)).unwrap();
     }
-    // It does not say that it is a certificate.
+    // `certs/server.pem` has no certificate header, so it may be a key.
     assert!(!passes(&project, "grep -r TOKEN ."));
     fs::write(project.root.join("certs/server.pem"), "-----BEGIN CERTIFICATE-----\n").unwrap();
     assert!(passes(&project, "grep -r TOKEN ."));

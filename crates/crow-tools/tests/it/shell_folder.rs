@@ -1,4 +1,4 @@
-//! `bash`: the folder that a command ends in is where the next one starts. These run a real shell.
+//! `bash`: the next command starts in the folder where the last one ended. These tests run a real shell.
 
 use std::{fs, sync::atomic::Ordering, time::Duration};
 
@@ -63,12 +63,12 @@ async fn a_folder_outside_the_project_is_not_used_for_the_next_command() {
     let bench = bench();
     output(&bench, "cd sub").await;
     let outside = bench.outside("");
-    let told = output(&bench, "cd ../..").await;
+    let text = output(&bench, "cd ../..").await;
     let end = format!(
         "[ended in {}, outside the project; the next command starts in sub again]",
         outside.to_string_lossy().trim_end_matches('/')
     );
-    assert!(told.ends_with(&end), "{told}");
+    assert!(text.ends_with(&end), "{text}");
     assert_eq!(pwd(&bench).await, "sub");
 }
 
@@ -77,8 +77,8 @@ async fn a_deleted_folder_is_reported_once() {
     let bench = bench();
     output(&bench, "cd sub/deep").await;
     fs::remove_dir_all(bench.path("sub")).unwrap();
-    let told = output(&bench, "echo x").await;
-    assert_eq!(told, "x\n[exit code 0]\n[sub/deep is gone, so this ran in .]");
+    let text = output(&bench, "echo x").await;
+    assert_eq!(text, "x\n[exit code 0]\n[sub/deep is gone, so this ran in .]");
     assert_eq!(output(&bench, "echo x").await, "x\n[exit code 0]");
 }
 
@@ -123,10 +123,11 @@ async fn a_link_or_pipe_at_the_folder_file_is_neither_followed_nor_waited_for() 
     let bench = bench();
     let private = bench.outside("private");
     fs::write(&private, format!("{}\n", bench.path("sub").display())).unwrap();
-    for place in ["ln -s \"$private\" \"$__crow_folder\"", "mkfifo \"$__crow_folder\""] {
-        let command = format!("cd sub; private='{}'; trap - EXIT; {place}", private.display());
+    for replacement in ["ln -s \"$private\" \"$__crow_folder\"", "mkfifo \"$__crow_folder\""] {
+        let command =
+            format!("cd sub; private='{}'; trap - EXIT; {replacement}", private.display());
         let run = tokio::time::timeout(Duration::from_secs(30), output(&bench, &command));
-        assert_eq!(run.await.unwrap(), "(no output)\n[exit code 0]", "{place}");
+        assert_eq!(run.await.unwrap(), "(no output)\n[exit code 0]", "{replacement}");
     }
     assert!(private.exists());
 }

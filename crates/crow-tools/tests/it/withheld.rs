@@ -1,4 +1,4 @@
-//! What file tools leave out, and what they do not tell before a call is allowed.
+//! Files that the file tools leave out, and facts that they do not reveal before a call is allowed.
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf, sync::Arc};
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::bench::Bench;
 
-/// A workspace in which commands cannot see some folders.
+/// Creates a bench with paths that the sandbox hides from commands.
 fn with_hidden(names: &[&str]) -> Bench {
     let mut bench = Bench::new();
     let hidden = names.iter().map(|name| bench.path(name)).collect();
@@ -22,7 +22,7 @@ fn with_hidden(names: &[&str]) -> Bench {
     bench
 }
 
-/// A bench with files that hold `needle`, some of them named like files with keys.
+/// Creates a bench with files that contain `needle`, some of them named like files with keys.
 fn with_keys() -> Bench {
     let bench = Bench::new();
     for name in ["src/a.rs", ".env", "sub/prod.env", "sub/.env.example", ".ssh/config"] {
@@ -34,29 +34,29 @@ fn with_keys() -> Bench {
 #[tokio::test]
 async fn a_search_leaves_out_files_with_keys_and_says_which() {
     let bench = with_keys();
-    let found = bench.ok("grep", json!({"pattern": "needle"})).await;
+    let output = bench.ok("grep", json!({"pattern": "needle"})).await;
     assert_eq!(
-        found,
+        output,
         "src/a.rs\n1:needle in src/a.rs\n\nsub/.env.example\n1:needle in sub/.env.example\n\
          [not searched, because their names say that they hold keys, or a rule of the user says so: .env, \
          .ssh/config, sub/prod.env; the path of one as `path` searches it, which may be asked about or denied]\n"
     );
     for mode in ["files_with_matches", "count"] {
-        let found = bench.ok("grep", json!({"pattern": "needle", "output_mode": mode})).await;
-        assert!(!found.contains("prod.env:") && found.contains("[not searched"), "{found}");
+        let output = bench.ok("grep", json!({"pattern": "needle", "output_mode": mode})).await;
+        assert!(!output.contains("prod.env:") && output.contains("[not searched"), "{output}");
     }
 }
 
 #[tokio::test]
 async fn a_search_that_finds_nothing_says_which_files_it_left_out() {
     let bench = with_keys();
-    let found = bench.ok("grep", json!({"pattern": "in .env$"})).await;
-    assert!(found.starts_with("No matches.") && found.contains(": .env, "), "{found}");
-    let found = bench.ok("grep", json!({"pattern": "needle", "glob": "*.rs"})).await;
-    assert!(!found.contains("not searched"), "they were not meant: {found}");
+    let output = bench.ok("grep", json!({"pattern": "in .env$"})).await;
+    assert!(output.starts_with("No matches.") && output.contains(": .env, "), "{output}");
+    let output = bench.ok("grep", json!({"pattern": "needle", "glob": "*.rs"})).await;
+    assert!(!output.contains("not searched"), "they were not meant: {output}");
     bench.write(".gitignore", ".env\n");
-    let found = bench.ok("grep", json!({"pattern": "in .env$"})).await;
-    assert!(!found.contains("Ignored files do match"), "{found}");
+    let output = bench.ok("grep", json!({"pattern": "in .env$"})).await;
+    assert!(!output.contains("Ignored files do match"), "{output}");
 }
 
 #[tokio::test]
@@ -76,8 +76,8 @@ async fn files_with_keys_beyond_the_named_ones_are_counted() {
     for number in 0..9 {
         bench.write(&format!("{number}.pem"), "needle\n");
     }
-    let found = bench.ok("grep", json!({"pattern": "needle"})).await;
-    assert!(found.contains("0.pem, 1.pem, 2.pem, 3.pem, 4.pem, 4 more;"), "{found}");
+    let output = bench.ok("grep", json!({"pattern": "needle"})).await;
+    assert!(output.contains("0.pem, 1.pem, 2.pem, 3.pem, 4.pem, 4 more;"), "{output}");
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn no_search_enters_a_hidden_folder_below_its_starting_folder() {
     assert_eq!(bench.ok("grep", named).await, "home/.keys/deep/id\n1:needle\n");
 }
 
-/// Calls of all tools that take a path.
+/// Returns a call of each file tool with this path.
 fn calls(path: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("read_file", json!({"path": path})),
@@ -140,8 +140,8 @@ async fn a_file_in_the_way_is_reported_by_the_plan_inside_and_by_the_call_outsid
     assert!(matches!(inside, Err(ToolError::Model(text)) if text.contains("is a file")));
     fs::write(bench.outside("file"), "x").unwrap();
     let path = bench.outside("file/a").display().to_string();
-    let said = bench.fails("write_file", json!({"path": path, "content": "x"})).await;
-    assert!(said.contains("is a file"), "{said}");
+    let output = bench.fails("write_file", json!({"path": path, "content": "x"})).await;
+    assert!(output.contains("is a file"), "{output}");
 }
 
 #[tokio::test]
@@ -149,14 +149,14 @@ async fn similar_names_are_suggested_only_inside_the_project() {
     let bench = Bench::new();
     bench.write("main.rs", "");
     fs::write(bench.outside("main.rs"), "").unwrap();
-    let said = bench.fails("read_file", json!({"path": "main.ts"})).await;
-    assert!(said.contains("did you mean main.rs"), "{said}");
+    let output = bench.fails("read_file", json!({"path": "main.ts"})).await;
+    assert!(output.contains("did you mean main.rs"), "{output}");
     let path = bench.outside("main.ts").display().to_string();
-    let said = bench.fails("read_file", json!({"path": path})).await;
-    assert!(!said.contains("main.rs"), "{said}");
+    let output = bench.fails("read_file", json!({"path": path})).await;
+    assert!(!output.contains("main.rs"), "{output}");
 }
 
-/// A workspace in which rules speak of files.
+/// Creates a bench whose tool context withholds the files that these rules deny or ask about.
 fn with_rules(rules: Vec<PermissionRule>) -> Bench {
     let mut bench = Bench::new();
     for name in ["src/a.rs", "data/secret.txt", "data/deep/b.txt", "notes/draft.txt"] {
@@ -183,14 +183,14 @@ async fn a_search_skips_files_that_a_rule_denies_or_asks_about() {
     let ask = PermissionRule::ask_for_path(Access::Read, "notes/draft.txt");
     let bench = with_rules(vec![deny, ask]);
     for mode in ["content", "files_with_matches", "count"] {
-        let found = bench.ok("grep", json!({"pattern": "needle", "output_mode": mode})).await;
-        let (hits, note) = found.split_once("[not searched").unwrap();
-        assert!(hits.contains("src/a.rs"), "{found}");
-        assert!(!hits.contains("data") && !hits.contains("notes"), "{found}");
-        assert!(note.contains("data/secret.txt") && note.contains("notes/draft.txt"), "{found}");
+        let output = bench.ok("grep", json!({"pattern": "needle", "output_mode": mode})).await;
+        let (hits, note) = output.split_once("[not searched").unwrap();
+        assert!(hits.contains("src/a.rs"), "{output}");
+        assert!(!hits.contains("data") && !hits.contains("notes"), "{output}");
+        assert!(note.contains("data/secret.txt") && note.contains("notes/draft.txt"), "{output}");
     }
-    let found = bench.ok("glob", json!({"pattern": "**/*.txt"})).await;
-    assert!(found.contains("notes/draft.txt") && !found.contains("data/"), "{found}");
+    let output = bench.ok("glob", json!({"pattern": "**/*.txt"})).await;
+    assert!(output.contains("notes/draft.txt") && !output.contains("data/"), "{output}");
     let listed = bench.ok("list_directory", json!({"depth": 3})).await;
     assert!(listed.contains("draft.txt") && !listed.contains("secret.txt"), "{listed}");
 }
@@ -198,6 +198,6 @@ async fn a_search_skips_files_that_a_rule_denies_or_asks_about() {
 #[tokio::test]
 async fn a_search_of_a_folder_with_an_ask_rule_reads_its_files() {
     let bench = with_rules(vec![PermissionRule::ask_for_path(Access::Read, "data")]);
-    let found = bench.ok("grep", json!({"pattern": "needle", "path": "data"})).await;
-    assert!(found.contains("secret.txt") && !found.contains("not searched"), "{found}");
+    let output = bench.ok("grep", json!({"pattern": "needle", "path": "data"})).await;
+    assert!(output.contains("secret.txt") && !output.contains("not searched"), "{output}");
 }
