@@ -14,7 +14,7 @@ use crow_sandbox::SandboxProfile;
 
 use super::{
     partial::{INNER, InnerUser, ROUNDS, is_inner, is_started_inside},
-    stage::{SandboxFixture, printed},
+    sandbox_fixture::{SandboxFixture, printed},
 };
 
 const MODULE: &str = "sandbox::attributes::";
@@ -213,16 +213,16 @@ async fn programs_of_an_ordinary_user_change_attributes_of_their_own_files() {
 }
 
 #[tokio::test]
-async fn attributes_of_files_elsewhere_cannot_be_changed_by_any_call() {
-    let name = "attributes_of_files_elsewhere_cannot_be_changed_by_any_call";
+async fn attributes_of_files_outside_cannot_be_changed_by_any_call() {
+    let name = "attributes_of_files_outside_cannot_be_changed_by_any_call";
     if in_partial_sandbox(name, InnerUser::Same).await {
         assert_outside_files_are_unchanged().await;
     }
 }
 
 #[tokio::test]
-async fn an_ordinary_user_cannot_change_attributes_of_files_elsewhere() {
-    let name = "an_ordinary_user_cannot_change_attributes_of_files_elsewhere";
+async fn an_ordinary_user_cannot_change_attributes_of_files_outside() {
+    let name = "an_ordinary_user_cannot_change_attributes_of_files_outside";
     if in_partial_sandbox(name, InnerUser::Ordinary).await {
         assert_outside_files_are_unchanged().await;
     }
@@ -230,9 +230,12 @@ async fn an_ordinary_user_cannot_change_attributes_of_files_elsewhere() {
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "how long a test takes is said from outside")]
-async fn no_exchange_during_a_call_leads_it_to_another_file() {
-    if !in_partial_sandbox("no_exchange_during_a_call_leads_it_to_another_file", InnerUser::Same)
-        .await
+async fn swapping_a_path_during_a_call_never_changes_another_file() {
+    if !in_partial_sandbox(
+        "swapping_a_path_during_a_call_never_changes_another_file",
+        InnerUser::Same,
+    )
+    .await
     {
         return;
     }
@@ -270,8 +273,8 @@ async fn under_the_read_only_profile_no_attributes_can_be_changed() {
 }
 
 #[tokio::test]
-async fn no_program_gets_the_rights_of_its_owner_and_no_other_user_those_of_the_agent() {
-    let name = "no_program_gets_the_rights_of_its_owner_and_no_other_user_those_of_the_agent";
+async fn set_id_modes_and_changes_as_another_user_are_refused() {
+    let name = "set_id_modes_and_changes_as_another_user_are_refused";
     if !in_partial_sandbox(name, InnerUser::Same).await {
         return;
     }
@@ -289,8 +292,8 @@ async fn no_program_gets_the_rights_of_its_owner_and_no_other_user_those_of_the_
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test itself, started again")]
-async fn where_there_can_be_no_supervisor_changes_are_refused_and_that_is_named() {
-    let name = "where_there_can_be_no_supervisor_changes_are_refused_and_that_is_named";
+async fn without_a_supervisor_attribute_changes_are_refused_and_named_as_a_gap() {
+    let name = "without_a_supervisor_attribute_changes_are_refused_and_named_as_a_gap";
     if !in_partial_sandbox(name, InnerUser::Same).await {
         return;
     }

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use crow_core::capability::{Containment, ProcessEnd};
 use crow_sandbox::SandboxProfile;
 
-use super::stage::{SandboxFixture, printed};
+use super::sandbox_fixture::{SandboxFixture, printed};
 
 #[tokio::test]
 async fn only_the_workspace_and_the_private_folder_can_be_changed() {

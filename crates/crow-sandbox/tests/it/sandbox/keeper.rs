@@ -21,7 +21,7 @@ use rustix::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::stage::{SandboxFixture, printed};
+use super::sandbox_fixture::{SandboxFixture, printed};
 use crow_testkit::processes::{has_own_process, kill_children, living_children};
 
 /// Shell script that prints the namespaces of a command and what they keep it from.

@@ -6,6 +6,6 @@ mod keeper;
 mod network;
 mod partial;
 mod processes;
+mod sandbox_fixture;
 mod set_user;
 mod sockets;
-mod stage;

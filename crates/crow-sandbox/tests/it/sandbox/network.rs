@@ -10,7 +10,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::stage::{SandboxFixture, printed};
+use super::sandbox_fixture::{SandboxFixture, printed};
 
 /// A server outside the sandbox. Returns the path and `Host` header of a request; `/away` and `/inside` redirect.
 struct Server {

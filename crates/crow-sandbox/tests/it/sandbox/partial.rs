@@ -6,7 +6,7 @@ use std::{fs, os::unix::net::UnixDatagram};
 
 use crow_core::capability::{Containment, Original};
 
-use super::stage::{SandboxFixture, printed};
+use super::sandbox_fixture::{SandboxFixture, printed};
 
 /// Variable that is set in the inner process.
 pub(super) const INNER: &str = "CROW_TEST_IS_INNER";
@@ -53,8 +53,8 @@ pub(super) async fn is_inner(name: &str, user: InnerUser) -> bool {
 }
 
 #[tokio::test]
-async fn without_namespaces_the_other_layers_hold_what_they_can_and_the_rest_is_named() {
-    let name = "sandbox::partial::without_namespaces_the_other_layers_hold_what_they_can_and_the_rest_is_named";
+async fn without_namespaces_the_other_layers_apply_and_the_gaps_are_named() {
+    let name = "sandbox::partial::without_namespaces_the_other_layers_apply_and_the_gaps_are_named";
     if !is_inner(name, InnerUser::Same).await {
         return;
     }

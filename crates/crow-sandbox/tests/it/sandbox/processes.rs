@@ -12,7 +12,7 @@ use std::{
 use crow_core::capability::{Containment, ProcessEnd, ProcessSpec, Processes as _};
 use tokio_util::sync::CancellationToken;
 
-use super::stage::{SandboxFixture, printed};
+use super::sandbox_fixture::{SandboxFixture, printed};
 
 #[tokio::test]
 async fn a_command_ends_as_it_would_without_a_sandbox() {

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use super::stage::SandboxFixture;
+use super::sandbox_fixture::SandboxFixture;
 
 /// Creates files with set-user-ID and set-group-ID bits by `open`, and fills them by every system call that can.
 const CREATE_SET_ID_FILES: &str = "import ctypes, os, struct

@@ -10,7 +10,7 @@ use std::{
 
 use crow_sandbox::Network;
 
-use super::stage::SandboxFixture;
+use super::sandbox_fixture::SandboxFixture;
 
 /// Python script that listens on a socket, prints a line, and runs until it is killed.
 const LISTENER: &str = "import socket, sys
