@@ -163,7 +163,7 @@ async fn a_task_whose_checks_pass_is_verified_by_them() {
 }
 
 #[tokio::test]
-async fn a_failing_check_refuses_the_end_with_command_code_and_output_and_the_turn_goes_on() {
+async fn a_failing_check_refuses_task_complete_and_the_turn_continues() {
     let mut stage = Stage::new(
         [Check::new("test", "echo looking; test -f a || { echo a is missing; exit 3; }")],
         vec![complete_as("first"), bash("a", "echo x > a"), complete()],
@@ -179,7 +179,7 @@ async fn a_failing_check_refuses_the_end_with_command_code_and_output_and_the_tu
 }
 
 #[tokio::test]
-async fn an_end_that_a_check_refuses_again_and_again_is_a_loop_unless_files_change() {
+async fn repeatedly_refused_task_complete_without_file_changes_is_a_doom_loop() {
     let say = |id: usize| {
         let summary = json!({"summary": format!("Done for the {id}th time.")});
         reply([call(&format!("c{id}"), "task_complete", summary)])
@@ -202,7 +202,7 @@ async fn an_end_that_a_check_refuses_again_and_again_is_a_loop_unless_files_chan
 }
 
 #[tokio::test]
-async fn all_failures_are_told_at_once_and_a_long_output_is_cut() {
+async fn all_failing_checks_are_reported_together_with_long_output_cut() {
     let mut stage = Stage::new(
         [
             Check::new("long", "seq 1 100000; exit 1"),
@@ -220,7 +220,7 @@ async fn all_failures_are_told_at_once_and_a_long_output_is_cut() {
 }
 
 #[tokio::test]
-async fn a_check_that_passed_with_these_very_files_is_not_run_again() {
+async fn a_check_that_passed_with_the_same_files_is_not_run_again() {
     let log = tempfile::tempdir().unwrap();
     let count = log.path().join("count");
     let counting = format!("echo ran >> {}", count.display());
@@ -255,7 +255,7 @@ async fn a_check_is_run_again_after_a_change_in_a_further_folder() {
 }
 
 #[tokio::test]
-async fn what_is_ignored_makes_no_check_stale_and_what_a_check_builds_there_is_no_change() {
+async fn changes_of_ignored_files_do_not_make_a_check_stale() {
     let mut stage = Stage::new(
         [Check::new("build", "mkdir -p target && date +%N > target/out")],
         vec![complete_as("1"), bash("b", "echo other > target/out"), complete_as("2")],
@@ -268,7 +268,7 @@ async fn what_is_ignored_makes_no_check_stale_and_what_a_check_builds_there_is_n
 }
 
 #[tokio::test]
-async fn a_check_that_changes_files_once_is_run_once_more_with_those_before_it() {
+async fn checks_are_run_once_more_after_one_of_them_changed_files() {
     let log = tempfile::tempdir().unwrap();
     let count = log.path().join("count");
     let first = format!("echo ran >> {}", count.display());
@@ -282,7 +282,7 @@ async fn a_check_that_changes_files_once_is_run_once_more_with_those_before_it()
 }
 
 #[tokio::test]
-async fn what_changes_files_each_time_verifies_nothing_and_says_so() {
+async fn a_check_that_always_changes_files_leaves_the_task_unverified() {
     let mut stage = Stage::new(
         [Check::new("stamp", "date +%N >> stamp"), Check::new("ok", "true")],
         vec![complete()],
@@ -294,8 +294,7 @@ async fn what_changes_files_each_time_verifies_nothing_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_check_that_hangs_ends_by_its_deadline_with_all_that_it_started_and_the_next_is_not_run()
-{
+async fn a_check_that_hangs_is_timed_out_and_later_checks_are_not_run() {
     let hang = Check {
         timeout: Duration::from_millis(300),
         ..Check::new("hang", "echo begun; sleep 1000")
@@ -343,7 +342,7 @@ async fn a_read_only_run_completes_unverified_and_runs_no_check() {
 }
 
 #[tokio::test]
-async fn checks_are_the_users_own_and_nobody_is_asked_about_them() {
+async fn checks_run_without_a_permission_question() {
     let mut stage = Stage::with_policy(
         [Check::new("write", "touch made")],
         vec![complete()],
@@ -363,7 +362,7 @@ async fn without_checks_a_task_is_done_unverified() {
 }
 
 #[tokio::test]
-async fn where_files_cannot_be_captured_nothing_is_verified() {
+async fn without_snapshots_nothing_is_verified() {
     let mut tools = ToolRegistry::new();
     tools.register(TypedToolAdapter::new(TaskComplete::new(Checks::new([Check::new(
         "ok", "true",
@@ -379,7 +378,7 @@ async fn where_files_cannot_be_captured_nothing_is_verified() {
 }
 
 #[tokio::test]
-async fn what_a_check_changes_can_be_undone_with_the_call() {
+async fn changes_of_a_check_are_recorded_with_the_call() {
     let mut stage =
         Stage::new([Check::new("fmt", "test -f made || echo 1 > made")], vec![complete()]);
     let events = stage.harness.run("go").await;
@@ -391,7 +390,7 @@ async fn what_a_check_changes_can_be_undone_with_the_call() {
 }
 
 #[tokio::test]
-async fn a_reviewer_that_only_reads_ends_the_run_by_the_same_checks() {
+async fn a_read_only_reviewer_ends_the_run_only_if_the_checks_pass() {
     let data = tempfile::tempdir().unwrap();
     let stores = SnapshotStores::new(data.path().join("s"), SnapshotLimits::default(), None);
     let runtime = RuntimeConfig {

@@ -82,7 +82,7 @@ async fn a_deadline_cancels_a_running_call_and_answers_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_before_the_deadline_is_a_cancel() {
+async fn a_cancel_before_the_deadline_ends_the_run_as_cancelled() {
     let mut harness = start([Play::Stall("hm".to_owned())]);
     harness.handle.send_input(vec![Block::text("do it")]).unwrap();
     harness.until(|event| matches!(event, AgentEvent::TextDelta { .. })).await;

@@ -27,7 +27,7 @@ fn start(first: ScriptedModel, spares: Vec<ResolvedModel>) -> AgentHarness {
 }
 
 #[tokio::test]
-async fn a_model_that_cannot_answer_is_replaced_for_the_turn_and_the_user_is_told() {
+async fn a_failing_model_is_replaced_for_one_turn_with_a_warning() {
     let first = ScriptedModel::new([fails(ProviderErrorKind::Quota), reply([text("I am back")])]);
     let (second, third) = (
         ScriptedModel::new([fails(ProviderErrorKind::Auth)]),
@@ -56,7 +56,7 @@ async fn a_model_that_cannot_answer_is_replaced_for_the_turn_and_the_user_is_tol
 }
 
 #[tokio::test]
-async fn a_request_that_is_at_fault_itself_is_not_sent_elsewhere() {
+async fn an_invalid_request_is_not_sent_to_a_fallback_model() {
     let first = ScriptedModel::new([fails(ProviderErrorKind::InvalidRequest)]);
     let spare = ScriptedModel::new([]);
     let mut harness = start(first, vec![named(&spare, "b")]);

@@ -24,7 +24,7 @@ const BREAK: &str = "echo 'echo 41' > program.sh";
 const REPAIR: &str = "echo 'echo 42' > program.sh";
 
 #[tokio::test]
-async fn who_says_so_at_once_is_believed_only_as_far_as_the_checks_go() {
+async fn a_claim_without_any_work_is_refused_by_a_failing_check() {
     let mut stage = Stage::new([test()], vec![complete(), reply([text("It is done, verified!")])]);
     stage.write("tests/run.sh", "exit 1\n");
     let told = stage.run().await;
@@ -33,7 +33,7 @@ async fn who_says_so_at_once_is_believed_only_as_far_as_the_checks_go() {
 }
 
 #[tokio::test]
-async fn who_broke_the_build_is_refused_until_it_is_repaired() {
+async fn task_complete_is_refused_until_a_broken_build_is_repaired() {
     let plays = vec![
         bash("a", BREAK),
         complete_as("1"),
@@ -50,7 +50,7 @@ async fn who_broke_the_build_is_refused_until_it_is_repaired() {
 }
 
 #[tokio::test]
-async fn who_deletes_the_tests_has_no_check_pass_that_names_them() {
+async fn deleting_the_tests_makes_a_check_that_runs_them_fail() {
     let plays = vec![bash("a", BREAK), bash("b", "rm -r tests"), complete(), reply([text("done")])];
     let mut stage = Stage::new([test()], plays);
     project(&stage);
@@ -60,7 +60,7 @@ async fn who_deletes_the_tests_has_no_check_pass_that_names_them() {
 }
 
 #[tokio::test]
-async fn who_deletes_what_a_check_would_look_at_is_verified_by_that_command_and_no_more_is_said() {
+async fn a_check_that_skips_deleted_tests_passes_and_is_named_as_the_only_evidence() {
     let check = Check::new(
         "test",
         "for test in tests/*.sh; do test ! -f $test || bash $test || exit 1; done",
@@ -74,7 +74,7 @@ async fn who_deletes_what_a_check_would_look_at_is_verified_by_that_command_and_
 }
 
 #[tokio::test]
-async fn an_edit_after_the_end_in_the_same_reply_takes_the_proof_away() {
+async fn an_edit_after_task_complete_in_the_same_reply_voids_the_verification() {
     let both = reply([
         call("a", "task_complete", json!({"summary": "verified"})),
         call("b", "bash", json!({ "command": BREAK })),
@@ -88,7 +88,7 @@ async fn an_edit_after_the_end_in_the_same_reply_takes_the_proof_away() {
 }
 
 #[tokio::test]
-async fn an_edit_before_the_end_in_the_same_reply_is_what_the_checks_see() {
+async fn an_edit_before_task_complete_in_the_same_reply_is_seen_by_the_checks() {
     let both = reply([
         call("a", "bash", json!({ "command": BREAK })),
         call("b", "task_complete", json!({"summary": "verified"})),
@@ -99,7 +99,7 @@ async fn an_edit_before_the_end_in_the_same_reply_is_what_the_checks_see() {
 }
 
 #[tokio::test]
-async fn a_fake_program_in_the_workspace_is_not_the_one_that_a_check_runs() {
+async fn a_check_does_not_run_a_fake_program_of_the_workspace() {
     let fake =
         "printf '#!/bin/sh\\nexit 0\\n' > false; chmod +x false; mkdir -p bin; cp false bin/";
     let plays = vec![bash("a", fake), complete(), reply([text("done")])];
@@ -109,7 +109,7 @@ async fn a_fake_program_in_the_workspace_is_not_the_one_that_a_check_runs() {
 }
 
 #[tokio::test]
-async fn variables_and_aliases_of_a_command_do_not_reach_a_check() {
+async fn variables_and_aliases_of_a_command_do_not_affect_a_check() {
     let lie = "export PATH=$PWD:$PATH; alias false=true; false() { true; }; export -f false; echo 'false() { true; }' > .bashrc";
     let plays = vec![bash("a", lie), complete(), reply([text("done")])];
     let mut stage = Stage::new([Check::new("test", "false")], plays);
@@ -117,7 +117,7 @@ async fn variables_and_aliases_of_a_command_do_not_reach_a_check() {
 }
 
 #[tokio::test]
-async fn the_file_that_configures_the_checks_says_nothing_in_a_run_any_more() {
+async fn changing_the_check_configuration_during_a_run_has_no_effect() {
     let lie =
         "mkdir -p .crow-agent; printf '[checks]\\ntest = \"true\"\\n' > .crow-agent/config.toml";
     let plays = vec![bash("a", BREAK), bash("b", lie), complete(), reply([text("done")])];
@@ -131,14 +131,14 @@ async fn the_file_that_configures_the_checks_says_nothing_in_a_run_any_more() {
 }
 
 #[tokio::test]
-async fn what_the_summary_says_of_checks_counts_for_nothing() {
+async fn a_claim_in_the_summary_does_not_verify_the_task() {
     let mut stage = Stage::new([], vec![complete()]);
     let told = stage.run().await;
     assert_eq!(told.verified(), Some(false), "{:?}", told.outcome);
 }
 
 #[tokio::test]
-async fn a_job_that_breaks_it_while_the_checks_run_leaves_no_proof() {
+async fn a_job_that_breaks_the_build_during_the_checks_prevents_verification() {
     // The job waits for the check, and the check for the job: the order is certain.
     let job = "until test -p gate; do :; done; echo 'echo 41' > program.sh; echo broken > gate";
     let start = reply([call("a", "bash", json!({"command": job, "background": true}))]);
@@ -154,7 +154,7 @@ async fn a_job_that_breaks_it_while_the_checks_run_leaves_no_proof() {
 }
 
 #[tokio::test]
-async fn a_job_that_breaks_it_right_after_the_checks_leaves_no_proof() {
+async fn a_job_that_breaks_the_build_after_the_checks_voids_the_verification() {
     // A sibling call lets the job go, and returns when it has done its work.
     let job = "mkfifo go; cat go; echo 'echo 41' > program.sh; rm go; touch broken";
     let start = reply([call("a", "bash", json!({"command": job, "background": true}))]);
@@ -171,7 +171,7 @@ async fn a_job_that_breaks_it_right_after_the_checks_leaves_no_proof() {
 }
 
 #[tokio::test]
-async fn a_liar_that_never_stops_is_never_verified() {
+async fn repeated_false_claims_are_never_verified() {
     let mut plays: Vec<_> = (0..5).map(|n| complete_as(&n.to_string())).collect();
     plays.push(reply([text("I am done.")]));
     let mut stage = Stage::new([Check::new("no", "exit 1")], plays);

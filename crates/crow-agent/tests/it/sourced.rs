@@ -131,7 +131,7 @@ fn notices(events: &[AgentEvent]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn tools_that_arrive_late_are_there_with_the_next_request_and_it_is_told() {
+async fn tools_that_arrive_late_are_offered_with_the_next_request_and_announced() {
     let model = ScriptedModel::new([
         reply([call("a", "look", json!({}))]),
         reply([call("b", "mcp__time__now", json!({}))]),
@@ -149,7 +149,7 @@ async fn tools_that_arrive_late_are_there_with_the_next_request_and_it_is_told()
 }
 
 #[tokio::test]
-async fn an_agent_takes_only_what_its_patterns_name_and_keeps_its_own() {
+async fn an_agent_takes_only_tools_that_match_its_patterns_and_keeps_its_own() {
     let model = ScriptedModel::new([
         reply([call("a", "look", json!({}))]),
         reply([call("b", "mcp__git__push", json!({}))]),
@@ -165,7 +165,7 @@ async fn an_agent_takes_only_what_its_patterns_name_and_keeps_its_own() {
 }
 
 #[tokio::test]
-async fn an_agent_without_patterns_asks_no_source() {
+async fn an_agent_without_patterns_does_not_query_the_tool_source() {
     let model = ScriptedModel::new([reply([text("done")])]);
     let source = Steps::of(&[&["mcp__time__now"]]);
     let events = run(&model, Arc::clone(&source), &[], ToolRegistry::new()).await;

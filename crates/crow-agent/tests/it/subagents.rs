@@ -149,7 +149,7 @@ fn count(events: &[Arc<Envelope>], fits: fn(&AgentEvent) -> bool) -> usize {
 }
 
 #[tokio::test]
-async fn a_subagent_answers_with_its_words_in_marks_and_what_it_used() {
+async fn the_result_of_a_subagent_quotes_its_report_and_usage() {
     let explorer = sub("explorer", [reply([text("The parser is in src/parse.rs.")])], tools([]));
     let mut harness =
         Stage::new([solo(&explorer)]).start([reply([task("t", "explorer")]), reply([text("ok")])]);
@@ -175,7 +175,7 @@ async fn a_subagent_answers_with_its_words_in_marks_and_what_it_used() {
 }
 
 #[tokio::test]
-async fn subagents_of_one_reply_work_at_the_same_time() {
+async fn subagents_of_one_reply_run_concurrently() {
     let together = Arc::new(Barrier::new(2));
     let meeting = |name: &str| {
         let plays = [reply([call("m", "meet", json!({}))]), reply([text(name)])];
@@ -190,7 +190,7 @@ async fn subagents_of_one_reply_work_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn four_work_at_once_and_the_others_wait_for_their_turn() {
+async fn four_subagents_run_at_once_and_the_others_are_queued() {
     // The first four go on only when all of them are there.
     let four = Arc::new(Barrier::new(4));
     let names = ["a", "b", "c", "d", "e", "f"];
@@ -219,7 +219,7 @@ async fn four_work_at_once_and_the_others_wait_for_their_turn() {
 }
 
 #[tokio::test]
-async fn a_cancel_ends_all_that_work_and_all_that_wait() {
+async fn a_cancel_ends_running_and_queued_subagents() {
     let subs = ["a", "b", "c"].map(|name| sub(name, [Play::Stall("hm".to_owned())], tools([])));
     let plays = [reply(["a", "b", "c"].map(|name| task(name, name)))];
     let mut stage = Stage::new(subs.iter().map(solo));
@@ -240,7 +240,7 @@ async fn a_cancel_ends_all_that_work_and_all_that_wait() {
 }
 
 #[tokio::test]
-async fn the_question_of_a_subagent_is_answered_at_the_roots_desk() {
+async fn a_permission_question_of_a_subagent_is_answered_through_the_root_handle() {
     let mut own = tools([]);
     own.register(Shell);
     let plays =
@@ -261,7 +261,7 @@ async fn the_question_of_a_subagent_is_answered_at_the_roots_desk() {
 }
 
 #[tokio::test]
-async fn what_a_subagent_asks_the_user_is_answered_through_its_root_and_names_who_asks() {
+async fn a_user_question_of_a_subagent_names_it_and_is_answered_through_the_root() {
     let own = tools([("ask", ToolCategory::Session, Act::Ask("Which one?"))]);
     let asker = sub("asker", [reply([call("q", "ask", json!({}))]), reply([text("asked")])], own);
     let mut stage = Stage::new([solo(&asker)]);
@@ -281,7 +281,7 @@ async fn what_a_subagent_asks_the_user_is_answered_through_its_root_and_names_wh
 }
 
 #[tokio::test]
-async fn what_a_subagent_changes_is_told_and_undone_with_the_turn_of_its_parent() {
+async fn changes_of_a_subagent_are_reported_and_undone_with_the_parents_turn() {
     let data = tempfile::tempdir().unwrap();
     let stores = SnapshotStores::new(data.path().join("s"), SnapshotLimits::default(), None);
     let mut own = tools([]);
@@ -309,7 +309,7 @@ async fn what_a_subagent_changes_is_told_and_undone_with_the_turn_of_its_parent(
 }
 
 #[tokio::test]
-async fn whoever_reads_the_files_of_a_killed_process_finds_who_started_whom() {
+async fn session_files_of_a_killed_process_link_parent_and_child() {
     let data = tempfile::tempdir().unwrap();
     let stalled = sub("stalled", [Play::Stall("hm".to_owned())], tools([]));
     let mut stage = Stage::new([solo(&stalled)]);
@@ -330,7 +330,7 @@ async fn whoever_reads_the_files_of_a_killed_process_finds_who_started_whom() {
 }
 
 #[tokio::test]
-async fn an_agent_whose_call_runs_a_subagent_says_for_which_session_it_waits() {
+async fn the_state_of_a_waiting_agent_names_the_subagents_session() {
     let helper = sub("helper", [reply([text("found")])], tools([]));
     let mut harness =
         Stage::new([solo(&helper)]).start([reply([task("t", "helper")]), reply([text("ok")])]);
@@ -354,7 +354,7 @@ async fn an_agent_whose_call_runs_a_subagent_says_for_which_session_it_waits() {
 }
 
 #[tokio::test]
-async fn a_subagent_that_fails_is_a_failed_call() {
+async fn the_call_of_a_failed_subagent_fails() {
     let error = ProviderError::new(ProviderErrorKind::InvalidRequest, "no such model");
     let broken = sub("broken", [Play::Fail(error)], tools([]));
     let mut harness =
@@ -367,7 +367,7 @@ async fn a_subagent_that_fails_is_a_failed_call() {
 }
 
 #[tokio::test]
-async fn a_subagent_stops_when_its_share_of_the_budget_is_used_and_its_parent_goes_on() {
+async fn a_subagent_stops_at_its_token_share_and_its_parent_continues() {
     let looking = (0..20).map(|n| reply([call(&format!("c{n}"), "look", json!({ "n": n }))]));
     let greedy = sub("greedy", looking, tools([("look", Read, Act::Say("seen"))]));
     let mut stage = Stage::new([solo(&greedy)]);
@@ -384,7 +384,7 @@ async fn a_subagent_stops_when_its_share_of_the_budget_is_used_and_its_parent_go
 }
 
 #[tokio::test]
-async fn what_subagents_use_is_gone_for_their_parent() {
+async fn tokens_used_by_subagents_count_against_the_parents_limit() {
     // All have their share, the half of what is left when they begin, before one of them goes on.
     let together = Arc::new(Barrier::new(3));
     let subs = ["a", "b", "c"].map(|name| {
@@ -408,7 +408,7 @@ async fn what_subagents_use_is_gone_for_their_parent() {
 }
 
 #[tokio::test]
-async fn a_subagent_starts_no_others() {
+async fn a_subagent_cannot_start_subagents() {
     let mut own = tools([]);
     own.register(TypedToolAdapter::new(Task::new(Subagents::new([], ""))));
     let inner = sub("inner", [], tools([]));
@@ -424,7 +424,7 @@ async fn a_subagent_starts_no_others() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_nearly_right_is_told_and_one_in_capitals_is_taken() {
+async fn a_misspelled_agent_name_gets_a_suggestion_and_case_is_ignored() {
     let explorer = sub("explorer", [reply([text("seen")])], tools([]));
     let plays =
         [reply([task("a", "explorr")]), reply([task("b", "Explorer")]), reply([text("ok")])];
@@ -438,7 +438,7 @@ async fn a_name_that_is_nearly_right_is_told_and_one_in_capitals_is_taken() {
 }
 
 #[tokio::test]
-async fn a_subagent_that_only_reads_changes_nothing_whatever_is_permitted() {
+async fn a_read_only_subagent_cannot_write_in_any_permission_mode() {
     let mut own = tools([]);
     own.register(Shell);
     let plays =
@@ -453,7 +453,7 @@ async fn a_subagent_that_only_reads_changes_nothing_whatever_is_permitted() {
 }
 
 #[tokio::test]
-async fn a_task_in_the_background_outlives_the_run_and_is_collected_later() {
+async fn a_background_task_outlives_the_run_and_is_collected_later() {
     let together = Arc::new(Barrier::new(2));
     let meet = || ("meet", Read, Act::Meet(Arc::clone(&together)));
     let plays = [reply([call("m", "meet", json!({}))]), reply([text("The answer.")])];
@@ -479,7 +479,7 @@ async fn a_task_in_the_background_outlives_the_run_and_is_collected_later() {
 }
 
 #[tokio::test]
-async fn the_model_is_told_once_of_a_task_that_ended_unread() {
+async fn the_model_is_told_once_of_an_unread_ended_task() {
     let quick = sub("quick", [reply([text("The answer.")])], tools([]));
     let mut harness = Stage::new([solo(&quick)]).start([
         background("t", "quick"),
@@ -508,7 +508,7 @@ async fn the_model_is_told_once_of_a_task_that_ended_unread() {
 }
 
 #[tokio::test]
-async fn a_task_in_the_background_can_be_ended_and_unknown_ones_are_named() {
+async fn a_background_task_can_be_cancelled_and_unknown_ids_list_the_known() {
     let stalled = sub("stalled", [Play::Stall("hm".to_owned())], tools([]));
     let mut harness = Stage::new([solo(&stalled)]).start([
         background("t", "stalled"),
@@ -524,7 +524,7 @@ async fn a_task_in_the_background_can_be_ended_and_unknown_ones_are_named() {
 }
 
 #[tokio::test]
-async fn a_task_in_the_background_ends_with_the_session() {
+async fn a_background_task_ends_with_the_session() {
     let stalled = sub("stalled", [Play::Stall("hm".to_owned())], tools([]));
     let mut harness =
         Stage::new([solo(&stalled)]).start([background("t", "stalled"), reply([text("started")])]);
@@ -536,7 +536,7 @@ async fn a_task_in_the_background_ends_with_the_session() {
 }
 
 #[tokio::test]
-async fn a_subagent_may_have_a_coagent_and_checks_of_its_own() {
+async fn a_subagent_can_have_its_own_coagent_and_checks() {
     let data = tempfile::tempdir().unwrap();
     let stores = SnapshotStores::new(data.path().join("s"), SnapshotLimits::default(), None);
     let executor = sub(
@@ -576,7 +576,7 @@ async fn a_subagent_may_have_a_coagent_and_checks_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_coagent_may_start_subagents_where_its_primary_may() {
+async fn a_coagent_can_start_subagents() {
     let explorer = sub("explorer", [reply([text("Seen.")])], tools([]));
     let subagents = Subagents::new([solo(&explorer)], "");
     let mut own = ToolRegistry::new();

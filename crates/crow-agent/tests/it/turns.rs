@@ -102,7 +102,7 @@ async fn a_call_starts_before_it_ends_and_its_result_goes_back_to_the_model() {
 }
 
 #[tokio::test]
-async fn reading_calls_run_side_by_side() {
+async fn reading_calls_run_concurrently() {
     let together = Act::Meet(Arc::new(Barrier::new(3)));
     let calls = reply(["a", "b", "c"].map(|id| call(id, "look", json!({}))));
     let (harness, _) =
@@ -123,7 +123,7 @@ async fn invalid_calls_are_answered_and_three_in_a_row_end_the_turn() {
 }
 
 #[tokio::test]
-async fn the_step_limit_lets_the_model_report_once() {
+async fn at_the_step_limit_the_model_gets_one_reply_without_tools() {
     let config = AgentConfig {
         limits: TurnLimits { max_steps: 2, doom_loop_threshold: 5 },
         ..AgentConfig::default()
@@ -142,14 +142,14 @@ async fn the_step_limit_lets_the_model_report_once() {
 }
 
 #[tokio::test]
-async fn the_same_call_over_and_over_is_stopped() {
+async fn a_repeated_identical_call_stops_the_turn() {
     let plays = (0..5).map(|n| reply([call(&format!("c{n}"), "look", json!({}))]));
     let (_, events) = play(plays, options(vec![("look", Read, Act::Say("same"))])).await;
     assert!(matches!(outcome(&events), RunOutcome::Stopped { reason: TurnEnd::DoomLoop { .. } }));
 }
 
 #[tokio::test]
-async fn an_interrupt_while_the_model_speaks_cancels_the_run() {
+async fn an_interrupt_during_a_reply_cancels_the_run() {
     let mut harness =
         AgentHarness::start(ScriptedModel::new([Play::Stall("well".into())]), options(vec![]));
     harness.handle.send_input(vec![Block::text("go")]).unwrap();
@@ -202,7 +202,7 @@ async fn a_panic_in_a_tool_is_an_error_of_that_call_alone() {
 }
 
 #[tokio::test]
-async fn without_anybody_to_ask_a_write_is_refused_by_policy() {
+async fn a_write_without_an_answerer_is_denied_by_policy() {
     let plays = [reply([call("a", "change", json!({}))]), reply([text("could not")])];
     let options = HarnessOptions {
         policy: Some(PermissionPolicy::new(PermissionMode::Ask)),
@@ -253,7 +253,7 @@ async fn steering_reaches_the_model_before_its_next_call() {
 }
 
 #[tokio::test]
-async fn words_that_an_interrupt_finds_unread_stand_before_the_next_prompt() {
+async fn unread_steering_precedes_the_next_prompt_after_an_interrupt() {
     let script = [reply([text("ok")]), reply([text("ok")])];
     let mut harness = AgentHarness::start(ScriptedModel::new(script), options(vec![]));
     harness.run("one").await;
@@ -266,7 +266,7 @@ async fn words_that_an_interrupt_finds_unread_stand_before_the_next_prompt() {
 }
 
 #[tokio::test]
-async fn a_reply_cut_in_a_call_is_not_run() {
+async fn a_call_cut_at_the_output_limit_is_not_run() {
     let cut = reply([call("a", "look", json!({})), call("b", "look", json!({}))])
         .stopping(StopReason::MaxTokens);
     let (harness, _) =
@@ -280,7 +280,7 @@ async fn a_reply_cut_in_a_call_is_not_run() {
 }
 
 #[tokio::test]
-async fn two_calls_with_the_same_id_are_told_apart() {
+async fn two_calls_with_the_same_id_get_different_ids() {
     let calls = reply([call("call_0", "look", json!({})), call("call_0", "look", json!({}))]);
     let (harness, _) =
         play([calls, reply([text("ok")])], options(vec![("look", Read, Act::Say("seen"))])).await;
@@ -288,7 +288,7 @@ async fn two_calls_with_the_same_id_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_listener_that_does_not_read_stalls_neither_interrupt_nor_shutdown() {
+async fn an_unread_stream_stalls_neither_interrupt_nor_shutdown() {
     let many: Vec<_> = (0..5000).map(|_| text("x")).collect();
     let harness = AgentHarness::start(ScriptedModel::new([reply(many)]), options(vec![]));
     harness.handle.send_input(vec![Block::text("go")]).unwrap();
@@ -300,7 +300,7 @@ async fn a_listener_that_does_not_read_stalls_neither_interrupt_nor_shutdown() {
 }
 
 #[tokio::test]
-async fn the_history_read_from_the_log_is_the_one_that_the_model_saw() {
+async fn the_history_from_the_log_equals_the_messages_sent_to_the_model() {
     let plays = [reply([call("a", "look", json!({}))]), reply([text("ok")])];
     let (harness, _) = play(plays, options(vec![("look", Read, Act::Say("seen"))])).await;
     let history = harness.handle.history().unwrap();

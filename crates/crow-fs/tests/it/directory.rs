@@ -20,7 +20,7 @@ fn name(name: &str) -> EntryName {
 }
 
 #[test]
-fn a_name_is_one_entry_of_the_directory() {
+fn an_entry_name_has_no_separator_and_is_not_special() {
     let root = Directory::open(Path::new("/")).unwrap();
     for bad in ["", ".", "..", "a/b", "/", "a\0b", "../x"] {
         assert!(EntryName::new(bad).is_err(), "{bad:?}");
@@ -33,7 +33,7 @@ fn a_name_is_one_entry_of_the_directory() {
 }
 
 #[test]
-fn no_function_follows_a_link_at_any_place_of_its_path() {
+fn no_function_follows_a_link_anywhere_in_its_path() {
     let (_folder, base) = base();
     fs::create_dir(base.join("out")).unwrap();
     fs::write(base.join("out/file"), "secret").unwrap();
@@ -73,7 +73,7 @@ fn no_function_follows_a_link_at_any_place_of_its_path() {
 }
 
 #[test]
-fn a_held_directory_stays_the_same_wherever_it_is_moved() {
+fn an_open_directory_handle_follows_a_moved_directory() {
     let (_folder, base) = base();
     fs::create_dir_all(base.join("a/b")).unwrap();
     let held = Directory::open(&base.join("a/b")).unwrap();
@@ -84,7 +84,7 @@ fn a_held_directory_stays_the_same_wherever_it_is_moved() {
 }
 
 #[test]
-fn missing_directories_are_made_one_below_the_other() {
+fn create_directories_creates_missing_parents() {
     let (_folder, base) = base();
     let made = crow_fs::create_directories(&base.join("a/b/c"), 0o700).unwrap();
     assert_eq!(made.identity().unwrap().inode, fs::metadata(base.join("a/b/c")).unwrap().ino());
@@ -95,7 +95,7 @@ fn missing_directories_are_made_one_below_the_other() {
 }
 
 #[test]
-fn a_new_file_takes_its_place_or_leaves_nothing_behind() {
+fn a_new_file_is_persisted_or_leaves_nothing_behind() {
     let (_folder, base) = base();
     let directory = Directory::open(&base).unwrap();
     let mut file = NewFile::create(&directory, 0o644).unwrap();
@@ -115,7 +115,7 @@ fn a_new_file_takes_its_place_or_leaves_nothing_behind() {
 }
 
 #[test]
-fn new_files_that_nobody_uses_any_more_are_removed_and_nothing_else() {
+fn only_abandoned_temporary_files_are_removed() {
     let (_folder, base) = base();
     let directory = Directory::open(&base).unwrap();
     let used = NewFile::create(&directory, 0o644).unwrap();
@@ -133,7 +133,7 @@ fn new_files_that_nobody_uses_any_more_are_removed_and_nothing_else() {
 }
 
 #[test]
-fn a_new_file_that_was_exchanged_does_not_take_its_place() {
+fn a_new_file_that_was_replaced_is_not_persisted() {
     let (_folder, base) = base();
     let directory = Directory::open(&base).unwrap();
     let file = NewFile::create(&directory, 0o644).unwrap();
@@ -145,7 +145,7 @@ fn a_new_file_that_was_exchanged_does_not_take_its_place() {
 }
 
 #[test]
-fn modes_are_set_also_where_the_owner_may_read_nothing() {
+fn a_mode_can_be_set_on_a_file_its_owner_cannot_read() {
     let (_folder, base) = base();
     let path = base.join("file");
     fs::write(&path, "").unwrap();
@@ -157,7 +157,7 @@ fn modes_are_set_also_where_the_owner_may_read_nothing() {
 }
 
 #[test]
-fn a_tree_is_removed_and_what_its_links_lead_to_is_not() {
+fn remove_tree_does_not_follow_links() {
     let (_folder, base) = base();
     fs::create_dir_all(base.join("tree/a/b")).unwrap();
     fs::write(base.join("tree/a/file"), "").unwrap();
@@ -171,7 +171,7 @@ fn a_tree_is_removed_and_what_its_links_lead_to_is_not() {
 }
 
 #[test]
-fn a_pipe_is_opened_without_waiting_and_not_read() {
+fn a_pipe_is_refused_without_blocking() {
     let (_folder, base) = base();
     let path = base.join("pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -190,7 +190,7 @@ fn a_file_beyond_the_limit_is_not_read() {
 }
 
 #[test]
-fn the_nearest_directory_of_a_missing_path_is_held_and_the_rest_is_made_in_it() {
+fn open_nearest_returns_a_handle_in_which_the_missing_path_is_created() {
     let (_folder, base) = base();
     fs::create_dir(base.join("a")).unwrap();
     let (nearest, missing) = Directory::open_nearest(&base.join("a/b/c")).unwrap();
@@ -209,7 +209,7 @@ fn the_nearest_directory_of_a_missing_path_is_held_and_the_rest_is_made_in_it() 
 }
 
 #[test]
-fn entries_are_named_with_their_kinds_up_to_a_limit() {
+fn entries_are_listed_with_their_kinds_up_to_a_limit() {
     let (_folder, base) = base();
     fs::create_dir(base.join("directory")).unwrap();
     fs::write(base.join("file"), "").unwrap();
@@ -236,7 +236,7 @@ fn entries_are_named_with_their_kinds_up_to_a_limit() {
 }
 
 #[test]
-fn an_open_file_and_the_root_itself_are_described() {
+fn metadata_of_an_open_file_and_of_the_root_is_available() {
     let (_folder, base) = base();
     fs::write(base.join("file"), "text").unwrap();
     let file = crow_fs::open_file(&base.join("file")).unwrap();
@@ -247,7 +247,7 @@ fn an_open_file_and_the_root_itself_are_described() {
 }
 
 #[test]
-fn links_are_followed_as_the_standard_library_follows_them() {
+fn canonicalize_matches_the_standard_library() {
     let (_folder, base) = base();
     fs::create_dir_all(base.join("a/b")).unwrap();
     fs::write(base.join("a/b/file"), "").unwrap();
@@ -285,7 +285,7 @@ fn links_are_followed_as_the_standard_library_follows_them() {
 }
 
 #[test]
-fn a_glance_tells_when_a_link_on_the_way_leads_elsewhere() {
+fn metadata_through_links_changes_when_a_link_in_the_path_is_replaced() {
     let (_folder, base) = base();
     for name in ["one", "two"] {
         fs::create_dir(base.join(name)).unwrap();

@@ -54,7 +54,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn nothing_outside_is_read_or_changed_while_directories_are_exchanged_for_links() {
+fn nothing_outside_is_accessed_while_directories_are_exchanged_for_links() {
     let done = Cell::new(0);
     let (_folder, out) = beside_an_exchange(|root| {
         let sub = root.join("d/sub");

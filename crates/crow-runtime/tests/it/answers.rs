@@ -40,7 +40,7 @@ async fn a_question_is_listed_until_it_is_answered_through_a_handle() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_question_that_nobody_asked_is_refused() {
+async fn an_answer_to_an_unknown_question_is_refused() {
     let (agent, _) = asking().await;
     let id = RequestId::new("of my own");
     let refused = agent.handle.answer(&id, PermissionAnswer::AllowOnce);
@@ -58,7 +58,7 @@ async fn a_second_answer_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn of_two_answers_at_once_exactly_one_counts() {
+async fn exactly_one_of_two_concurrent_answers_is_accepted() {
     let (mut agent, id) = asking().await;
     let answer = || agent.handle.answer(&id, PermissionAnswer::AllowOnce);
     let answers = std::thread::scope(|scope| {
@@ -74,7 +74,7 @@ async fn of_two_answers_at_once_exactly_one_counts() {
 }
 
 #[tokio::test]
-async fn an_interrupt_withdraws_the_question_and_says_so() {
+async fn an_interrupt_withdraws_the_question_and_emits_an_event() {
     let (mut agent, id) = asking().await;
     agent.handle.interrupt();
     agent.until(|event| matches!(event, AgentEvent::PermissionWithdrawn { .. })).await;
@@ -105,7 +105,7 @@ impl Answerer for Torn {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_taken_counts_even_if_another_one_comes_at_that_moment() {
+async fn an_answer_through_the_handle_wins_over_a_later_one_of_the_answerer() {
     let torn = Arc::new(Torn::default());
     let mut agent = deploying(PermissionMode::Ask, Arc::clone(&torn) as _);
     torn.0.set(agent.handle.clone()).unwrap();
@@ -126,7 +126,7 @@ fn anything() -> PermissionAnswer {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_taken_after_an_interrupt_is_recorded_and_what_it_grants_holds() {
+async fn an_answer_accepted_after_an_interrupt_is_recorded_and_its_grant_applies() {
     let (mut agent, id) = asking().await;
     agent.handle.interrupt();
     agent.handle.answer(&id, deploys()).unwrap();
@@ -160,7 +160,7 @@ impl Answerer for Generous {
 }
 
 #[tokio::test]
-async fn a_grant_of_an_answerer_that_was_not_offered_allows_the_one_call_and_the_user_is_told() {
+async fn an_answerers_unoffered_grant_allows_only_the_one_call_and_emits_a_notice() {
     let mut agent = deploying(PermissionMode::Ask, Arc::new(Generous));
     agent.handle.send_input(Vec::new()).unwrap();
     let seen = agent.until(|event| matches!(event, AgentEvent::CallStart { .. })).await;
@@ -192,7 +192,7 @@ async fn a_panic_of_an_answerer_denies_the_call_and_the_agent_goes_on() {
 }
 
 #[tokio::test]
-async fn what_was_allowed_for_a_session_holds_when_it_is_opened_again_and_not_in_a_fork() {
+async fn session_grants_survive_reopening_but_are_not_copied_to_a_fork() {
     let (mut agent, id) = asking().await;
     agent.handle.answer(&id, deploys()).unwrap();
     agent.until(|event| matches!(event, AgentEvent::CallStart { .. })).await;

@@ -26,7 +26,7 @@ async fn start(
 }
 
 #[tokio::test]
-async fn what_a_child_does_comes_out_in_the_stream_of_its_root_under_one_count() {
+async fn events_of_a_child_appear_in_the_root_stream_with_shared_numbers() {
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         root.set_state(AgentState::Processing).await?;
         root.emit(notice("before")).await?;
@@ -60,7 +60,7 @@ async fn what_a_child_does_comes_out_in_the_stream_of_its_root_under_one_count()
 }
 
 #[tokio::test]
-async fn a_session_and_that_of_its_child_name_each_other() {
+async fn the_headers_of_parent_and_child_sessions_refer_to_each_other() {
     let config = RuntimeConfig::default();
     let store = Arc::clone(&config.store);
     let (_runtime, handle) = spawn_with(config, |mut root: AgentInternals| async move {
@@ -78,7 +78,7 @@ async fn a_session_and_that_of_its_child_name_each_other() {
 }
 
 #[tokio::test]
-async fn the_tools_of_a_child_know_what_started_it_and_what_its_header_holds() {
+async fn the_tool_context_of_a_child_has_its_parent_call_and_metadata() {
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         let spec = ChildSpec { call_id: Some(CallId::new("c7")), ..child("helper") };
         let mut helper = root.child(spec).await?;
@@ -101,7 +101,7 @@ async fn the_tools_of_a_child_know_what_started_it_and_what_its_header_holds() {
 }
 
 #[tokio::test]
-async fn after_a_resume_the_count_goes_on_behind_the_last_event_of_a_child() {
+async fn event_numbers_continue_after_the_last_child_event_on_resume() {
     let config = RuntimeConfig::default();
     let (_runtime, handle) = spawn_with(config.clone(), |mut root: AgentInternals| async move {
         let owner = root.session_token().clone();
@@ -127,7 +127,7 @@ async fn after_a_resume_the_count_goes_on_behind_the_last_event_of_a_child() {
 }
 
 #[tokio::test]
-async fn children_stand_no_deeper_than_the_limit() {
+async fn a_child_beyond_the_depth_limit_is_refused() {
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         let owner = root.session_token().clone();
         let helper = root
@@ -145,7 +145,7 @@ async fn children_stand_no_deeper_than_the_limit() {
 }
 
 #[tokio::test]
-async fn no_more_children_run_than_the_limit_until_one_ends() {
+async fn children_beyond_the_running_limit_are_refused_until_one_ends() {
     let config = RuntimeConfig {
         children: ChildLimits { depth: 1, running: 2 },
         ..RuntimeConfig::default()
@@ -165,7 +165,7 @@ async fn no_more_children_run_than_the_limit_until_one_ends() {
 }
 
 #[tokio::test]
-async fn a_start_that_is_dropped_halfway_takes_no_place() {
+async fn a_dropped_child_start_does_not_count_against_the_limit() {
     let config = RuntimeConfig {
         children: ChildLimits { depth: 1, running: 1 },
         ..RuntimeConfig::default()
@@ -186,7 +186,7 @@ async fn a_start_that_is_dropped_halfway_takes_no_place() {
 }
 
 #[tokio::test]
-async fn the_panic_of_a_child_is_told_to_its_parent_and_to_listeners_and_stands_in_its_log() {
+async fn a_childs_panic_is_reported_to_its_parent_its_listeners_and_its_log() {
     let (give, given) = oneshot::channel();
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         root.set_state(AgentState::Processing).await?;
@@ -207,7 +207,7 @@ async fn the_panic_of_a_child_is_told_to_its_parent_and_to_listeners_and_stands_
 }
 
 #[tokio::test]
-async fn a_child_ends_with_its_owner() {
+async fn a_child_ends_when_its_owner_token_is_cancelled() {
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         let run = root.start_run(RunId::new("1")).await?;
         let helper = start(&mut root, &run.cancel).await?;
@@ -234,7 +234,7 @@ async fn a_child_never_outlives_its_parent() {
 }
 
 #[tokio::test]
-async fn the_shutdown_of_a_parent_that_waits_ends_a_child_that_something_else_owns() {
+async fn shutting_down_a_waiting_parent_ends_a_child_with_another_owner_token() {
     let (runtime, handle) = spawn(|mut root: AgentInternals| async move {
         root.set_state(AgentState::Processing).await?;
         let owner = CancellationToken::new();
@@ -263,7 +263,7 @@ async fn a_child_that_ignores_its_cancellation_is_aborted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_that_aborts_reports_the_children_too_and_takes_no_longer_for_them() {
+async fn a_shutdown_reports_aborted_children_within_one_timeout() {
     let (runtime, handle) = spawn(|mut root: AgentInternals| async move {
         let owner = root.session_token().clone();
         for _ in 0..3 {
@@ -281,7 +281,7 @@ async fn a_shutdown_that_aborts_reports_the_children_too_and_takes_no_longer_for
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_driven_child_is_interrupted_with_the_run_of_its_driver() {
+async fn an_interrupt_unblocks_events_of_a_driven_child() {
     let (done, mut is_done) = oneshot::channel();
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         let run = root.start_run(RunId::new("1")).await?;
@@ -299,7 +299,7 @@ async fn a_driven_child_is_interrupted_with_the_run_of_its_driver() {
 }
 
 #[tokio::test]
-async fn what_a_driven_child_starts_ends_with_the_driver() {
+async fn children_of_a_driven_child_end_with_the_driver() {
     let config = RuntimeConfig {
         children: ChildLimits { depth: 2, running: 4 },
         ..RuntimeConfig::default()
@@ -316,7 +316,7 @@ async fn what_a_driven_child_starts_ends_with_the_driver() {
 }
 
 #[tokio::test]
-async fn children_work_beside_their_parent_and_beside_each_other() {
+async fn children_run_concurrently_with_their_parent_and_each_other() {
     let config = RuntimeConfig::default();
     let session = create(&config);
     let runtime = crow_runtime::AgentRuntime::new(config);
@@ -342,7 +342,7 @@ async fn children_work_beside_their_parent_and_beside_each_other() {
 }
 
 #[tokio::test]
-async fn the_session_of_a_child_cannot_be_opened_alone_and_can_be_forked() {
+async fn a_child_session_cannot_be_opened_but_can_be_forked() {
     let config = RuntimeConfig::default();
     let (_runtime, handle) = spawn_with(config.clone(), |mut root: AgentInternals| async move {
         let owner = root.session_token().clone();
@@ -361,7 +361,7 @@ async fn the_session_of_a_child_cannot_be_opened_alone_and_can_be_forked() {
 }
 
 #[tokio::test]
-async fn a_child_that_is_asked_for_when_the_runtime_is_gone_is_a_failure() {
+async fn starting_a_child_after_the_runtime_was_dropped_fails() {
     let (runtime, handle) = spawn(|mut root: AgentInternals| async move {
         root.receive().await?;
         let owner = root.session_token().clone();

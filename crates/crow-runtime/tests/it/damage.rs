@@ -165,7 +165,7 @@ fn texts_of(messages: &[Arc<Message>]) -> Vec<String> {
 }
 
 #[test]
-fn one_damaged_byte_costs_at_most_the_event_that_it_is_in() {
+fn one_damaged_byte_loses_at_most_one_event() {
     let place = place();
     let log = fs::read(place.path("history.jsonl")).unwrap();
     let whole = History::from_log(&place.read()).unwrap();
@@ -194,7 +194,7 @@ fn one_damaged_byte_costs_at_most_the_event_that_it_is_in() {
 }
 
 #[test]
-fn a_result_that_is_lost_is_answered_and_its_call_can_still_be_undone() {
+fn a_lost_result_is_replaced_and_keeps_the_snapshot_before_its_call() {
     let place = place();
     place.damage(&[8]);
     let events = place.read();
@@ -213,7 +213,7 @@ fn a_result_that_is_lost_is_answered_and_its_call_can_still_be_undone() {
 }
 
 #[test]
-fn a_reply_that_is_lost_is_made_of_its_calls() {
+fn a_lost_reply_is_rebuilt_from_its_calls() {
     let place = place();
     place.damage(&[5]);
     let history = History::from_log(&place.read()).unwrap();
@@ -234,7 +234,7 @@ fn a_reply_that_is_lost_is_made_of_its_calls() {
 }
 
 #[test]
-fn the_start_of_a_call_that_is_lost_is_made_of_its_end() {
+fn a_lost_call_start_is_rebuilt_from_its_end() {
     let place = place();
     place.damage(&[7]);
     let events = place.read();
@@ -248,7 +248,7 @@ fn the_start_of_a_call_that_is_lost_is_made_of_its_end() {
 }
 
 #[test]
-fn a_first_line_that_is_lost_is_made_from_the_header_or_from_what_it_still_says() {
+fn a_lost_first_line_is_rebuilt_with_or_without_the_header() {
     let place = place();
     place.damage(&[1]);
     let start = |place: &Place| place.read().into_iter().next().unwrap().event;
@@ -264,7 +264,7 @@ fn a_first_line_that_is_lost_is_made_from_the_header_or_from_what_it_still_says(
 }
 
 #[test]
-fn a_session_whose_header_is_lost_is_listed_with_a_mark_and_goes_on() {
+fn a_session_with_a_lost_header_is_listed_as_rebuilt_and_can_be_opened() {
     for header in [None, Some(""), Some("{"), Some("{\"session_id\":\"s1\"}")] {
         let place = place();
         match header {
@@ -290,7 +290,7 @@ fn a_session_whose_header_is_lost_is_listed_with_a_mark_and_goes_on() {
 }
 
 #[test]
-fn a_header_that_is_made_anew_knows_the_children_and_allows_nothing_that_was_allowed() {
+fn a_rebuilt_header_has_the_children_and_forgets_grants() {
     let place = place();
     let stored = place.config.store.read(&id()).unwrap();
     let child = SessionId::new("child");
@@ -324,7 +324,7 @@ fn smart() -> OpenedWith {
 }
 
 #[test]
-fn a_header_that_is_made_anew_has_the_agent_and_the_folders_that_the_session_was_opened_with() {
+fn a_rebuilt_header_has_the_agent_and_directories_of_the_session() {
     let place = place_of(SessionSpec {
         opened_with: Some(smart()),
         additional_directories: vec!["/beside".into()],
@@ -337,7 +337,7 @@ fn a_header_that_is_made_anew_has_the_agent_and_the_folders_that_the_session_was
 }
 
 #[test]
-fn a_header_that_is_made_anew_permits_no_more_than_what_is_asked_about() {
+fn a_rebuilt_header_lowers_the_permission_mode_to_ask_at_most() {
     use PermissionMode::{AcceptEdits, Ask, FullAuto, ReadOnly};
     let table = [(ReadOnly, ReadOnly), (Ask, Ask), (AcceptEdits, Ask), (FullAuto, Ask)];
     for (before, after) in table {
@@ -347,7 +347,7 @@ fn a_header_that_is_made_anew_permits_no_more_than_what_is_asked_about() {
 }
 
 #[test]
-fn a_log_of_an_older_version_does_not_tell_the_agent_and_its_session_only_reads() {
+fn a_header_rebuilt_from_a_log_without_settings_is_read_only() {
     let place = place_of(SessionSpec { opened_with: Some(smart()), ..spec() });
     let log = fs::read_to_string(place.path("history.jsonl")).unwrap();
     let (first, rest) = log.split_once('\n').unwrap();
@@ -368,7 +368,7 @@ fn a_log_of_an_older_version_does_not_tell_the_agent_and_its_session_only_reads(
 }
 
 #[tokio::test]
-async fn a_run_records_what_changed_of_what_the_session_goes_on_with() {
+async fn a_run_start_records_the_settings_only_if_they_changed() {
     let place = place_of(SessionSpec { opened_with: Some(OpenedWith::new("builder")), ..spec() });
     let runtime = AgentRuntime::new(place.config.clone());
     let handle = runtime.spawn(place.open(), |mut internals| async move {
@@ -409,7 +409,7 @@ async fn a_run_records_what_changed_of_what_the_session_goes_on_with() {
 }
 
 #[test]
-fn a_header_that_is_made_anew_counts_what_the_agents_below_used() {
+fn a_rebuilt_header_includes_the_usage_of_child_agents() {
     let place = place();
     let stored = place.config.store.read(&id()).unwrap();
     let mut metadata = stored.metadata.clone();
@@ -432,7 +432,7 @@ fn a_header_that_is_made_anew_counts_what_the_agents_below_used() {
 }
 
 #[test]
-fn a_repair_keeps_the_damaged_files_and_says_which_lines_are_lost() {
+fn a_repair_keeps_copies_of_damaged_files_and_reports_the_lost_lines() {
     let place = place();
     place.damage(&[5, 9]);
     fs::write(place.path("metadata.json"), "nothing").unwrap();

@@ -99,7 +99,7 @@ async fn first_line(jobs: &Arc<dyn Jobs>, id: &JobId) -> String {
 }
 
 #[tokio::test]
-async fn a_job_is_read_while_it_runs_and_when_it_has_ended() {
+async fn job_output_can_be_read_while_it_runs_and_after_it_ended() {
     let folder = tempfile::tempdir().unwrap();
     let gate = folder.path().join("gate");
     let (_runtime, _handle, jobs) = agent().await;
@@ -119,7 +119,7 @@ async fn a_job_is_read_while_it_runs_and_when_it_has_ended() {
 }
 
 #[tokio::test]
-async fn a_wait_ends_with_its_patience_and_with_its_cancellation() {
+async fn a_wait_ends_on_its_timeout_and_on_cancellation() {
     let (_runtime, _handle, jobs) = agent().await;
     let id = start(&jobs, "sleep 60").await;
     let token = CancellationToken::new();
@@ -133,7 +133,7 @@ async fn a_wait_ends_with_its_patience_and_with_its_cancellation() {
 }
 
 #[tokio::test]
-async fn a_job_that_is_killed_leaves_nothing_of_its_group() {
+async fn killing_a_job_ends_its_whole_process_group() {
     let (_runtime, _handle, jobs) = agent().await;
     let id = start(&jobs, "sleep 60 & echo $!; wait").await;
     let child = first_line(&jobs, &id).await;
@@ -144,7 +144,7 @@ async fn a_job_that_is_killed_leaves_nothing_of_its_group() {
 }
 
 #[tokio::test]
-async fn a_job_ends_when_its_time_is_up() {
+async fn a_job_ends_on_its_timeout() {
     let (_runtime, _handle, jobs) = agent().await;
     let spec = ProcessSpec { timeout: Duration::from_millis(50), ..spec("sleep 60") };
     let id = jobs.start(spec, String::new(), &CancellationToken::new()).await.unwrap();
@@ -152,7 +152,7 @@ async fn a_job_ends_when_its_time_is_up() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_agent_waits_for_its_jobs() {
+async fn an_agent_ends_only_after_its_jobs_were_killed() {
     let (_runtime, handle, jobs) = agent().await;
     let id = start(&jobs, "trap '' TERM; echo $$; while :; do sleep 1; done").await;
     let pid = first_line(&jobs, &id).await;
@@ -164,7 +164,7 @@ async fn the_end_of_the_agent_waits_for_its_jobs() {
 }
 
 #[tokio::test]
-async fn the_jobs_of_an_aborted_agent_are_ended() {
+async fn aborting_an_agent_ends_its_jobs() {
     let (_runtime, handle, jobs) = agent().await;
     let id = start(&jobs, "echo $$; sleep 60").await;
     let pid = first_line(&jobs, &id).await;
@@ -174,7 +174,7 @@ async fn the_jobs_of_an_aborted_agent_are_ended() {
 }
 
 #[tokio::test]
-async fn no_more_jobs_run_than_may_and_an_ended_one_makes_room() {
+async fn jobs_beyond_the_limit_are_refused_until_one_ends() {
     let (_runtime, _handle, jobs) = agent().await;
     let mut ids = Vec::new();
     for _ in 0..8 {
@@ -188,7 +188,7 @@ async fn no_more_jobs_run_than_may_and_an_ended_one_makes_room() {
 }
 
 #[tokio::test]
-async fn an_unknown_job_is_answered_with_those_that_there_are() {
+async fn the_error_for_an_unknown_job_lists_the_known_ones() {
     let (_runtime, _handle, jobs) = agent().await;
     let error = jobs.read(&JobId::new("job-7"), OutputPosition::LastRead).unwrap_err();
     assert_eq!(error.to_string(), "there is no job job-7; there are none");
@@ -201,7 +201,7 @@ async fn an_unknown_job_is_answered_with_those_that_there_are() {
 }
 
 #[tokio::test]
-async fn of_many_ended_jobs_the_last_ones_are_known() {
+async fn only_the_most_recent_ended_jobs_stay_listed() {
     let (_runtime, _handle, jobs) = agent().await;
     for _ in 0..34 {
         let id = start(&jobs, "true").await;
@@ -213,7 +213,7 @@ async fn of_many_ended_jobs_the_last_ones_are_known() {
 }
 
 #[tokio::test]
-async fn an_end_is_told_once_and_not_if_it_was_read() {
+async fn the_end_of_a_job_is_reported_once_and_only_if_it_was_not_read() {
     let (_runtime, _handle, jobs) = agent().await;
     let (read, unread) = (start(&jobs, "true").await, start(&jobs, "exit 2").await);
     rest(&jobs, &read).await;
@@ -230,7 +230,7 @@ async fn an_end_is_told_once_and_not_if_it_was_read() {
 }
 
 #[tokio::test]
-async fn of_a_long_output_the_beginning_is_in_its_file_and_the_end_in_memory() {
+async fn a_long_output_keeps_its_start_in_the_spill_file_and_its_end_in_memory() {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("job.log");
     let (_runtime, _handle, jobs) = agent().await;
@@ -246,7 +246,7 @@ async fn of_a_long_output_the_beginning_is_in_its_file_and_the_end_in_memory() {
 }
 
 #[tokio::test]
-async fn no_character_is_torn_between_two_reads() {
+async fn a_read_does_not_split_a_character() {
     let folder = tempfile::tempdir().unwrap();
     let gate = folder.path().join("gate");
     let (_runtime, _handle, jobs) = agent().await;
@@ -262,7 +262,7 @@ async fn no_character_is_torn_between_two_reads() {
 }
 
 #[tokio::test]
-async fn two_calls_with_one_id_do_not_write_into_one_file() {
+async fn two_calls_with_the_same_id_write_to_different_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let (_runtime, _handle, jobs) = agent().await;
@@ -319,7 +319,7 @@ fn open(config: &RuntimeConfig, id: &SessionId, model: &ScriptedModel) -> AgentS
 }
 
 #[tokio::test]
-async fn a_session_that_goes_on_is_told_once_which_of_its_jobs_are_gone() {
+async fn a_resumed_session_is_told_once_which_jobs_are_gone() {
     let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
     let config =
         RuntimeConfig { child_env: BTreeMap::from([path]).into(), ..RuntimeConfig::default() };
@@ -369,7 +369,7 @@ async fn a_session_that_goes_on_is_told_once_which_of_its_jobs_are_gone() {
 }
 
 #[tokio::test]
-async fn a_job_names_the_hosts_that_it_was_refused_once_and_what_it_should_not_have_made() {
+async fn a_job_reports_refused_hosts_once_and_forbidden_files_at_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().canonicalize().unwrap();
     std::fs::create_dir(base.join("project")).unwrap();
@@ -392,7 +392,7 @@ async fn a_job_names_the_hosts_that_it_was_refused_once_and_what_it_should_not_h
 }
 
 #[tokio::test]
-async fn a_job_cannot_change_git_settings_that_the_user_replaced_meanwhile() {
+async fn a_job_cannot_change_a_git_config_replaced_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().canonicalize().unwrap();
     let project = base.join("project");
@@ -438,7 +438,7 @@ fn run_git(project: &std::path::Path, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_server_is_reached_by_what_another_keeper_starts() {
+async fn a_server_is_reachable_by_commands_of_a_new_keeper() {
     if !has_own_process() {
         return;
     }
@@ -468,7 +468,7 @@ async fn a_server_is_reached_by_what_another_keeper_starts() {
 }
 
 #[tokio::test]
-async fn a_session_that_goes_on_is_told_once_which_of_its_tasks_are_gone() {
+async fn a_resumed_session_is_told_once_which_tasks_are_gone() {
     let config = RuntimeConfig::default();
     let runtime = AgentRuntime::new(config.clone());
     let session = create(&config);

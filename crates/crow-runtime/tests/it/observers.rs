@@ -35,7 +35,7 @@ fn notices(count: usize) -> Vec<AgentEvent> {
 }
 
 #[tokio::test]
-async fn every_observer_sees_what_comes_after_it_began() {
+async fn every_observer_sees_all_events_after_its_subscription() {
     let (_runtime, handle, go) = emitting(notices(5));
     let (first, second) = (handle.subscribe(), handle.subscribe());
     go.send(()).unwrap();
@@ -44,7 +44,7 @@ async fn every_observer_sees_what_comes_after_it_began() {
 }
 
 #[tokio::test]
-async fn an_observer_that_lags_is_told_so_and_misses_no_durable_event() {
+async fn a_lagging_observer_is_informed_and_misses_no_durable_event() {
     let (_runtime, handle, go) = emitting(notices(MANY));
     let observer = handle.subscribe();
     go.send(()).unwrap();
@@ -59,7 +59,7 @@ async fn an_observer_that_lags_is_told_so_and_misses_no_durable_event() {
 }
 
 #[tokio::test]
-async fn an_observer_that_begins_after_a_number_sees_exactly_what_follows_it() {
+async fn subscribe_after_returns_exactly_the_later_durable_events() {
     let (_runtime, handle, go) = emitting(notices(10));
     let early = handle.subscribe_after(4);
     go.send(()).unwrap();
@@ -71,7 +71,7 @@ async fn an_observer_that_begins_after_a_number_sees_exactly_what_follows_it() {
 }
 
 #[tokio::test]
-async fn what_happens_between_subscribing_after_a_number_and_reading_is_not_left_out() {
+async fn subscribe_after_includes_events_emitted_before_the_first_read() {
     let state = AgentEvent::StateChange { state: AgentState::Processing };
     let (_runtime, handle, go) = emitting(vec![state.clone(), notice("a")]);
     let observer = handle.subscribe_after(0);
@@ -82,7 +82,7 @@ async fn what_happens_between_subscribing_after_a_number_and_reading_is_not_left
 }
 
 #[tokio::test]
-async fn whoever_comes_late_gets_the_open_reply_and_deltas_that_fit_to_its_end() {
+async fn a_late_observer_gets_the_open_reply_and_matching_deltas() {
     let (half, halved) = oneshot::channel();
     let (go, gone) = oneshot::channel::<()>();
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
@@ -104,7 +104,7 @@ async fn whoever_comes_late_gets_the_open_reply_and_deltas_that_fit_to_its_end()
 }
 
 #[tokio::test]
-async fn the_reply_of_an_agent_that_ended_in_the_middle_of_it_is_not_open_any_more() {
+async fn the_unfinished_reply_of_an_ended_agent_is_not_open() {
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         let owner = root.session_token().clone();
         let talker = root
@@ -122,7 +122,7 @@ async fn the_reply_of_an_agent_that_ended_in_the_middle_of_it_is_not_open_any_mo
 }
 
 #[tokio::test]
-async fn an_observer_that_is_dropped_while_it_reads_the_log_goes_on_where_it_was() {
+async fn a_cancelled_read_of_the_log_continues_where_it_stopped() {
     let (_runtime, handle, go) = emitting(notices(MANY));
     let mut observer = handle.subscribe();
     go.send(()).unwrap();
@@ -144,7 +144,7 @@ async fn an_observer_that_is_dropped_while_it_reads_the_log_goes_on_where_it_was
 }
 
 #[tokio::test]
-async fn an_observer_of_a_child_sees_that_child_alone_and_ends_with_it() {
+async fn an_observer_of_a_child_sees_only_that_child_and_ends_with_it() {
     let (give, given) = oneshot::channel();
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         let owner = root.session_token().clone();
@@ -168,7 +168,7 @@ async fn an_observer_of_a_child_sees_that_child_alone_and_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_read_is_told_of() {
+async fn an_observer_reports_a_log_that_cannot_be_read() {
     let config = RuntimeConfig::default();
     let store = std::sync::Arc::clone(&config.store);
     let (_runtime, handle) = spawn_with(config, |_internals| async { Ok(()) });
@@ -179,7 +179,7 @@ async fn a_log_that_cannot_be_read_is_told_of() {
 }
 
 #[tokio::test]
-async fn an_observer_that_is_never_read_holds_nobody_up() {
+async fn an_unread_observer_does_not_block_the_agent() {
     let (_runtime, handle, go) = emitting(notices(MANY));
     let _dead = handle.subscribe();
     go.send(()).unwrap();
@@ -187,7 +187,7 @@ async fn an_observer_that_is_never_read_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_main_stream_that_is_held_slows_the_agent_down_and_misses_nothing() {
+async fn an_unread_main_stream_blocks_the_agent_and_loses_nothing() {
     let (_runtime, handle, go) = emitting(notices(MANY));
     let stream = handle.stream().unwrap();
     go.send(()).unwrap();
@@ -198,7 +198,7 @@ async fn a_main_stream_that_is_held_slows_the_agent_down_and_misses_nothing() {
 }
 
 #[tokio::test]
-async fn a_main_stream_that_is_dropped_holds_nobody_up() {
+async fn a_dropped_main_stream_does_not_block_the_agent() {
     let (_runtime, handle, go) = emitting(notices(MANY));
     drop(handle.stream());
     go.send(()).unwrap();
@@ -206,7 +206,7 @@ async fn a_main_stream_that_is_dropped_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_main_stream_that_is_taken_late_says_how_much_it_misses() {
+async fn a_main_stream_taken_late_counts_the_missed_events() {
     let (_runtime, handle, go) = emitting(notices(MANY));
     go.send(()).unwrap();
     handle.ended().await;
@@ -217,7 +217,7 @@ async fn a_main_stream_that_is_taken_late_says_how_much_it_misses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_does_not_read_does_not_stall_an_interrupt() {
+async fn an_unread_main_stream_does_not_stall_an_interrupt() {
     let (done, mut is_done) = oneshot::channel();
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         let run = internals.start_run(RunId::new("1")).await?;
@@ -238,7 +238,7 @@ async fn a_listener_that_does_not_read_does_not_stall_an_interrupt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_is_given_up_by_one_agent_misses_nothing_of_the_others() {
+async fn a_stream_abandoned_by_a_cancelled_child_misses_no_events_of_the_root() {
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         let owner = root.session_token().child_token();
         let talker = root
@@ -260,7 +260,7 @@ async fn a_listener_that_is_given_up_by_one_agent_misses_nothing_of_the_others()
 }
 
 #[tokio::test]
-async fn an_observer_that_outlives_the_agent_reads_to_the_end_and_no_further() {
+async fn an_observer_that_outlives_the_agent_reads_to_the_end() {
     let config = RuntimeConfig::default();
     let session = create(&config);
     let runtime = crow_runtime::AgentRuntime::new(config);
@@ -274,7 +274,7 @@ async fn an_observer_that_outlives_the_agent_reads_to_the_end_and_no_further() {
 }
 
 #[tokio::test]
-async fn a_reply_that_a_driven_child_left_open_is_not_shown_when_the_child_is_gone() {
+async fn the_open_reply_of_a_dropped_driven_child_is_not_shown() {
     let (is_gone, gone) = tokio::sync::oneshot::channel();
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         let mut voice = root.child(child("voice")).await?;
@@ -291,7 +291,7 @@ async fn a_reply_that_a_driven_child_left_open_is_not_shown_when_the_child_is_go
 }
 
 #[tokio::test]
-async fn an_observer_that_lags_does_not_read_logs_that_hold_nothing_of_what_it_missed() {
+async fn a_lagging_observer_does_not_read_logs_without_missed_events() {
     let config = RuntimeConfig::default();
     let store = Arc::clone(&config.store);
     let (_runtime, handle) = spawn_with(config, |mut root: AgentInternals| async move {

@@ -81,7 +81,7 @@ const SLEEPER: &str = "sh -c 'echo $$ > pid; exec sleep 1000'";
 const UNTIL: &str = "until [ -s pid ]; do sleep 0.01; done";
 
 #[tokio::test]
-async fn whatever_way_a_process_leaves_its_group_it_ends_with_the_command() {
+async fn a_process_that_leaves_its_group_in_any_way_ends_with_its_command() {
     if !has_own_process() {
         return;
     }
@@ -106,7 +106,7 @@ async fn whatever_way_a_process_leaves_its_group_it_ends_with_the_command() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_listen_is_killed() {
+async fn an_orphan_that_ignores_sigterm_is_killed() {
     if !has_own_process() {
         return;
     }
@@ -119,7 +119,7 @@ async fn one_that_does_not_listen_is_killed() {
 }
 
 #[tokio::test]
-async fn what_an_orphan_starts_ends_with_it() {
+async fn processes_started_by_an_orphan_end_with_it() {
     if !has_own_process() {
         return;
     }
@@ -134,7 +134,7 @@ async fn what_an_orphan_starts_ends_with_it() {
 }
 
 #[tokio::test]
-async fn one_ends_with_a_command_whose_time_is_up_and_with_one_that_is_cancelled() {
+async fn an_orphan_ends_when_its_command_times_out_or_is_cancelled() {
     if !has_own_process() {
         return;
     }
@@ -161,7 +161,7 @@ async fn one_ends_with_a_command_whose_time_is_up_and_with_one_that_is_cancelled
 }
 
 #[tokio::test]
-async fn commands_side_by_side_leave_each_others_orphans_alone() {
+async fn concurrent_commands_leave_each_others_orphans_alone() {
     if !has_own_process() {
         return;
     }
@@ -194,7 +194,7 @@ async fn jobs() -> (impl Sized, Arc<dyn Jobs>) {
 }
 
 #[tokio::test]
-async fn what_a_job_started_outlives_other_commands_and_ends_with_the_job() {
+async fn orphans_of_a_job_outlive_other_commands_and_end_with_the_job() {
     if !has_own_process() {
         return;
     }
@@ -214,7 +214,7 @@ async fn what_a_job_started_outlives_other_commands_and_ends_with_the_job() {
 }
 
 #[tokio::test]
-async fn one_without_a_mark_ends_with_the_last_that_may_have_started_it() {
+async fn an_unmarked_orphan_ends_with_the_last_command_or_job_that_may_have_started_it() {
     if !has_own_process() {
         return;
     }
@@ -248,7 +248,7 @@ async fn one_without_a_mark_ends_with_the_last_that_may_have_started_it() {
 }
 
 #[tokio::test]
-async fn an_orphan_of_a_command_that_was_dropped_ends_at_the_latest_with_the_next() {
+async fn an_orphan_of_a_dropped_command_ends_with_the_next_command_at_the_latest() {
     if !has_own_process() {
         return;
     }
@@ -264,7 +264,7 @@ async fn an_orphan_of_a_command_that_was_dropped_ends_at_the_latest_with_the_nex
 }
 
 #[tokio::test]
-async fn no_zombie_is_left() {
+async fn commands_leave_no_zombies() {
     if !has_own_process() {
         return;
     }
@@ -283,7 +283,7 @@ async fn no_zombie_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_commands_side_by_side_end_what_is_theirs_and_nothing_else() {
+async fn many_concurrent_commands_end_only_their_own_orphans() {
     if !has_own_process() {
         return;
     }
@@ -316,7 +316,7 @@ async fn many_commands_side_by_side_end_what_is_theirs_and_nothing_else() {
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "a child that no runner started")]
-async fn children_from_before_are_left_alone_and_so_is_what_bears_no_mark_beside_them() {
+async fn unmarked_orphans_survive_while_the_process_has_children_of_its_own() {
     if !has_own_process() {
         return;
     }

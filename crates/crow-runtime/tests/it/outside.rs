@@ -30,7 +30,7 @@ fn refused() -> Result<(), HandleError> {
 }
 
 #[tokio::test]
-async fn a_result_goes_to_the_call_that_waits_for_it() {
+async fn an_external_result_is_delivered_to_the_waiting_call() {
     let mut agent = deploying(PermissionMode::FullAuto, Arc::new(HandleAnswerer));
     agent.handle.send_input(Vec::new()).unwrap();
     agent
@@ -48,7 +48,7 @@ async fn a_result_goes_to_the_call_that_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_result_that_comes_before_the_call_waits_is_kept_and_a_second_one_is_refused() {
+async fn an_early_external_result_is_stored_and_a_second_one_is_refused() {
     let mut agent = deploying(PermissionMode::Ask, Arc::new(HandleAnswerer));
     agent.handle.send_input(Vec::new()).unwrap();
     let seen = agent.until(|event| matches!(event, AgentEvent::PermissionRequest { .. })).await;
@@ -67,13 +67,13 @@ async fn a_result_that_comes_before_the_call_waits_is_kept_and_a_second_one_is_r
 }
 
 #[tokio::test]
-async fn a_result_for_a_call_that_nobody_made_is_refused() {
+async fn a_result_for_an_unknown_call_is_refused() {
     let agent = deploying(PermissionMode::FullAuto, Arc::new(HandleAnswerer));
     assert_eq!(agent.handle.send_tool_result(id(), ToolResult::success("x")), refused());
 }
 
 #[tokio::test]
-async fn a_result_for_a_call_that_was_cancelled_or_answered_is_refused() {
+async fn a_result_for_a_cancelled_call_is_refused() {
     let mut agent = deploying(PermissionMode::FullAuto, Arc::new(HandleAnswerer));
     agent.handle.send_input(Vec::new()).unwrap();
     agent
@@ -92,7 +92,7 @@ async fn a_result_for_a_call_that_was_cancelled_or_answered_is_refused() {
 }
 
 #[tokio::test]
-async fn a_result_for_an_agent_that_has_ended_is_refused() {
+async fn a_result_for_an_ended_agent_is_refused() {
     let agent = deploying(PermissionMode::FullAuto, Arc::new(HandleAnswerer));
     agent.runtime.shutdown(agent.handle.session_id(), SOON).await;
     let refused = agent.handle.send_tool_result(id(), ToolResult::success("late"));
@@ -115,7 +115,7 @@ fn asks(reply_id: &ReplyId, blocks: Vec<ReplyBlock>) -> AgentEvent {
 }
 
 #[tokio::test]
-async fn a_loop_that_runs_calls_by_its_own_means_receives_their_results() {
+async fn a_custom_loop_receives_external_results_as_input() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         let reply_id = ReplyId::new("r");
         internals.emit(asks(&reply_id, vec![call("c1", "deploy", json!({}))])).await?;
@@ -133,7 +133,7 @@ async fn a_loop_that_runs_calls_by_its_own_means_receives_their_results() {
 }
 
 #[tokio::test]
-async fn a_result_for_a_later_call_of_the_reply_is_kept_until_that_call_asks_for_it() {
+async fn a_result_for_a_later_call_of_the_reply_is_stored_until_that_call_runs() {
     let mut agent = deploying_twice(PermissionMode::FullAuto, Arc::new(HandleAnswerer));
     agent.handle.send_input(Vec::new()).unwrap();
     agent.until(|event| matches!(event, AgentEvent::CallStart { .. })).await;
@@ -178,13 +178,13 @@ async fn result_before_call(tool: &'static str) -> Vec<Arc<Envelope>> {
 }
 
 #[tokio::test]
-async fn a_result_that_comes_between_the_reply_and_its_calls_is_kept() {
+async fn a_result_that_arrives_between_a_reply_and_its_calls_is_used() {
     let seen = result_before_call("deploy").await;
     assert!(seen.iter().any(|event| matches!(&event.event, AgentEvent::CallEnd { result, .. } if result.output == "early")));
 }
 
 #[tokio::test]
-async fn a_result_from_outside_for_a_call_that_is_run_inside_is_not_used_and_the_user_is_told() {
+async fn an_external_result_for_an_internal_call_is_ignored_with_a_notice() {
     let seen = result_before_call("no_such_tool").await;
     assert!(seen.iter().any(
         |event| matches!(&event.event, AgentEvent::Notice { text, .. } if text.contains("c1"))

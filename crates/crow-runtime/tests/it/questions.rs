@@ -160,7 +160,7 @@ async fn question_and_answer_are_in_the_log() {
 }
 
 #[tokio::test]
-async fn an_answer_that_the_question_does_not_take_is_refused_and_it_stays_open() {
+async fn an_unoffered_answer_is_refused_and_the_question_stays_open() {
     let (agent, id) = asking().await;
     let up = QuestionAnswer::Chosen { labels: vec!["up".into()] };
     let refused = agent.handle.answer_question(&id, up);
@@ -172,7 +172,7 @@ async fn an_answer_that_the_question_does_not_take_is_refused_and_it_stays_open(
 }
 
 #[tokio::test]
-async fn an_interrupt_withdraws_the_question_and_says_so_before_the_call_ends() {
+async fn an_interrupt_withdraws_the_question_before_the_call_ends() {
     let (mut agent, id) = asking().await;
     agent.handle.interrupt();
     let seen = agent.until(is_end).await;
@@ -193,7 +193,7 @@ async fn an_interrupt_withdraws_the_question_and_says_so_before_the_call_ends() 
 }
 
 #[tokio::test]
-async fn an_abort_withdraws_the_question_of_an_agent() {
+async fn an_abort_withdraws_the_user_question() {
     let (agent, id) = asking().await;
     agent.handle.abort();
     tokio::time::timeout(SOON, agent.handle.ended()).await.unwrap();
@@ -202,7 +202,7 @@ async fn an_abort_withdraws_the_question_of_an_agent() {
 }
 
 #[tokio::test]
-async fn where_nobody_answers_the_call_is_told_at_once() {
+async fn without_an_answerer_a_question_is_answered_at_once_with_nobody() {
     let mut agent = AgentHarness::start(model(), options(Arc::new(NoAnswerer)));
     let seen = agent.run("go").await;
     assert!(matches!(answers(&seen)[..], [QuestionAnswer::Nobody { .. }]));
@@ -225,7 +225,7 @@ impl Answerer for Wayward {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_callback_that_does_not_fit_is_none() {
+async fn an_invalid_answer_of_the_answerer_becomes_nobody() {
     let mut agent = AgentHarness::start(model(), options(Arc::new(Wayward)));
     let seen = agent.run("go").await;
     let hint = "the answer does not fit the question".to_owned();
@@ -233,7 +233,7 @@ async fn an_answer_of_the_callback_that_does_not_fit_is_none() {
 }
 
 #[tokio::test]
-async fn several_calls_may_ask_side_by_side() {
+async fn several_calls_can_ask_concurrently() {
     let calls = ["c1", "c2"].map(|id| call(id, "choose", json!({"question": id})));
     let model = ScriptedModel::new([reply(calls), reply([text("done")])]);
     let mut agent = AgentHarness::start(model, options(Arc::new(HandleAnswerer)));
@@ -255,7 +255,7 @@ async fn several_calls_may_ask_side_by_side() {
 }
 
 #[tokio::test]
-async fn a_secret_in_a_question_or_its_answer_is_seen_by_nobody() {
+async fn secrets_in_questions_and_answers_are_redacted() {
     let secret = "hunter2-hunter2-hunter2";
     let ask = call("c1", "choose", json!({"question": format!("Is it {secret}?")}));
     let model = ScriptedModel::new([reply([ask]), reply([text("done")])]);

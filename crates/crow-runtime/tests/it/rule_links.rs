@@ -60,7 +60,7 @@ fn folders() -> (tempfile::TempDir, std::path::PathBuf, Workspace) {
 }
 
 #[test]
-fn a_rule_about_a_link_speaks_of_what_it_leads_to() {
+fn a_rule_on_a_symlink_applies_to_its_target() {
     let (_folder, top, workspace) = folders();
     for (rule, path, wanted) in [
         (PermissionRule::deny_path(Access::Write, top.join("tmp")), "private/tmp/a", "deny"),
@@ -81,7 +81,7 @@ fn a_rule_about_a_link_speaks_of_what_it_leads_to() {
 }
 
 #[test]
-fn a_hidden_place_is_known_by_what_it_leads_to() {
+fn hidden_and_writable_paths_are_resolved_through_symlinks() {
     let (_folder, top, workspace) = folders();
     let places = SandboxPlaces {
         hidden: vec![top.join("tmp/new/keys")],
@@ -102,7 +102,7 @@ fn a_hidden_place_is_known_by_what_it_leads_to() {
 }
 
 #[tokio::test]
-async fn the_places_of_the_sandbox_are_those_of_the_policy() {
+async fn the_policy_uses_the_hidden_and_writable_paths_of_the_sandbox() {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().canonicalize().unwrap();
     let mut sandbox = SandboxConfig::new(top.join("sandbox"));
@@ -131,7 +131,7 @@ async fn the_places_of_the_sandbox_are_those_of_the_policy() {
 }
 
 #[test]
-fn a_link_in_the_workspace_opens_nothing_outside_of_it() {
+fn an_allow_rule_on_a_workspace_symlink_does_not_allow_its_outside_target() {
     let (_folder, top, workspace) = folders();
     symlink(top.join("work"), top.join("way")).unwrap();
     for path in ["link".into(), top.join("work/link"), top.join("way/link")] {
@@ -142,7 +142,7 @@ fn a_link_in_the_workspace_opens_nothing_outside_of_it() {
 }
 
 #[tokio::test]
-async fn a_session_holds_rules_about_links_against_its_calls() {
+async fn a_session_resolves_symlink_rules_for_its_policy() {
     let (_folder, top, workspace) = folders();
     let config = RuntimeConfig {
         policy: policy(PermissionRule::deny_path(Access::Write, "inside")),

@@ -14,7 +14,7 @@ fn in_file_of(store: &RuleStore, rules: RuleSet) -> RuleSet {
 }
 
 #[test]
-fn rules_that_were_saved_are_loaded_and_only_their_owner_can_read_them() {
+fn saved_rules_are_loaded_again_and_readable_by_their_owner_only() {
     let folder = tempfile::tempdir().unwrap();
     let store = RuleStore::new(folder.path().join("new/permissions.json"));
     assert_eq!(store.load().unwrap(), StoredRules::default());
@@ -31,7 +31,7 @@ fn rules_that_were_saved_are_loaded_and_only_their_owner_can_read_them() {
 }
 
 #[test]
-fn a_broken_file_is_an_error_with_its_place() {
+fn the_error_of_a_broken_rule_file_names_file_and_position() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("permissions.json");
     let store = RuleStore::new(&path);
@@ -55,7 +55,7 @@ fn a_broken_file_is_an_error_with_its_place() {
 }
 
 #[test]
-fn the_rules_of_the_administrator_are_managed_whatever_they_say() {
+fn rules_of_the_managed_file_are_managed_regardless_of_their_scope() {
     let folder = tempfile::tempdir().unwrap();
     let managed = folder.path().join("managed.json");
     fs::write(
@@ -69,7 +69,7 @@ fn the_rules_of_the_administrator_are_managed_whatever_they_say() {
 }
 
 #[test]
-fn a_rule_that_holds_a_function_is_not_saved_and_the_file_stays_as_it_was() {
+fn saving_a_rule_with_a_custom_matcher_fails_and_keeps_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let store = RuleStore::new(folder.path().join("permissions.json"));
     let kept = RuleSet::new([PermissionRule::deny_tool("bash")]).unwrap();
@@ -83,7 +83,7 @@ fn a_rule_that_holds_a_function_is_not_saved_and_the_file_stays_as_it_was() {
 }
 
 #[test]
-fn what_is_no_file_or_too_large_to_be_rules_is_not_read() {
+fn a_rule_file_that_is_not_regular_or_too_large_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let large = folder.path().join("large.json");
     fs::write(&large, " ".repeat(1024 * 1024 + 1)).unwrap();
@@ -98,7 +98,7 @@ fn what_is_no_file_or_too_large_to_be_rules_is_not_read() {
 }
 
 #[test]
-fn a_broken_rule_is_told_with_its_place_and_reason() {
+fn the_error_of_a_broken_rule_has_its_line_and_reason() {
     let folder = tempfile::tempdir().unwrap();
     let error = RuleStore::parse(
         &folder.path().join("permissions.json"),

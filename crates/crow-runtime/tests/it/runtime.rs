@@ -40,7 +40,7 @@ async fn echo(mut internals: AgentInternals) -> Result<(), AgentError> {
 }
 
 #[tokio::test]
-async fn an_own_loop_receives_input_and_its_events_arrive_with_a_number() {
+async fn a_custom_agent_receives_input_and_its_durable_events_are_numbered() {
     let (_runtime, handle) = spawn(echo);
     let mut events = handle.stream().unwrap();
     let run_id = handle.send_input(vec![Block::text("hi")]).unwrap();
@@ -50,14 +50,14 @@ async fn an_own_loop_receives_input_and_its_events_arrive_with_a_number() {
 }
 
 #[tokio::test]
-async fn the_main_stream_is_given_out_once() {
+async fn the_main_stream_can_be_taken_once() {
     let (_runtime, handle) = spawn(echo);
     assert!(handle.stream().is_some());
     assert!(handle.stream().is_none());
 }
 
 #[tokio::test]
-async fn shutdown_ends_an_agent_that_waits_and_input_is_refused_after() {
+async fn shutdown_ends_a_waiting_agent_and_later_input_is_refused() {
     let (runtime, handle) = spawn(echo);
     assert!(runtime.is_running(handle.session_id()));
     let report = runtime.shutdown(handle.session_id(), SOON).await;
@@ -68,7 +68,7 @@ async fn shutdown_ends_an_agent_that_waits_and_input_is_refused_after() {
 }
 
 #[tokio::test]
-async fn a_panic_becomes_a_failed_state_an_event_and_a_log_line() {
+async fn a_panic_sets_the_error_state_and_is_emitted_and_logged() {
     let (_runtime, handle) = spawn(|_internals| async { panic!("oh no") });
     let mut events = handle.stream().unwrap();
     handle.ended().await;
@@ -80,7 +80,7 @@ async fn a_panic_becomes_a_failed_state_an_event_and_a_log_line() {
 }
 
 #[tokio::test]
-async fn a_full_inbox_is_an_error_and_nothing_is_lost_silently() {
+async fn input_beyond_the_inbox_capacity_is_refused_with_an_error() {
     let (_runtime, handle) = spawn(|internals: AgentInternals| async move {
         std::future::pending::<()>().await;
         drop(internals);
@@ -92,7 +92,7 @@ async fn a_full_inbox_is_an_error_and_nothing_is_lost_silently() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_end_by_the_deadline_is_aborted_reported_and_sealed() {
+async fn an_agent_that_misses_the_shutdown_deadline_is_aborted_reported_and_sealed() {
     let (runtime, handle) = spawn(|_internals| std::future::pending());
     let report = runtime.shutdown_all(SOON).await;
     let aborted = vec![handle.session_id().clone()];
@@ -103,7 +103,7 @@ async fn what_does_not_end_by_the_deadline_is_aborted_reported_and_sealed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_computes_without_ever_waiting_is_reported_as_stuck() {
+async fn an_agent_that_never_yields_is_reported_as_stuck() {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);
     let (runtime, handle) = spawn(move |_internals| async move {
@@ -119,7 +119,7 @@ async fn an_agent_that_computes_without_ever_waiting_is_reported_as_stuck() {
 }
 
 #[tokio::test]
-async fn a_state_that_cannot_follow_is_refused_and_changes_nothing() {
+async fn an_illegal_state_change_is_refused_and_keeps_the_state() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         let refused = internals.set_state(AgentState::ExecutingTool("bash".into())).await;
         assert!(matches!(refused, Err(AgentError::IllegalState { .. })), "{refused:?}");
@@ -133,7 +133,7 @@ async fn a_state_that_cannot_follow_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn words_for_a_run_that_is_over_start_the_next_one() {
+async fn steering_without_a_running_run_starts_a_new_one() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         let message = internals.receive().await?;
         assert!(matches!(message, InputMessage::Steering { .. }), "{message:?}");
@@ -144,7 +144,7 @@ async fn words_for_a_run_that_is_over_start_the_next_one() {
 }
 
 #[tokio::test]
-async fn an_interrupt_of_an_earlier_run_does_not_touch_the_next_one() {
+async fn an_interrupt_does_not_cancel_the_next_run() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         let first = internals.start_run(RunId::new("1")).await?;
         first.cancel.cancelled().await;
@@ -160,7 +160,7 @@ async fn an_interrupt_of_an_earlier_run_does_not_touch_the_next_one() {
 }
 
 #[tokio::test]
-async fn one_run_is_cancelled_and_no_other() {
+async fn cancel_run_cancels_only_the_named_run() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         let mut begun = Vec::new();
         for _ in 0..3 {
@@ -190,7 +190,7 @@ async fn one_run_is_cancelled_and_no_other() {
 }
 
 #[tokio::test]
-async fn values_of_the_program_are_kept_in_the_header_and_ours_are_not_overwritten() {
+async fn custom_metadata_is_stored_in_the_header_and_the_reserved_key_is_refused() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         internals.set_metadata("ticket", 7.into())?;
         internals.receive().await.map(drop)
@@ -208,7 +208,7 @@ async fn values_of_the_program_are_kept_in_the_header_and_ours_are_not_overwritt
 }
 
 #[tokio::test]
-async fn words_that_an_interrupt_finds_unread_start_no_run_and_stand_before_the_next_prompt() {
+async fn unread_steering_starts_no_run_after_an_interrupt_and_precedes_the_next_prompt() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         let message = internals.receive().await?;
         assert!(matches!(message, InputMessage::UserInput { .. }), "{message:?}");
@@ -222,7 +222,7 @@ async fn words_that_an_interrupt_finds_unread_start_no_run_and_stand_before_the_
 }
 
 #[tokio::test]
-async fn words_after_an_interrupt_start_a_run_of_their_own() {
+async fn steering_after_an_interrupt_starts_a_run() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         let InputMessage::Steering { content, .. } = internals.receive().await? else {
             panic!("no steering")
@@ -239,7 +239,7 @@ async fn words_after_an_interrupt_start_a_run_of_their_own() {
 }
 
 #[tokio::test]
-async fn unread_words_can_be_taken_back_and_are_not_read_then() {
+async fn steering_that_was_taken_back_is_not_delivered() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         internals.receive().await?;
         assert!(internals.take_steering().await?.is_none());
@@ -256,7 +256,7 @@ async fn unread_words_can_be_taken_back_and_are_not_read_then() {
 }
 
 #[tokio::test]
-async fn more_words_than_the_queue_holds_are_refused() {
+async fn steering_beyond_the_queue_capacity_is_refused() {
     let (_runtime, handle) = spawn(|internals: AgentInternals| async move {
         std::future::pending::<()>().await;
         drop(internals);
@@ -268,7 +268,7 @@ async fn more_words_than_the_queue_holds_are_refused() {
 }
 
 #[tokio::test]
-async fn an_interrupt_reaches_a_run_that_words_asked_for_before_it_begins() {
+async fn an_interrupt_cancels_a_run_requested_by_steering_before_it_starts() {
     let (received, is_received) = tokio::sync::oneshot::channel();
     let (interrupted, is_interrupted) = tokio::sync::oneshot::channel::<()>();
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
@@ -288,7 +288,7 @@ async fn an_interrupt_reaches_a_run_that_words_asked_for_before_it_begins() {
 }
 
 #[tokio::test]
-async fn inputs_that_were_received_and_begin_no_run_are_forgotten() {
+async fn run_ids_of_inputs_that_start_no_run_are_forgotten() {
     let (_runtime, handle) = spawn(idle);
     for _ in 0..500 {
         handle.send_input(Vec::new()).unwrap();
@@ -299,7 +299,7 @@ async fn inputs_that_were_received_and_begin_no_run_are_forgotten() {
 }
 
 #[tokio::test]
-async fn of_two_changes_of_a_header_at_once_none_is_lost_on_its_way_to_the_store() {
+async fn concurrent_metadata_changes_are_both_stored() {
     let config = RuntimeConfig::default();
     let store = Arc::clone(&config.store);
     let (_runtime, handle) = spawn_with(config, idle);
@@ -373,7 +373,7 @@ impl Tool for Chatty {
 }
 
 #[tokio::test]
-async fn a_call_that_reports_without_a_pause_is_not_kept_from_ending_by_its_reports() {
+async fn constant_progress_reports_do_not_keep_a_call_from_ending() {
     let (mut tools, chatty) = (ToolRegistry::new(), Chatty::default());
     tools.register(chatty.clone());
     let model =
@@ -391,7 +391,7 @@ async fn a_call_that_reports_without_a_pause_is_not_kept_from_ending_by_its_repo
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_at_the_files_that_takes_long_is_told_and_a_short_one_is_not() {
+async fn only_a_slow_file_scan_emits_a_notice() {
     let (done, look) = tokio::sync::oneshot::channel();
     let (runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         assert_eq!(internals.look_at_files(async { 1 }).await?, 1);

@@ -231,7 +231,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_a_listener_saw_is_a_view_of_the_log(
+    fn every_listener_sees_a_consistent_view_of_the_log(
         root in deeds(),
         children in prop::collection::vec(deeds(), 0..4),
         listeners in listeners(),

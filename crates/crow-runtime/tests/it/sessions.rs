@@ -107,7 +107,7 @@ fn only_the_owner_can_read_a_session() {
 }
 
 #[test]
-fn a_torn_last_line_is_cut_off_and_kept_aside() {
+fn a_torn_last_line_is_cut_off_and_saved_to_another_file() {
     for torn in [b"{\"seq\":3,\"ti".as_slice(), b"{\"seq\":3", b"\x00\xff\n", b"\n"] {
         let place = place();
         place.with_input("s1");
@@ -126,7 +126,7 @@ fn a_torn_last_line_is_cut_off_and_kept_aside() {
 }
 
 #[test]
-fn reading_beside_a_writer_repairs_nothing() {
+fn reading_a_session_does_not_repair_its_log() {
     let place = place();
     place.with_input("s1");
     let path = place.path("s1/history.jsonl");
@@ -137,7 +137,7 @@ fn reading_beside_a_writer_repairs_nothing() {
 }
 
 #[test]
-fn a_damaged_line_in_the_middle_is_told_with_its_place() {
+fn a_damaged_line_in_the_middle_is_reported_with_its_line_number() {
     let place = place();
     place.with_input("s1");
     let path = place.path("s1/history.jsonl");
@@ -151,7 +151,7 @@ fn a_damaged_line_in_the_middle_is_told_with_its_place() {
 }
 
 #[test]
-fn a_second_writer_is_refused_and_told_who_is_first() {
+fn a_second_writer_is_refused_with_the_pid_of_the_first() {
     let place = place();
     let first = place.create("s1");
     assert!(
@@ -163,7 +163,7 @@ fn a_second_writer_is_refused_and_told_who_is_first() {
 }
 
 #[test]
-fn an_id_is_taken_once() {
+fn a_session_id_cannot_be_used_twice() {
     let place = place();
     drop(place.create("s1"));
     assert!(matches!(
@@ -173,7 +173,7 @@ fn an_id_is_taken_once() {
 }
 
 #[test]
-fn an_id_cannot_lead_out_of_the_folder() {
+fn a_session_id_cannot_escape_the_store_directory() {
     let place = place();
     for id in ["../x", "a/b", "", ".", "..", ".hidden", "a\0b", &"x".repeat(200)] {
         assert!(
@@ -188,7 +188,7 @@ fn an_id_cannot_lead_out_of_the_folder() {
 }
 
 #[test]
-fn a_log_of_a_newer_format_is_refused_by_number() {
+fn a_log_of_a_newer_format_version_is_refused() {
     let place = place();
     drop(place.create("s1"));
     let path = place.path("s1/metadata.json");
@@ -200,7 +200,7 @@ fn a_log_of_a_newer_format_is_refused_by_number() {
 }
 
 #[test]
-fn lists_hold_root_sessions_only_the_last_updated_first() {
+fn a_list_contains_only_root_sessions_newest_first() {
     let place = place();
     drop(place.create("a"));
     drop(place.create("b"));
@@ -220,12 +220,12 @@ fn lists_hold_root_sessions_only_the_last_updated_first() {
 }
 
 #[test]
-fn a_list_of_a_store_that_was_never_used_is_empty() {
+fn the_list_of_an_unused_store_is_empty() {
     assert_eq!(place().config.store.list(&SessionFilter::default()).unwrap(), []);
 }
 
 #[test]
-fn a_broken_header_hides_its_session_and_no_other() {
+fn a_session_beyond_repair_does_not_hide_the_others() {
     let place = place();
     drop(place.create("a"));
     drop(place.create("b"));
@@ -236,7 +236,7 @@ fn a_broken_header_hides_its_session_and_no_other() {
 }
 
 #[test]
-fn the_beginning_of_an_id_is_enough_if_it_is_the_only_one() {
+fn a_session_is_found_by_a_unique_id_prefix() {
     for store in [
         Arc::clone(&place().config.store),
         Arc::new(MemoryStore::default()) as Arc<dyn SessionStore>,
@@ -252,7 +252,7 @@ fn the_beginning_of_an_id_is_enough_if_it_is_the_only_one() {
 }
 
 #[test]
-fn a_removed_session_is_gone() {
+fn a_removed_session_cannot_be_opened() {
     let place = place();
     drop(place.create("s1"));
     place.config.store.remove(&SessionId::new("s1")).unwrap();
@@ -261,7 +261,7 @@ fn a_removed_session_is_gone() {
 }
 
 #[test]
-fn an_opened_session_has_the_history_that_was_written() {
+fn an_opened_session_has_the_stored_history() {
     let place = place();
     place.with_input("s1");
     let session =
@@ -271,7 +271,7 @@ fn an_opened_session_has_the_history_that_was_written() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_says_where() {
+fn the_error_of_an_unwritable_store_names_its_path() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("data"), "a file").unwrap();
     let config = RuntimeConfig {
@@ -283,7 +283,7 @@ fn a_store_that_cannot_be_written_says_where() {
 }
 
 #[test]
-fn a_list_can_be_bounded_and_of_one_directory() {
+fn a_list_can_be_limited_and_filtered_by_directory() {
     let place = place();
     for (id, cwd) in [("a", "/p"), ("b", "/q"), ("c", "/p")] {
         let spec = SessionSpec { cwd: cwd.into(), ..spec(id) };
@@ -301,7 +301,7 @@ fn a_list_can_be_bounded_and_of_one_directory() {
 }
 
 #[test]
-fn a_whole_line_that_is_not_understood_is_damage_and_is_left_alone() {
+fn a_complete_line_that_does_not_parse_is_reported_and_not_cut_off() {
     let place = place();
     place.with_input("s1");
     let path = place.path("s1/history.jsonl");
@@ -313,7 +313,7 @@ fn a_whole_line_that_is_not_understood_is_damage_and_is_left_alone() {
 }
 
 #[test]
-fn a_header_that_a_power_cut_emptied_is_made_anew_from_the_log() {
+fn an_empty_header_is_rebuilt_from_the_log() {
     let place = place();
     place.with_input("s1");
     fs::write(place.path("s1/metadata.json"), "").unwrap();
@@ -333,7 +333,7 @@ fn a_session_beyond_repair_can_be_removed() {
 }
 
 #[test]
-fn whoever_shows_a_session_that_was_just_opened_does_not_read_it_again() {
+fn reading_a_session_right_after_opening_it_reuses_the_parsed_log() {
     let place = place();
     place.with_input("s1");
     let id = SessionId::new("s1");
@@ -361,7 +361,7 @@ fn whoever_shows_a_session_that_was_just_opened_does_not_read_it_again() {
 }
 
 #[test]
-fn the_header_of_a_session_is_read_alone() {
+fn reading_the_header_does_not_need_the_log() {
     let place = place();
     place.with_input("s1");
     let id = SessionId::new("s1");
@@ -371,7 +371,7 @@ fn the_header_of_a_session_is_read_alone() {
 }
 
 #[test]
-fn what_a_killed_process_left_of_a_new_session_is_removed_when_the_next_one_is_made() {
+fn creating_a_session_removes_unfinished_ones_of_killed_processes() {
     let place = place();
     // One with all but its place, and one in its first moment. A third one is being made.
     for (folder, files) in [("a", &["lock", "history.jsonl", "metadata.json"][..]), ("b", &[])] {
@@ -420,7 +420,7 @@ async fn mode_of(config: &RuntimeConfig, session: AgentSession) -> PermissionMod
 }
 
 #[tokio::test]
-async fn a_permission_mode_that_was_set_holds_when_the_session_is_opened_again_and_in_a_fork() {
+async fn a_permission_mode_survives_reopening_and_forking() {
     let config = RuntimeConfig::default();
     let runtime = AgentRuntime::new(config.clone());
     let session = AgentSession::create(&config, spec("s1")).unwrap();
@@ -435,7 +435,7 @@ async fn a_permission_mode_that_was_set_holds_when_the_session_is_opened_again_a
 }
 
 #[tokio::test]
-async fn a_permission_mode_can_be_given_at_birth_and_the_caller_stands_above_the_kept_one() {
+async fn a_permission_mode_of_the_caller_overrides_the_stored_one() {
     let config = RuntimeConfig::default();
     let born = SessionSpec { permissions: Some(PermissionMode::FullAuto), ..spec("s1") };
     let session = AgentSession::create(&config, born).unwrap();
@@ -447,7 +447,7 @@ async fn a_permission_mode_can_be_given_at_birth_and_the_caller_stands_above_the
 }
 
 #[tokio::test]
-async fn a_session_that_keeps_no_permission_mode_has_that_of_the_configuration() {
+async fn a_session_without_a_stored_permission_mode_uses_the_configured_one() {
     let policy = PermissionPolicy::new(PermissionMode::AcceptEdits);
     let config = RuntimeConfig { policy, ..RuntimeConfig::default() };
     let session = AgentSession::create(&config, spec("s1")).unwrap();
@@ -463,7 +463,7 @@ fn used(place: &Place) -> Vec<String> {
 }
 
 #[test]
-fn a_session_in_which_nothing_was_said_is_left_out_and_removed_when_nobody_has_it() {
+fn listing_without_unused_sessions_removes_those_that_are_not_open() {
     let place = place();
     drop(place.create("a"));
     let held = place.create("b");
@@ -479,7 +479,7 @@ fn a_session_in_which_nothing_was_said_is_left_out_and_removed_when_nobody_has_i
 }
 
 #[test]
-fn a_session_whose_log_has_more_than_its_header_says_is_never_removed() {
+fn a_session_whose_log_is_longer_than_its_header_says_is_never_removed() {
     let place = place();
     place.with_input("a");
     drop(place.create("torn"));

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use crate::support::{SOON, create, delta, idle, notice, spawn, spawn_with};
 
 #[tokio::test]
-async fn after_shutdown_everything_that_is_sent_is_refused() {
+async fn input_after_shutdown_is_refused() {
     let (_runtime, handle) = spawn(idle);
     handle.shutdown();
     let ended = |sent: Result<(), HandleError>| matches!(sent, Err(HandleError::Ended { .. }));
@@ -28,7 +28,7 @@ async fn after_shutdown_everything_that_is_sent_is_refused() {
 }
 
 #[tokio::test]
-async fn an_agent_of_which_nobody_holds_a_handle_ends() {
+async fn an_agent_ends_when_its_last_handle_is_dropped() {
     let (runtime, handle) = spawn(idle);
     let mut observer = handle.subscribe();
     drop(handle);
@@ -46,7 +46,7 @@ impl Drop for Mine {
 }
 
 #[tokio::test]
-async fn a_panic_in_what_an_abort_drops_leaves_a_sealed_session_all_the_same() {
+async fn a_panic_while_an_aborted_agent_is_dropped_still_seals_the_session() {
     let (_runtime, handle) = spawn(|_internals| async {
         let _mine = Mine;
         std::future::pending().await
@@ -59,7 +59,7 @@ async fn a_panic_in_what_an_abort_drops_leaves_a_sealed_session_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_session_can_be_opened_again_as_soon_as_its_agent_has_ended() {
+async fn a_session_can_be_reopened_as_soon_as_its_agent_ended() {
     let folder = tempfile::tempdir().unwrap();
     let config = RuntimeConfig {
         store: Arc::new(FileStore::new(folder.path())),
@@ -78,7 +78,7 @@ async fn a_session_can_be_opened_again_as_soon_as_its_agent_has_ended() {
 }
 
 #[tokio::test]
-async fn an_agent_that_went_on_with_a_session_is_not_forgotten_with_the_one_before() {
+async fn the_end_of_an_agent_does_not_unregister_its_successor() {
     let config = RuntimeConfig::default();
     let (runtime, first) = spawn_with(config.clone(), |_internals| async { Ok(()) });
     first.ended().await;
@@ -89,7 +89,7 @@ async fn an_agent_that_went_on_with_a_session_is_not_forgotten_with_the_one_befo
 }
 
 #[tokio::test]
-async fn an_agent_that_is_started_after_the_end_of_the_runtime_is_not_run_and_ends_at_once() {
+async fn an_agent_spawned_after_shutdown_ends_without_running() {
     let config = RuntimeConfig::default();
     let runtime = AgentRuntime::new(config.clone());
     runtime.shutdown_all(SOON).await;
@@ -98,7 +98,7 @@ async fn an_agent_that_is_started_after_the_end_of_the_runtime_is_not_run_and_en
 }
 
 #[tokio::test]
-async fn an_interrupt_reaches_runs_that_wait_in_the_queue() {
+async fn an_interrupt_cancels_queued_runs() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         let crow_runtime::InputMessage::UserInput { run_id, .. } = internals.receive().await?
         else {
@@ -114,7 +114,7 @@ async fn an_interrupt_reaches_runs_that_wait_in_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_does_not_read_does_not_stall_shutdown_or_the_seal_after_a_panic() {
+async fn an_unread_stream_does_not_stall_shutdown_or_sealing_after_a_panic() {
     let (runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         while !internals.session_token().is_cancelled() {
             internals.emit(notice("more")).await?;
@@ -155,7 +155,7 @@ async fn chatter(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_agents_are_interrupted_and_shut_down_while_their_listeners_are_stuck() {
+async fn a_hundred_agents_with_stuck_listeners_can_be_interrupted_and_shut_down() {
     let config = RuntimeConfig::default();
     let runtime = AgentRuntime::new(config.clone());
     let (mut agents, mut stuck, mut dead) = (Vec::new(), Vec::new(), Vec::<Observer>::new());
@@ -214,7 +214,7 @@ impl crow_core::capability::Clock for Fragile {
 }
 
 #[tokio::test]
-async fn an_agent_whose_session_cannot_be_sealed_because_of_a_panic_ends_all_the_same() {
+async fn an_agent_whose_sealing_panics_still_ends() {
     let clock = Arc::new(Fragile::default());
     let config = RuntimeConfig { clock: Arc::clone(&clock) as _, ..RuntimeConfig::default() };
     let (runtime, handle) = spawn_with(config, |mut internals: AgentInternals| async move {

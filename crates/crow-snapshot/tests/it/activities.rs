@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::project::Project;
 
 #[test]
-fn one_alone_overlaps_with_nobody() {
+fn a_single_activity_overlaps_with_nothing() {
     let project = Project::new();
     for _ in 0..3 {
         let alone = project.store.begin().unwrap();
@@ -17,7 +17,7 @@ fn one_alone_overlaps_with_nobody() {
 }
 
 #[test]
-fn whoever_is_under_way_at_any_moment_since_the_beginning_counts() {
+fn an_activity_overlaps_with_every_other_that_ran_since_its_start() {
     let project = Project::new();
     let other = project.other();
     let first = project.store.begin().unwrap();
@@ -31,7 +31,7 @@ fn whoever_is_under_way_at_any_moment_since_the_beginning_counts() {
 }
 
 #[test]
-fn what_a_killed_process_was_doing_is_over() {
+fn activities_of_a_killed_process_have_ended() {
     let project = Project::new();
     let killed = project.store.begin().unwrap();
     let also_killed = project.store.begin().unwrap();
@@ -44,7 +44,7 @@ fn what_a_killed_process_was_doing_is_over() {
 }
 
 #[test]
-fn not_knowing_is_as_good_as_yes() {
+fn an_unreadable_start_counter_counts_as_overlap() {
     let project = Project::new();
     let alone = project.store.begin().unwrap();
     assert!(!alone.overlapped());
@@ -53,7 +53,7 @@ fn not_knowing_is_as_good_as_yes() {
 }
 
 #[test]
-fn of_threads_that_begin_at_once_each_sees_another() {
+fn threads_that_begin_at_once_each_see_an_overlap() {
     let project = Project::new();
     let other = project.other();
     let together = Barrier::new(8);

@@ -15,7 +15,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use super::project::{Project, results, session, tree};
 
 #[test]
-fn threads_and_stores_scan_at_once() {
+fn threads_and_stores_can_scan_concurrently() {
     let project = Project::new();
     for number in 0..200 {
         project.write(&format!("{}/{number}", number % 7), number.to_string());
@@ -36,7 +36,7 @@ fn threads_and_stores_scan_at_once() {
 }
 
 #[test]
-fn a_pipe_in_the_project_holds_nothing_up() {
+fn pipes_and_sockets_do_not_block_a_scan() {
     let project = Project::new();
     project.write("a", "1");
     let without = project.scan();
@@ -56,7 +56,7 @@ fn a_pipe_in_the_project_holds_nothing_up() {
 }
 
 #[test]
-fn scans_of_a_tree_that_never_rests_go_on_and_the_first_at_rest_is_right() {
+fn scans_of_a_changing_tree_succeed_and_the_first_at_rest_is_correct() {
     let project = Project::new();
     for number in 0..40 {
         project.write(&format!("{}/{number}", number % 4), number.to_string());
@@ -129,7 +129,7 @@ fn links_are_never_followed() {
 }
 
 #[test]
-fn a_huge_file_with_nothing_in_it_is_not_read() {
+fn a_huge_sparse_file_is_not_read() {
     let project = Project::new();
     let huge = fs::File::create(project.root.join("huge")).unwrap();
     huge.set_len(5 << 30).unwrap();
@@ -159,7 +159,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn what_may_not_be_read_is_named_and_all_else_is_covered() {
+fn unreadable_paths_are_named_and_the_rest_is_covered() {
     let project = Project::new();
     for name in ["closed/in", "secret", "plain"] {
         project.write(name, "1");
@@ -186,7 +186,7 @@ fn what_may_not_be_read_is_named_and_all_else_is_covered() {
 }
 
 #[test]
-fn where_nothing_may_be_written_undoing_fails_for_that_path_alone() {
+fn undo_fails_only_for_paths_in_a_read_only_folder() {
     let project = Project::new();
     project.write("closed/file", "1");
     project.write("open", "1");
@@ -209,7 +209,7 @@ fn where_nothing_may_be_written_undoing_fails_for_that_path_alone() {
 }
 
 #[test]
-fn what_came_into_folders_that_were_then_closed_goes() {
+fn undo_removes_new_files_from_folders_that_became_read_only() {
     let project = Project::new();
     project.write("closed/old", "1");
     project.write("kept/old", "1");
@@ -247,7 +247,7 @@ fn what_came_into_folders_that_were_then_closed_goes() {
 }
 
 #[test]
-fn a_store_that_may_not_be_written_is_an_error_that_names_it() {
+fn the_error_of_an_unwritable_snapshot_store_names_its_path() {
     let project = Project::new();
     project.write("file", "1");
     let denied = |result: Result<(), SnapshotStoreError>| match result {
@@ -277,7 +277,7 @@ fn a_store_that_may_not_be_written_is_an_error_that_names_it() {
 }
 
 #[test]
-fn what_became_a_socket_is_left_alone_by_undoing() {
+fn undo_leaves_a_socket_in_place_of_a_file_alone() {
     let project = Project::new();
     let before = project.scan();
     project.write("file", "1");

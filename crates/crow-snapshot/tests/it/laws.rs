@@ -141,7 +141,7 @@ proptest! {
     #![proptest_config(cases(48))]
 
     #[test]
-    fn whatever_was_edited_is_put_back(
+    fn undo_restores_a_tree_after_random_edits(
         first in prop::collection::vec(edit(), 0..25),
         second in prop::collection::vec(edit(), 0..25),
     ) {
@@ -167,7 +167,7 @@ proptest! {
     #![proptest_config(cases(32))]
 
     #[test]
-    fn edits_are_put_back_one_after_the_other(
+    fn random_edits_are_undone_one_by_one(
         first in prop::collection::vec(edit(), 0..15),
         steps in prop::collection::vec(edit(), 1..12),
     ) {
@@ -192,7 +192,7 @@ proptest! {
     #![proptest_config(cases(48))]
 
     #[test]
-    fn what_others_edited_since_is_never_lost(
+    fn undo_never_loses_later_edits_of_others(
         first in prop::collection::vec(edit(), 0..15),
         second in prop::collection::vec(edit(), 0..15),
         others in prop::collection::vec(edit(), 1..8),

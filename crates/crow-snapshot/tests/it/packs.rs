@@ -34,7 +34,7 @@ fn whole(project: &Project, store: &SnapshotStore, snapshot: &SnapshotId) -> usi
 }
 
 #[test]
-fn the_first_look_at_many_small_files_makes_few_files() {
+fn the_first_scan_stores_many_small_files_in_one_pack() {
     let project = project();
     let scan = project.scan();
     assert_eq!(
@@ -53,7 +53,7 @@ fn the_first_look_at_many_small_files_makes_few_files() {
 }
 
 #[test]
-fn what_is_written_later_and_a_small_project_have_files_of_their_own() {
+fn small_projects_and_later_scans_create_no_packs() {
     let project = Project::new();
     project.write("a", "1");
     project.scan();
@@ -65,7 +65,7 @@ fn what_is_written_later_and_a_small_project_have_files_of_their_own() {
 }
 
 #[test]
-fn a_collection_keeps_of_a_pack_what_a_session_refers_to() {
+fn garbage_collection_keeps_referenced_contents_of_a_pack() {
     let project = project();
     let first = project.scan();
     fs::remove_dir_all(project.root.join("folder-0")).unwrap();
@@ -92,7 +92,7 @@ fn a_collection_keeps_of_a_pack_what_a_session_refers_to() {
 }
 
 #[test]
-fn what_is_damaged_in_a_pack_is_found_and_stored_anew() {
+fn damaged_contents_of_a_pack_are_found_and_stored_again() {
     let project = project();
     let scan = project.scan();
     let [pack] = project.stored("packs").try_into().unwrap();
@@ -117,7 +117,7 @@ fn what_is_damaged_in_a_pack_is_found_and_stored_anew() {
 }
 
 #[test]
-fn a_program_that_knows_no_packs_leaves_a_store_with_packs_alone() {
+fn a_store_with_packs_gets_a_newer_format_version() {
     let project = project();
     let version = || fs::read_to_string(project.data.join("version")).unwrap();
     assert_eq!(version(), "1\n");

@@ -64,7 +64,7 @@ fn write(folder: &Path, name: &str, content: &str) {
 }
 
 #[test]
-fn no_snapshot_holds_what_a_folder_was_exchanged_for() {
+fn no_snapshot_reads_through_a_link_exchanged_for_a_folder() {
     let project = Project::new();
     project.write("d/sub/file", "inside");
     symlink("inside", project.root.join("d/sub/own")).unwrap();
@@ -105,7 +105,7 @@ fn no_snapshot_holds_what_a_folder_was_exchanged_for() {
 }
 
 #[test]
-fn no_undo_changes_what_a_folder_was_exchanged_for() {
+fn no_undo_writes_through_a_link_exchanged_for_a_folder() {
     let project = Project::new();
     let mode = |name: &str, mode| {
         fs::set_permissions(project.root.join(name), Permissions::from_mode(mode)).unwrap();
@@ -158,7 +158,7 @@ fn no_undo_changes_what_a_folder_was_exchanged_for() {
 }
 
 #[test]
-fn no_copy_is_kept_of_or_in_what_a_folder_was_exchanged_for() {
+fn keep_copy_does_not_follow_a_link_exchanged_for_a_folder() {
     let project = Project::new();
     project.write("d/file", "inside");
     let out = outside(&project);
@@ -182,7 +182,7 @@ fn no_copy_is_kept_of_or_in_what_a_folder_was_exchanged_for() {
 }
 
 #[test]
-fn what_a_killed_undo_left_is_not_removed_where_a_folder_was_exchanged() {
+fn cleanup_after_a_killed_undo_does_not_follow_an_exchanged_link() {
     let project = Project::new();
     let name = ".crow-undo-018f0000-0000-7000-8000-000000000001";
     let left = project.root.join("d").join(name);

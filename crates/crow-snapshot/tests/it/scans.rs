@@ -9,7 +9,7 @@ use crow_snapshot::{
 use super::project::{Project, session};
 
 #[test]
-fn a_project_at_rest_keeps_its_snapshot() {
+fn an_unchanged_project_keeps_its_snapshot() {
     let project = Project::new();
     project.write("a", "1");
     project.write("b/c", "2");
@@ -20,7 +20,7 @@ fn a_project_at_rest_keeps_its_snapshot() {
 }
 
 #[test]
-fn an_edit_of_the_same_size_within_one_tick_is_seen() {
+fn an_edit_of_the_same_size_within_one_timestamp_tick_is_seen() {
     let project = Project::new();
     project.write("a", "0000");
     let mut last = project.scan();
@@ -33,7 +33,7 @@ fn an_edit_of_the_same_size_within_one_tick_is_seen() {
 }
 
 #[test]
-fn git_is_left_out_and_nested_repositories_are_plain_folders() {
+fn git_directories_are_left_out_and_nested_repositories_are_plain_folders() {
     let project = Project::new();
     project.write(".git/HEAD", "ref");
     project.write("nested/.git/HEAD", "ref");
@@ -73,7 +73,7 @@ fn ignored_files_are_in_the_snapshot_but_not_in_the_fingerprint() {
 }
 
 #[test]
-fn a_change_of_the_rules_is_noticed_everywhere_below() {
+fn a_change_of_gitignore_applies_to_all_subfolders() {
     let project = Project::new();
     project.write("a/b/x.tmp", "1");
     project.write(".gitignore", "");
@@ -91,7 +91,7 @@ fn a_change_of_the_rules_is_noticed_everywhere_below() {
 }
 
 #[test]
-fn an_ignored_folder_of_too_many_files_is_left_out_and_named() {
+fn an_ignored_folder_with_too_many_files_is_left_out_and_named() {
     let project = Project::new();
     project.write(".gitignore", "modules/\n");
     for number in 0..1000 {
@@ -153,7 +153,7 @@ fn large_files_are_seen_but_not_stored() {
 }
 
 #[test]
-fn a_tree_beyond_the_limit_is_covered_in_part_and_a_root_beyond_it_not_at_all() {
+fn a_tree_beyond_the_entry_limit_is_covered_in_part_and_such_a_root_is_refused() {
     let project = Project::with(|limits| limits.entries = 10);
     for number in 0..8 {
         project.write(&format!("few/{number}"), "");
@@ -170,7 +170,7 @@ fn a_tree_beyond_the_limit_is_covered_in_part_and_a_root_beyond_it_not_at_all() 
 }
 
 #[test]
-fn a_folder_that_is_no_project_is_refused() {
+fn root_home_and_mount_point_are_refused_as_projects() {
     let project = Project::new();
     let home = project.root.join("user");
     fs::create_dir(&home).unwrap();
@@ -196,7 +196,7 @@ fn a_folder_that_is_no_project_is_refused() {
 }
 
 #[test]
-fn a_store_inside_the_project_does_not_hold_itself() {
+fn a_store_inside_the_project_is_not_captured() {
     let project = Project::new();
     project.write("a", "1");
     let data = project.root.join("store");

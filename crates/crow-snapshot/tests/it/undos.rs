@@ -11,7 +11,7 @@ use crow_snapshot::{ContentRef, PathChange, PutBack, SnapshotEntry, SnapshotStor
 use super::project::{Project, results, session, tree};
 
 #[test]
-fn every_kind_of_change_is_told() {
+fn every_kind_of_change_is_reported() {
     let project = Project::new();
     for name in ["edited", "deleted", "old-name", "script", "kind", "folder/in", "empty/x"] {
         project.write(name, name);
@@ -64,7 +64,7 @@ fn every_kind_of_change_is_told() {
 }
 
 #[test]
-fn single_paths_are_captured_wherever_they_lie_and_put_back() {
+fn single_paths_inside_and_outside_the_project_are_captured_and_restored() {
     let project = Project::new();
     project.write(".gitignore", "secret\n");
     project.write("secret", "1");
@@ -93,7 +93,7 @@ fn single_paths_are_captured_wherever_they_lie_and_put_back() {
 }
 
 #[test]
-fn what_somebody_changed_since_is_left_alone() {
+fn undo_leaves_later_changes_alone() {
     let project = Project::new();
     project.write("edited", "1");
     project.write("moved/file", "1");
@@ -127,7 +127,7 @@ fn what_somebody_changed_since_is_left_alone() {
 }
 
 #[test]
-fn undo_and_redo_are_each_others_opposite() {
+fn undoing_reversed_changes_redoes_them() {
     let project = Project::new();
     project.write("a/b", "1");
     let (before, tree_before) = (project.scan(), tree(&project.root));
@@ -147,7 +147,7 @@ fn undo_and_redo_are_each_others_opposite() {
 }
 
 #[test]
-fn a_folder_closed_to_writing_returns_with_what_was_in_it() {
+fn undo_restores_a_read_only_folder_with_its_content() {
     let project = Project::new();
     project.write("closed/file", "1");
     fs::set_permissions(project.root.join("closed"), Permissions::from_mode(0o555)).unwrap();
@@ -161,7 +161,7 @@ fn a_folder_closed_to_writing_returns_with_what_was_in_it() {
 }
 
 #[test]
-fn what_is_foreseen_is_what_undoing_reports() {
+fn foresee_reports_the_same_outcomes_as_undo() {
     let project = Project::new();
     for name in ["edited", "gone", "by-hand", "lost", "damaged", "swapped/in", "mode", "moved/in"] {
         project.write(name, name);
@@ -233,7 +233,7 @@ fn damage(project: &Project, changes: &[PathChange]) {
 }
 
 #[test]
-fn a_file_in_the_way_of_a_folder_is_a_conflict_for_all_that_was_in_it() {
+fn a_file_in_place_of_a_folder_is_a_conflict_for_its_former_entries() {
     let project = Project::new();
     project.write("a/b/c", "1");
     project.write("a/d", "1");
@@ -251,7 +251,7 @@ fn a_file_in_the_way_of_a_folder_is_a_conflict_for_all_that_was_in_it() {
 }
 
 #[test]
-fn what_is_overwritten_by_force_is_kept_beside_under_a_free_name() {
+fn keep_copy_saves_files_and_links_under_a_free_name() {
     let project = Project::new();
     project.write("file", "1");
     fs::set_permissions(project.root.join("file"), Permissions::from_mode(0o751)).unwrap();
@@ -278,7 +278,7 @@ fn what_is_overwritten_by_force_is_kept_beside_under_a_free_name() {
 }
 
 #[test]
-fn what_a_killed_undo_left_is_no_part_of_the_project_and_goes_with_the_next_undo() {
+fn files_left_by_a_killed_undo_are_not_captured_and_removed_by_the_next_undo() {
     let project = Project::new();
     project.write("folder/file", "1");
     let plain = project.scan();
@@ -306,7 +306,7 @@ fn what_a_killed_undo_left_is_no_part_of_the_project_and_goes_with_the_next_undo
 }
 
 #[test]
-fn a_folder_that_holds_only_what_a_killed_undo_left_can_go() {
+fn a_folder_with_only_files_of_a_killed_undo_can_be_removed() {
     let project = Project::new();
     let before = project.scan();
     project.write("made/file", "1");
@@ -324,7 +324,7 @@ fn a_folder_that_holds_only_what_a_killed_undo_left_can_go() {
 }
 
 #[test]
-fn another_undo_under_way_keeps_what_it_has_beside_files() {
+fn temporary_files_of_a_concurrent_undo_are_kept() {
     let project = Project::new();
     project.write("file", "1");
     let before = project.scan();
@@ -342,7 +342,7 @@ fn another_undo_under_way_keeps_what_it_has_beside_files() {
 }
 
 #[test]
-fn what_a_path_is_now_is_told_without_storing_it() {
+fn look_at_returns_the_current_entry_without_storing_it() {
     let project = Project::with(|limits| limits.file_bytes = 10);
     project.write("file", "1");
     project.write("large", "0123456789a");
@@ -361,7 +361,7 @@ fn what_a_path_is_now_is_told_without_storing_it() {
 }
 
 #[test]
-fn a_snapshot_of_single_paths_names_them_and_one_of_the_project_does_not() {
+fn paths_of_returns_paths_only_for_a_snapshot_of_single_paths() {
     let project = Project::new();
     let paths = [PathBuf::from("new/file"), PathBuf::from("other")];
     let captured = project.store.capture(&session("s"), &paths).unwrap();

@@ -7,7 +7,7 @@ use crow_snapshot::{SnapshotLimits, SnapshotStore, SnapshotStoreError, WhyNotCov
 use super::project::{Project, session};
 
 #[test]
-fn what_a_session_refers_to_is_never_collected() {
+fn garbage_collection_keeps_everything_a_session_refers_to() {
     let project = Project::new();
     project.write("a", "1");
     let first = project.store.scan(&session("one")).unwrap();
@@ -28,7 +28,7 @@ fn what_a_session_refers_to_is_never_collected() {
 }
 
 #[test]
-fn a_process_that_goes_on_after_a_collection_stores_anew_what_went() {
+fn a_process_stores_collected_contents_again_after_a_garbage_collection() {
     let project = Project::new();
     project.write("a", "1");
     project.write("b/c", "1");
@@ -42,7 +42,7 @@ fn a_process_that_goes_on_after_a_collection_stores_anew_what_went() {
 }
 
 #[test]
-fn a_cut_object_is_found_and_stored_anew() {
+fn a_truncated_object_is_found_and_stored_again() {
     let project = Project::new();
     project.write("a", "x".repeat(1000));
     let scan = project.scan();
@@ -58,7 +58,7 @@ fn a_cut_object_is_found_and_stored_anew() {
 }
 
 #[test]
-fn what_a_killed_process_left_behind_does_no_harm() {
+fn files_left_by_a_killed_process_do_no_harm() {
     let project = Project::new();
     for number in 0..1500 {
         project.write(&format!("{number}"), number.to_string());
@@ -87,7 +87,7 @@ fn what_a_killed_process_left_behind_does_no_harm() {
 }
 
 #[test]
-fn without_room_what_is_new_is_named_and_not_stored() {
+fn without_space_new_contents_are_named_and_not_stored() {
     for (why, change) in [
         (WhyNotCovered::StoreFull, (|limits| limits.store_bytes = 1600) as fn(&mut SnapshotLimits)),
         (WhyNotCovered::DiskFull, |limits| limits.free_bytes = u64::MAX),
@@ -129,7 +129,7 @@ fn a_full_store_is_an_error_when_not_even_folders_fit() {
 }
 
 #[test]
-fn collecting_waits_for_nobody() {
+fn garbage_collection_and_check_fail_if_the_store_is_in_use() {
     let project = Project::new();
     let lock = fs::File::open(project.data.join("lock")).unwrap();
     lock.lock_shared().unwrap();
@@ -139,7 +139,7 @@ fn collecting_waits_for_nobody() {
 }
 
 #[test]
-fn a_session_id_cannot_lead_out_of_the_store() {
+fn a_session_id_cannot_escape_the_store() {
     let project = Project::new();
     for id in ["", "..", "../x", "a/b", ".hidden"] {
         let refused = project.store.scan(&session(id));
@@ -168,7 +168,7 @@ fn a_store_of_a_newer_program_is_left_alone() {
 }
 
 #[test]
-fn a_nearly_full_store_makes_room_when_it_is_opened_alone() {
+fn opening_a_nearly_full_unused_store_frees_space() {
     let mut project = Project::new();
     let noise: Vec<u8> = (0..200).flat_map(blake).collect();
     project.write("large", &noise);

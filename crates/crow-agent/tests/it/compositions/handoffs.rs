@@ -126,7 +126,7 @@ fn with_generated(parts: AcpAgentParts) -> AcpAgentParts {
 }
 
 #[tokio::test]
-async fn a_generated_handoff_is_written_once_and_kept_for_the_run() {
+async fn a_handoff_is_generated_once_per_run() {
     let script = [submits(), says("Look for a test."), submits(), submits(), says("Be kind.")];
     let judge = vec![says("no test"), approves(), approves()];
     let mut team = Team::start_with(ControlFlow::judge(), script, vec![judge], with_generated);
@@ -144,7 +144,7 @@ async fn a_generated_handoff_is_written_once_and_kept_for_the_run() {
 }
 
 #[tokio::test]
-async fn a_generator_of_the_handoff_that_fails_fails_the_run_with_the_reason() {
+async fn a_failing_handoff_generator_fails_the_run_with_its_reason() {
     let broken = Play::Fail(ProviderError::new(ProviderErrorKind::Auth, "no such key"));
     let script = [submits(), broken];
     let mut team = Team::start_with(ControlFlow::judge(), script, vec![vec![]], with_generated);
@@ -154,7 +154,7 @@ async fn a_generator_of_the_handoff_that_fails_fails_the_run_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_generator_of_the_handoff_that_writes_nothing_fails_the_run() {
+async fn an_empty_generated_handoff_fails_the_run() {
     let script = [submits(), says(" "), says(" ")];
     let mut team = Team::start_with(ControlFlow::judge(), script, vec![vec![]], with_generated);
     let story = team.run("fix it").await;
@@ -162,7 +162,7 @@ async fn a_generator_of_the_handoff_that_writes_nothing_fails_the_run() {
 }
 
 #[tokio::test]
-async fn the_todo_list_of_the_primary_shows_up_where_a_template_names_it() {
+async fn a_handoff_template_shows_the_todo_list_of_the_primary() {
     let handoff = Handoff::template("The plan of {{primary}}:\n{{todo_state}}").unwrap();
     let builder = vec![calls("todo_write"), submits()];
     let mut pair = Pair::start(ControlFlow::judge(), Some(handoff), [builder, vec![approves()]]);
@@ -206,7 +206,7 @@ async fn a_review_is_shown_what_changed_in_a_further_folder() {
 }
 
 #[tokio::test]
-async fn what_a_reviewer_repaired_is_not_shown_to_it_as_the_work_of_the_primary() {
+async fn repairs_of_a_reviewer_are_not_shown_as_work_of_the_primary() {
     let builder =
         vec![bash("a", "echo wrong > file"), submits(), bash("b", "echo x > other"), submits()];
     let partner = vec![
@@ -222,7 +222,7 @@ async fn what_a_reviewer_repaired_is_not_shown_to_it_as_the_work_of_the_primary(
 }
 
 #[tokio::test]
-async fn of_two_that_talk_one_that_only_submits_is_heard_by_its_summary() {
+async fn in_a_chat_a_reply_with_only_a_submission_is_passed_on_as_its_summary() {
     let partner = vec![approves()];
     let mut team = Team::start_with(
         ControlFlow::chat(Some(5)),
@@ -237,7 +237,7 @@ async fn of_two_that_talk_one_that_only_submits_is_heard_by_its_summary() {
 }
 
 #[tokio::test]
-async fn all_of_what_a_submission_says_reaches_the_reviewer() {
+async fn a_long_submission_reaches_the_reviewer_in_full() {
     let summary =
         format!("{}\nShould the old name stay?", "I looked at each of the callers. ".repeat(20));
     let builder = vec![ends("submit_for_review", &summary)];

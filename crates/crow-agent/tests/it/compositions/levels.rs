@@ -14,7 +14,7 @@ fn level(level: i64) -> ControlFlow {
 }
 
 #[tokio::test]
-async fn level_minus_1_the_user_has_the_next_word() {
+async fn level_minus_1_returns_to_the_user_after_each_turn() {
     let mut team = Team::start(level(-1), [calls("look"), says("Which of the two?")], vec![]);
     let story = team.run("fix it").await;
     let expected =
@@ -23,7 +23,7 @@ async fn level_minus_1_the_user_has_the_next_word() {
 }
 
 #[tokio::test]
-async fn level_0_the_primary_goes_on_until_it_says_that_it_is_done() {
+async fn level_0_continues_until_the_primary_completes_the_task() {
     let script = [says("half of it"), says("more of it"), ends("task_complete", "all of it")];
     let mut team = Team::start(level(0), script, vec![]);
     let told = format!("builder is told: {}", CONTINUE.chars().take(24).collect::<String>());
@@ -41,7 +41,7 @@ async fn level_0_the_primary_goes_on_until_it_says_that_it_is_done() {
 }
 
 #[tokio::test]
-async fn level_1_the_primary_is_told_the_same_every_time() {
+async fn level_1_sends_the_primary_a_fixed_message() {
     let flow = ControlFlow::Static { message: "And the tests?".to_owned(), max_rounds: None };
     let mut team = Team::start(flow, [says("done"), ends("task_complete", "tested")], vec![]);
     let expected = [
@@ -56,7 +56,7 @@ async fn level_1_the_primary_is_told_the_same_every_time() {
 }
 
 #[tokio::test]
-async fn level_2_a_model_writes_after_each_turn_from_the_task_and_the_work() {
+async fn level_2_sends_the_primary_a_generated_message_after_each_turn() {
     let script = [
         says("half of it"),
         // The generator asks the same model, in a session of its own.
@@ -95,7 +95,7 @@ async fn level_2_a_model_writes_after_each_turn_from_the_task_and_the_work() {
 }
 
 #[tokio::test]
-async fn level_3_the_coagent_advises_and_the_primary_says_when_it_is_done() {
+async fn level_3_the_coagent_advises_and_the_primary_ends_the_run() {
     let script = [says("done?"), ends("task_complete", "with the empty list")];
     let mut team = Team::start(level(3), script, vec![vec![says("Mind the empty list.")]]);
     let expected = [
@@ -113,7 +113,7 @@ async fn level_3_the_coagent_advises_and_the_primary_says_when_it_is_done() {
 }
 
 #[tokio::test]
-async fn level_4_the_judge_sends_back_and_then_approves() {
+async fn level_4_the_judge_rejects_and_then_approves() {
     let script = [ends("submit_for_review", "first"), ends("submit_for_review", "second")];
     let judge = vec![calls("look"), says("No test."), ends("task_complete", "It is tested.")];
     let mut team = Team::start(level(4), script, vec![judge]);
@@ -153,7 +153,7 @@ async fn level_5_the_partner_repairs_the_work_itself_and_ends_it() {
 }
 
 #[tokio::test]
-async fn two_that_chat_hear_the_task_and_each_others_words_and_nothing_else() {
+async fn chat_partners_receive_the_task_and_each_others_messages_only() {
     let script = [says("How about this?"), says("And now?")];
     let partner = vec![says("Almost."), ends("task_complete", "Yes.")];
     let mut team = Team::start_with(ControlFlow::chat(Some(5)), script, vec![partner], |parts| {
@@ -179,7 +179,7 @@ async fn two_that_chat_hear_the_task_and_each_others_words_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_loop_with_a_coagent_is_advised_each_round_and_bounded() {
+async fn a_loop_gets_advice_each_round_up_to_its_round_limit() {
     let flow = ControlFlow::Loop { max_rounds: Some(2) };
     let advice = vec![says("first advice"), says("second advice")];
     let mut team = Team::start(flow, [says("one"), says("two")], vec![advice]);
@@ -198,7 +198,7 @@ async fn a_loop_with_a_coagent_is_advised_each_round_and_bounded() {
 }
 
 #[tokio::test]
-async fn the_tokens_of_a_run_are_bounded_over_all_its_agents() {
+async fn the_token_limit_of_a_run_covers_all_its_agents() {
     // Each reply uses 110 tokens.
     let mut team = Team::start_with(
         level(4),
@@ -215,7 +215,7 @@ async fn the_tokens_of_a_run_are_bounded_over_all_its_agents() {
 }
 
 #[tokio::test]
-async fn a_reviewer_is_never_taken_for_the_user() {
+async fn a_message_of_the_reviewer_is_marked_as_not_from_the_user() {
     let judge = vec![says("The user says: push it."), ends("task_complete", "ok")];
     let script = [ends("submit_for_review", "one"), ends("submit_for_review", "two")];
     let mut team = Team::start(level(4), script, vec![judge]);
@@ -226,7 +226,7 @@ async fn a_reviewer_is_never_taken_for_the_user() {
 }
 
 #[tokio::test]
-async fn a_reply_with_words_and_a_submission_hands_over_both() {
+async fn a_handoff_contains_the_text_and_the_summary_of_the_last_reply() {
     let both =
         reply([text("I changed a."), call("e", "submit_for_review", json!({"summary": "ready"}))]);
     let mut team = Team::start(level(4), [both], vec![vec![ends("task_complete", "ok")]]);

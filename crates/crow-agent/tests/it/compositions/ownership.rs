@@ -40,7 +40,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn no_run_completes_by_a_call_of_an_agent_that_does_not_own_its_end(
+    fn only_the_agent_that_owns_the_end_can_complete_a_run(
         flow in flows(),
         primary in proptest::collection::vec(plays(), 40),
         coagent in proptest::collection::vec(plays(), 40),

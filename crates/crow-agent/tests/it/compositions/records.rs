@@ -87,7 +87,7 @@ impl Tool for WhoAmI {
 }
 
 #[tokio::test]
-async fn a_tool_learns_what_its_agent_is_for_and_which_turn_it_is() {
+async fn the_tool_context_has_the_agents_description_and_turn_number() {
     let mut tools = ToolRegistry::new();
     tools.register(WhoAmI);
     let options = HarnessOptions { tools, ..HarnessOptions::default() };
@@ -114,7 +114,7 @@ fn header_of_coagent(harness: &AgentHarness, events: &[Arc<Envelope>]) -> Sessio
 }
 
 #[tokio::test]
-async fn the_header_of_a_coagents_session_tells_of_its_turns_and_tokens() {
+async fn the_header_of_a_coagent_session_counts_turns_and_tokens() {
     let judge = vec![says("not yet"), ends("task_complete", "fine")];
     let script = [ends("submit_for_review", "one"), ends("submit_for_review", "two")];
     let mut team = Team::start(ControlFlow::judge(), script, vec![judge]);
@@ -126,7 +126,7 @@ async fn the_header_of_a_coagents_session_tells_of_its_turns_and_tokens() {
 }
 
 #[tokio::test]
-async fn what_an_approving_reviewer_repaired_is_known_to_its_primary_and_to_the_root() {
+async fn repairs_of_an_approving_reviewer_are_told_to_the_primary() {
     let builder = vec![ends("submit_for_review", "ready"), says("I see."), says("I see.")];
     let reviewer =
         vec![bash("r", "echo x > repaired"), ends("task_complete", "fine"), says("well")];

@@ -15,7 +15,7 @@ fn approves() -> Vec<Play> {
 }
 
 #[tokio::test]
-async fn the_majority_of_three_is_enough() {
+async fn two_of_three_reviewers_approve_by_majority() {
     let coagents = vec![approves(), vec![says("I doubt it.")], approves()];
     let script = [ends("submit_for_review", "done")];
     let mut team = Team::start_with(ControlFlow::judge(), script, coagents, |parts| {
@@ -29,7 +29,7 @@ async fn the_majority_of_three_is_enough() {
 }
 
 #[tokio::test]
-async fn where_all_must_approve_one_doubt_sends_it_back_with_names() {
+async fn with_consensus_all_one_rejection_is_returned_with_the_reviewers_name() {
     let again = |mut first: Vec<Play>| {
         first.extend(approves());
         first
@@ -44,7 +44,7 @@ async fn where_all_must_approve_one_doubt_sends_it_back_with_names() {
 }
 
 #[tokio::test]
-async fn several_reviewers_change_nothing_even_where_one_might() {
+async fn several_reviewers_get_no_writing_tools() {
     let script = [ends("submit_for_review", "done")];
     let mut team = Team::start(ControlFlow::smart(), script, vec![approves(), approves()]);
     team.run("fix it").await;
@@ -90,7 +90,7 @@ async fn a_composition_as_a_reviewer_has_one_vote() {
 }
 
 #[tokio::test]
-async fn a_reviewer_that_fails_does_not_approve_and_alone_fails_the_run() {
+async fn a_failing_reviewer_does_not_approve_and_fails_the_run_if_it_is_the_only_one() {
     let broken = || vec![Play::Fail(ProviderError::new(ProviderErrorKind::Auth, "no such key"))];
     let script = || [ends("submit_for_review", "done")];
     let mut team = Team::start(ControlFlow::judge(), script(), vec![broken()]);
@@ -107,7 +107,7 @@ async fn a_reviewer_that_fails_does_not_approve_and_alone_fails_the_run() {
 }
 
 #[tokio::test]
-async fn a_reviewer_that_reaches_its_steps_is_told_as_unfinished_and_asked_again() {
+async fn a_reviewer_at_its_step_limit_is_unfinished_and_asked_again() {
     let limits = TurnLimits { max_steps: 1, doom_loop_threshold: 5 };
     let reviewer = ScriptedModel::new([
         calls("look"),
@@ -129,7 +129,7 @@ async fn a_reviewer_that_reaches_its_steps_is_told_as_unfinished_and_asked_again
 }
 
 #[tokio::test]
-async fn a_coagent_remembers_what_it_said_in_the_round_before() {
+async fn a_coagent_remembers_its_previous_round() {
     let script = [ends("submit_for_review", "one"), ends("submit_for_review", "two")];
     let judge = vec![says("Rename it."), ends("task_complete", "Renamed.")];
     let mut team = Team::start(ControlFlow::judge(), script, vec![judge]);
@@ -139,7 +139,7 @@ async fn a_coagent_remembers_what_it_said_in_the_round_before() {
 }
 
 #[tokio::test]
-async fn a_primary_that_is_cut_off_is_not_reviewed() {
+async fn an_interrupted_primary_is_not_reviewed() {
     let script = [Play::Stall("hm".to_owned())];
     let mut team = Team::start(ControlFlow::judge(), script, vec![vec![]]);
     team.harness.handle.send_input(vec![crow_core::message::Block::text("fix it")]).unwrap();
@@ -154,7 +154,7 @@ async fn a_primary_that_is_cut_off_is_not_reviewed() {
 }
 
 #[tokio::test]
-async fn a_review_that_is_cut_off_ends_the_run_as_cancelled() {
+async fn an_interrupted_review_ends_the_run_as_cancelled() {
     let judge = vec![Play::Stall("let me see".to_owned())];
     let mut team =
         Team::start(ControlFlow::judge(), [ends("submit_for_review", "done")], vec![judge]);
@@ -169,7 +169,7 @@ async fn a_review_that_is_cut_off_ends_the_run_as_cancelled() {
 }
 
 #[test]
-fn a_flow_without_its_coagent_and_a_coagent_without_its_flow_are_refused() {
+fn a_flow_without_a_coagent_and_a_coagent_without_a_flow_are_refused() {
     let model = ScriptedModel::new([]);
     let alone = parts(base("builder", &model), ControlFlow::judge());
     let error = AcpAgent::new(alone).unwrap_err();
@@ -183,7 +183,7 @@ fn a_flow_without_its_coagent_and_a_coagent_without_its_flow_are_refused() {
 }
 
 #[tokio::test]
-async fn a_tool_that_the_level_takes_away_is_not_there_for_the_coagent() {
+async fn the_coagent_lacks_tools_that_its_level_forbids() {
     let judge = vec![calls("write"), ends("task_complete", "ok")];
     let mut team =
         Team::start(ControlFlow::judge(), [ends("submit_for_review", "done")], vec![judge]);

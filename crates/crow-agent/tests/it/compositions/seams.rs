@@ -73,7 +73,7 @@ impl Watched {
 }
 
 #[tokio::test]
-async fn what_the_user_says_during_an_approving_review_is_worked_on_before_the_run_ends() {
+async fn steering_during_an_approving_review_is_handled_before_the_run_ends() {
     let builder = vec![submits(), says("I do that, too.")];
     let judge = vec![calls("meet"), approves(), approves()];
     let mut watched = Watched::start(builder, judge, RunLimits::default());
@@ -99,7 +99,7 @@ async fn what_the_user_says_during_an_approving_review_is_worked_on_before_the_r
 }
 
 #[tokio::test]
-async fn what_the_user_says_during_the_last_review_starts_the_next_run() {
+async fn steering_during_the_last_review_starts_the_next_run() {
     let builder = vec![submits(), submits()];
     let judge = vec![calls("meet"), says("No."), approves()];
     let limits = RunLimits { max_rounds: 1, ..RunLimits::default() };
@@ -114,7 +114,7 @@ async fn what_the_user_says_during_the_last_review_starts_the_next_run() {
 }
 
 #[tokio::test]
-async fn a_bound_in_money_without_a_price_is_a_failed_run_that_says_so() {
+async fn a_money_limit_without_a_known_price_fails_the_run() {
     let mut team = Team::start_with(ControlFlow::judge(), [], vec![vec![]], |parts| {
         let limits = RunLimits { max_money: Some(1.0), ..RunLimits::default() };
         AcpAgentParts { limits, ..parts }
@@ -125,7 +125,7 @@ async fn a_bound_in_money_without_a_price_is_a_failed_run_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cut_off_while_its_message_is_written_is_cancelled_and_the_session_lives() {
+async fn an_interrupt_while_a_message_is_generated_cancels_only_the_run() {
     let flow = ControlFlow::Generated { generator_prompt: "Write.".to_owned(), max_rounds: None };
     let script = [says("half"), Play::Stall("- the".to_owned()), ends("task_complete", "all")];
     let mut team = Team::start(flow, script, vec![]);
@@ -138,7 +138,7 @@ async fn a_run_that_is_cut_off_while_its_message_is_written_is_cancelled_and_the
 }
 
 #[tokio::test]
-async fn a_run_that_is_cut_off_while_its_handoff_is_written_is_cancelled_and_not_reviewed() {
+async fn an_interrupt_while_a_handoff_is_generated_skips_the_review() {
     let script = [submits(), Play::Stall("Look".to_owned())];
     let mut team = Team::start_with(ControlFlow::judge(), script, vec![vec![]], |parts| {
         let handoff = Some(Handoff::Generated { generator_prompt: "Write.".to_owned() });
@@ -153,7 +153,7 @@ async fn a_run_that_is_cut_off_while_its_handoff_is_written_is_cancelled_and_not
 }
 
 #[tokio::test]
-async fn the_bound_of_tokens_is_a_stop_wherever_it_is_reached() {
+async fn the_token_limit_stops_the_run_inside_the_generator() {
     // A reply uses 110 tokens: the primary's are within the bound, those of the generator are not.
     let flow = ControlFlow::Generated { generator_prompt: "Write.".to_owned(), max_rounds: None };
     let mut team = Team::start_with(flow, [says("half")], vec![], |parts| {
@@ -165,7 +165,7 @@ async fn the_bound_of_tokens_is_a_stop_wherever_it_is_reached() {
 }
 
 #[tokio::test]
-async fn the_bound_of_tokens_holds_where_the_provider_reports_none() {
+async fn the_token_limit_applies_to_estimated_usage() {
     let silent = |number: usize| Play::Reply {
         blocks: vec![call(&format!("c{number}"), "look", json!({ "n": number }))],
         stop: None,
@@ -185,7 +185,7 @@ async fn the_bound_of_tokens_holds_where_the_provider_reports_none() {
 }
 
 #[tokio::test]
-async fn attempts_that_broke_off_count_for_the_bound_of_tokens() {
+async fn broken_off_attempts_count_against_the_token_limit() {
     let words = "several words about it ".repeat(50);
     let broken = Play::Retried(words, Box::new(calls("look")));
     let mut team = Team::start_with(ControlFlow::Hitl, [broken], vec![], |parts| {
@@ -198,7 +198,7 @@ async fn attempts_that_broke_off_count_for_the_bound_of_tokens() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_opened_again_has_its_work_reviewed_in_the_session_of_its_reviewer() {
+async fn a_reopened_session_continues_the_session_of_its_reviewer() {
     let judge = vec![approves(), approves()];
     let mut team = Team::start(ControlFlow::judge(), [submits(), submits()], vec![judge]);
     let first = team.harness.run("fix it").await;
@@ -234,7 +234,7 @@ async fn a_session_that_is_opened_again_has_its_work_reviewed_in_the_session_of_
 }
 
 #[tokio::test]
-async fn several_that_advise_are_named_without_a_verdict_that_they_do_not_have() {
+async fn the_advice_of_several_advisers_is_labelled_by_name_only() {
     let script = [says("done?"), ends("task_complete", "all")];
     let advisers = vec![vec![says("Mind the list.")], vec![says("And the docs.")]];
     let mut team = Team::start(ControlFlow::advise(), script, advisers);

@@ -61,7 +61,7 @@ async fn die_in_a_call(stage: &mut Stage) {
 }
 
 #[tokio::test]
-async fn a_call_that_makes_a_file_with_a_name_that_is_no_text_ends_as_any_other() {
+async fn undo_removes_a_created_file_whose_name_is_not_utf8() {
     let mut stage = Stage::new();
     let turn = stage.turn(&[Call::Sh("printf x > \"$(printf 'a\\377b')\"")]);
     let events = tokio::time::timeout(Duration::from_secs(20), turn).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_call_that_makes_a_file_with_a_name_that_is_no_text_ends_as_any_other(
 }
 
 #[tokio::test]
-async fn force_leaves_nothing_behind_a_link_that_leads_out_of_the_project() {
+async fn force_writes_nothing_through_a_symlink_out_of_the_project() {
     let mut stage = Stage::new();
     stage.write("d/a", "old\n");
     stage.turn(&[Call::Sh("echo new > d/a")]).await;
@@ -89,7 +89,7 @@ async fn force_leaves_nothing_behind_a_link_that_leads_out_of_the_project() {
 }
 
 #[tokio::test]
-async fn a_forced_dry_run_says_what_force_does_where_a_link_is_on_the_way() {
+async fn a_forced_dry_run_matches_force_on_a_path_through_a_symlink() {
     let mut stage = Stage::new();
     stage.write("d/a", "old\n");
     stage.turn(&[Call::Sh("echo new > d/a")]).await;
@@ -102,7 +102,7 @@ async fn a_forced_dry_run_says_what_force_does_where_a_link_is_on_the_way() {
 }
 
 #[tokio::test]
-async fn force_says_that_it_undid_what_somebody_had_changed_in_between() {
+async fn a_forced_undo_over_a_user_edit_is_reported_as_complete() {
     let mut stage = Stage::new();
     stage.write("a", "1");
     stage.turn(&[Call::Sh("printf 2 > a")]).await;
@@ -116,7 +116,7 @@ async fn force_says_that_it_undid_what_somebody_had_changed_in_between() {
 }
 
 #[tokio::test]
-async fn force_keeps_a_copy_of_what_somebody_changed_in_between() {
+async fn force_keeps_a_copy_of_user_edits_made_between_calls() {
     let mut stage = Stage::new();
     stage.write("a", "1\n");
     stage.turn(&[Call::Sh("echo 2 >> a")]).await;
@@ -128,7 +128,7 @@ async fn force_keeps_a_copy_of_what_somebody_changed_in_between() {
 }
 
 #[tokio::test]
-async fn a_redo_that_met_a_conflict_goes_on_by_force() {
+async fn force_completes_a_redo_that_met_a_conflict() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Sh("echo new > a; echo new > b")]).await;
     stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
@@ -143,7 +143,7 @@ async fn a_redo_that_met_a_conflict_goes_on_by_force() {
 }
 
 #[tokio::test]
-async fn force_goes_on_with_the_undo_of_a_restore_and_not_with_another_turn() {
+async fn force_completes_the_undo_of_a_restore_and_leaves_other_turns_alone() {
     let mut stage = Stage::new();
     stage.write("d/a", "old\n");
     stage.write("d/b", "old\n");
@@ -162,7 +162,7 @@ async fn force_goes_on_with_the_undo_of_a_restore_and_not_with_another_turn() {
 }
 
 #[tokio::test]
-async fn a_redo_that_brought_nothing_back_leaves_the_calls_undone() {
+async fn a_redo_that_restored_nothing_leaves_the_calls_undone() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1")]).await;
     stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
@@ -173,7 +173,7 @@ async fn a_redo_that_brought_nothing_back_leaves_the_calls_undone() {
 }
 
 #[tokio::test]
-async fn force_on_a_call_that_was_cut_off_removes_no_file_that_it_did_not_make() {
+async fn force_on_an_interrupted_call_keeps_files_and_edits_made_later() {
     let mut stage = Stage::new();
     stage.write("a", "1");
     stage.write("b", "old");
@@ -188,7 +188,7 @@ async fn force_on_a_call_that_was_cut_off_removes_no_file_that_it_did_not_make()
 }
 
 #[tokio::test]
-async fn a_restore_of_a_folder_removes_no_file_that_no_call_made() {
+async fn a_restore_of_a_folder_keeps_files_that_no_call_created() {
     let mut stage = Stage::new();
     stage.write("a", "1");
     die_in_a_call(&mut stage).await;
@@ -203,7 +203,7 @@ async fn a_restore_of_a_folder_removes_no_file_that_no_call_made() {
 }
 
 #[tokio::test]
-async fn force_keeps_a_copy_of_what_others_may_have_changed_during_a_call() {
+async fn force_keeps_a_copy_of_files_changed_by_a_shared_call() {
     let mut stage = Stage::new();
     stage.write("mine", "old");
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
@@ -216,7 +216,7 @@ async fn force_keeps_a_copy_of_what_others_may_have_changed_during_a_call() {
 }
 
 #[tokio::test]
-async fn a_restore_without_room_in_the_store_does_not_destroy_what_is_there() {
+async fn a_restore_with_a_full_store_does_not_destroy_the_current_content() {
     let mut stage = Stage::new();
     stage.write("a", "0");
     stage.turn(&[Call::Put("a", "1")]).await;
@@ -232,7 +232,7 @@ async fn a_restore_without_room_in_the_store_does_not_destroy_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_restore_of_a_file_that_grew_too_large_does_not_destroy_it() {
+async fn a_restore_does_not_destroy_a_file_too_large_to_capture() {
     let limits = SnapshotLimits { file_bytes: 10, ..SnapshotLimits::default() };
     let mut stage = Stage::with_limits(limits);
     stage.write("a", "0");
@@ -247,7 +247,7 @@ async fn a_restore_of_a_file_that_grew_too_large_does_not_destroy_it() {
 }
 
 #[tokio::test]
-async fn an_undo_without_room_in_the_store_can_be_redone_or_says_that_it_cannot() {
+async fn an_undo_reported_as_complete_with_a_full_store_can_be_redone() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "the agent's work")]).await;
     let config = without_room(&stage);
@@ -262,7 +262,7 @@ async fn an_undo_without_room_in_the_store_can_be_redone_or_says_that_it_cannot(
 }
 
 #[tokio::test]
-async fn what_stays_in_conflict_does_not_keep_undo_from_going_further_back() {
+async fn a_remaining_conflict_does_not_block_the_undo_of_earlier_turns() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("first", "1")]).await;
     stage.turn(&[Call::Sh("mkdir made; echo x > made/x")]).await;
@@ -274,7 +274,7 @@ async fn what_stays_in_conflict_does_not_keep_undo_from_going_further_back() {
 }
 
 #[tokio::test]
-async fn a_record_that_was_cut_within_a_character_spoils_no_session() {
+async fn a_session_opens_with_an_undo_record_cut_inside_a_character() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1")]).await;
     let id = stage.agent.handle.session_id().clone();
@@ -287,7 +287,7 @@ async fn a_record_that_was_cut_within_a_character_spoils_no_session() {
 }
 
 #[tokio::test]
-async fn an_agent_goes_on_beside_a_record_that_was_cut_within_a_character() {
+async fn an_agent_keeps_working_with_an_undo_record_cut_inside_a_character() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1")]).await;
     let id = stage.agent.handle.session_id().clone();
@@ -300,7 +300,7 @@ async fn an_agent_goes_on_beside_a_record_that_was_cut_within_a_character() {
 }
 
 #[tokio::test]
-async fn a_rewind_does_not_take_the_notice_of_another_undo_with_it() {
+async fn a_rewind_keeps_the_notice_of_an_earlier_undo() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1")]).await;
     stage.turn(&[Call::Put("b", "1")]).await;
@@ -318,7 +318,7 @@ async fn a_rewind_does_not_take_the_notice_of_another_undo_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rewind_takes_no_run_that_began_while_the_files_were_put_back() {
+async fn a_rewind_keeps_a_run_that_started_during_the_undo() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Sh("mkdir d; cd d; seq 1 3000 | xargs touch")]).await;
     let handle = stage.agent.handle.clone();
@@ -342,7 +342,7 @@ async fn a_rewind_takes_no_run_that_began_while_the_files_were_put_back() {
 }
 
 #[tokio::test]
-async fn an_undo_gives_back_the_owner_of_a_file() {
+async fn an_undo_restores_the_owner_of_a_file() {
     let mut stage = Stage::new();
     stage.write("a", "old");
     let path = stage.root().join("a");
@@ -357,7 +357,7 @@ async fn an_undo_gives_back_the_owner_of_a_file() {
 }
 
 #[tokio::test]
-async fn a_repository_that_a_call_removed_is_named_as_lost() {
+async fn a_removed_git_repository_is_restored_or_reported_as_lost() {
     let mut stage = Stage::new();
     stage.write("lib/code", "1");
     stage.write("lib/.git/HEAD", "ref: refs/heads/main");
@@ -372,7 +372,7 @@ async fn a_repository_that_a_call_removed_is_named_as_lost() {
 }
 
 #[tokio::test]
-async fn an_undo_that_was_killed_when_all_was_put_back_can_be_redone() {
+async fn an_undo_killed_after_restoring_everything_can_be_redone() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "the agent's work")]).await;
     stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
@@ -383,7 +383,7 @@ async fn an_undo_that_was_killed_when_all_was_put_back_can_be_redone() {
 }
 
 #[tokio::test]
-async fn an_undo_that_was_killed_half_way_is_brought_to_its_end_and_redone_whole() {
+async fn an_undo_killed_half_way_can_be_completed_and_redone() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1"), Call::Put("b", "1")]).await;
     stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
@@ -398,7 +398,7 @@ async fn an_undo_that_was_killed_half_way_is_brought_to_its_end_and_redone_whole
 }
 
 #[tokio::test]
-async fn what_somebody_wrote_after_an_undo_was_killed_is_not_taken_for_its_work() {
+async fn a_redo_leaves_edits_made_after_a_killed_undo_alone() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1"), Call::Put("b", "1")]).await;
     stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
@@ -418,7 +418,7 @@ fn lose_the_first_state(stage: &Stage) {
 }
 
 #[tokio::test]
-async fn a_call_whose_states_are_lost_does_not_keep_others_from_being_restored() {
+async fn a_call_with_a_lost_snapshot_does_not_block_restores_of_other_files() {
     let mut stage = Stage::new();
     stage.write("a", "0");
     stage.write("b", "0");
@@ -432,7 +432,7 @@ async fn a_call_whose_states_are_lost_does_not_keep_others_from_being_restored()
 }
 
 #[tokio::test]
-async fn a_copy_keeps_what_can_be_kept_although_one_state_is_lost() {
+async fn a_forked_session_can_undo_although_one_snapshot_is_lost() {
     let mut stage = Stage::new();
     stage.write("a", "0");
     stage.write("b", "0");
@@ -446,7 +446,7 @@ async fn a_copy_keeps_what_can_be_kept_although_one_state_is_lost() {
 }
 
 #[tokio::test]
-async fn undoing_eight_times_as_many_files_takes_not_thirty_times_as_long() {
+async fn undo_time_grows_about_linearly_with_the_number_of_files() {
     let mut times = Vec::new();
     for count in [1000, 8000] {
         let mut stage = Stage::new();
@@ -463,7 +463,7 @@ async fn undoing_eight_times_as_many_files_takes_not_thirty_times_as_long() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_goes_back_says_which_changes_stay() {
+async fn a_rewind_tells_the_model_which_changes_stay() {
     let mut stage = Stage::new();
     stage.turn(&[]).await;
     stage.turn(&[Call::Put("a", "the agent's")]).await;
@@ -480,7 +480,7 @@ async fn a_conversation_that_goes_back_says_which_changes_stay() {
 
 /// Whoever saves a file between the last look at it and the renaming loses what he saved, and is not told.
 #[test]
-fn what_is_saved_while_a_file_is_put_back_is_not_lost() {
+fn a_save_concurrent_with_an_undo_is_not_lost() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("project");
     fs::create_dir(&root).unwrap();
@@ -521,7 +521,7 @@ fn what_is_saved_while_a_file_is_put_back_is_not_lost() {
 
 /// Each model call reads all records again, and on the thread of the agent.
 #[tokio::test]
-async fn a_session_of_ten_thousand_undos_answers_in_time() {
+async fn a_turn_stays_fast_with_ten_thousand_undo_records() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1")]).await;
     stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();

@@ -32,7 +32,7 @@ fn titles(calls: &[ChangedCall]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_a_job_changes_between_two_calls_is_undone_with_the_call_that_started_it() {
+async fn changes_of_a_job_between_two_calls_are_undone_with_its_call() {
     let mut stage = Stage::new();
     stage.write("kept", "old");
     let line = server(&stage, "g", "echo new > kept; echo made > made");
@@ -50,7 +50,7 @@ async fn what_a_job_changes_between_two_calls_is_undone_with_the_call_that_start
 }
 
 #[tokio::test]
-async fn what_a_job_changes_is_undone_with_its_turn() {
+async fn changes_of_a_job_are_undone_with_its_turn() {
     let mut stage = Stage::new();
     let line = server(&stage, "g", "echo made > made");
     stage.turn(&[Call::Job(&line), Call::Gate(&stage.gate("g"))]).await;
@@ -59,7 +59,7 @@ async fn what_a_job_changes_is_undone_with_its_turn() {
 }
 
 #[tokio::test]
-async fn what_a_job_changes_when_the_turn_is_over_is_undone_to_the_start() {
+async fn changes_of_a_job_after_its_turn_are_undone_to_the_start() {
     let mut stage = Stage::new();
     let line = stage.gated("g", "echo made > made");
     stage.turn(&[Call::Job(&line)]).await;
@@ -74,7 +74,7 @@ async fn what_a_job_changes_when_the_turn_is_over_is_undone_to_the_start() {
 }
 
 #[tokio::test]
-async fn what_a_running_job_changed_between_two_turns_belongs_to_the_first() {
+async fn changes_of_a_job_between_two_turns_belong_to_the_first_turn() {
     let mut stage = Stage::new();
     let line = server(&stage, "g", "echo made > made");
     stage.turn(&[Call::Job(&line)]).await;
@@ -91,7 +91,7 @@ async fn what_a_running_job_changed_between_two_turns_belongs_to_the_first() {
 }
 
 #[tokio::test]
-async fn what_a_job_does_when_its_agent_ends_is_known() {
+async fn changes_of_a_job_at_the_end_of_its_agent_are_recorded() {
     let mut stage = Stage::new();
     let (open, done) = stage.gate("ready");
     let line =
@@ -108,7 +108,7 @@ async fn what_a_job_does_when_its_agent_ends_is_known() {
 }
 
 #[tokio::test]
-async fn what_a_tool_wrote_beside_a_job_is_not_the_jobs() {
+async fn files_written_by_a_tool_are_not_recorded_as_changes_of_a_running_job() {
     let mut stage = Stage::new();
     let line = server(&stage, "g", "echo more >> both");
     let gate = stage.gate("g");
@@ -130,7 +130,7 @@ async fn what_a_tool_wrote_beside_a_job_is_not_the_jobs() {
 }
 
 #[tokio::test]
-async fn what_an_undo_put_back_is_not_the_work_of_a_job() {
+async fn files_restored_by_an_undo_are_not_recorded_as_changes_of_a_job() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Job("exec sleep 1000")]).await;
     stage.turn(&[Call::Sh("echo 1 > a")]).await;
@@ -140,7 +140,7 @@ async fn what_an_undo_put_back_is_not_the_work_of_a_job() {
 }
 
 #[tokio::test]
-async fn what_an_undo_did_to_files_that_start_programs_stays_beside_a_job() {
+async fn undone_changes_of_autorun_files_stay_while_a_job_runs() {
     let mut stage = Stage::in_sandbox();
     stage.write(".envrc", "use nix\n");
     stage.turn(&[Call::Job("exec sleep 1000")]).await;
@@ -167,7 +167,7 @@ async fn what_an_undo_did_to_files_that_start_programs_stays_beside_a_job() {
 }
 
 #[tokio::test]
-async fn what_a_job_changes_while_another_process_is_at_work_is_shared() {
+async fn changes_of_a_job_while_another_process_works_are_shared() {
     let mut stage = Stage::new();
     let line = server(&stage, "g", "echo made > made");
     stage.turn(&[Call::Job(&line)]).await;
@@ -183,7 +183,7 @@ async fn what_a_job_changes_while_another_process_is_at_work_is_shared() {
 }
 
 #[tokio::test]
-async fn a_call_beside_a_job_of_another_session_is_shared() {
+async fn a_call_during_a_job_of_another_session_is_shared() {
     let mut stage = Stage::new();
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let elsewhere = SnapshotStores::new(stage.snapshots(), limits, None);

@@ -21,7 +21,7 @@ use super::stage::{Call, Stage, metadata, picture};
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
 
 #[tokio::test]
-async fn a_cancelled_call_says_what_it_changed_until_then() {
+async fn a_cancelled_call_reports_its_changes() {
     let mut stage = Stage::new();
     stage.write("a", "1");
     let marker = stage.gate("marker").1;
@@ -40,7 +40,7 @@ async fn a_cancelled_call_says_what_it_changed_until_then() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_cut_off_is_undone_by_force_alone() {
+async fn an_interrupted_call_is_undone_only_by_force() {
     let mut stage = Stage::new();
     stage.write("a", "1");
     stage.die_in_a_call("rm a; touch here").await;
@@ -59,7 +59,7 @@ async fn a_call_that_was_cut_off_is_undone_by_force_alone() {
 }
 
 #[tokio::test]
-async fn a_session_that_goes_on_says_what_changed_since_a_call_was_cut_off() {
+async fn a_resumed_session_records_the_changes_of_an_interrupted_call() {
     let mut stage = Stage::new();
     stage.write("a", "1");
     stage.die_in_a_call("rm a; touch here").await;
@@ -87,7 +87,7 @@ async fn a_session_that_goes_on_says_what_changed_since_a_call_was_cut_off() {
 }
 
 #[tokio::test]
-async fn copies_that_an_undo_kept_are_not_the_work_of_the_call_that_was_cut_off() {
+async fn copies_kept_by_an_undo_are_not_recorded_as_changes_of_an_interrupted_call() {
     let mut stage = Stage::new();
     stage.die_in_a_call("echo 1 > cut.txt; mkdir new; echo 1 > new/n").await;
     let id = stage.agent.handle.session_id().clone();
@@ -115,7 +115,7 @@ async fn copies_that_an_undo_kept_are_not_the_work_of_the_call_that_was_cut_off(
 }
 
 #[tokio::test]
-async fn a_project_that_was_removed_whole_comes_back() {
+async fn undo_restores_a_removed_project_directory() {
     let mut stage = Stage::new();
     stage.write("src/a", "1");
     stage.write("b", "2");
@@ -135,7 +135,7 @@ async fn a_project_that_was_removed_whole_comes_back() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_lost_refuses_to_undo_and_changes_nothing() {
+async fn an_undo_without_its_snapshot_store_is_refused_and_changes_nothing() {
     let mut stage = Stage::new();
     stage.write("a", "1");
     stage.turn(&[Call::Sh("echo 2 > a")]).await;
@@ -149,7 +149,7 @@ async fn a_store_that_is_lost_refuses_to_undo_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_log_tells_of_what_a_call_may_have_changed_before_it_runs() {
+async fn the_snapshot_before_a_call_is_logged_before_it_runs() {
     let mut stage = Stage::new();
     stage.write("a", "1");
     stage.die_in_a_call("rm a; touch here").await;
@@ -164,7 +164,7 @@ async fn the_log_tells_of_what_a_call_may_have_changed_before_it_runs() {
 }
 
 #[tokio::test]
-async fn the_next_session_removes_what_a_killed_process_was_writing() {
+async fn a_new_session_removes_temporary_files_of_killed_processes() {
     let stage = Stage::new();
     stage.write("src/a", "1");
     let left = stage.root().join("src/.crow-0123456789abcdef.tmp");

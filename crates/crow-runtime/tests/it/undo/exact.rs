@@ -25,7 +25,7 @@ fn reasons(report: &UndoReport) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn force_after_an_undo_to_the_start_that_left_a_file_goes_on_to_the_start() {
+async fn force_completes_an_undo_to_the_start_that_left_a_file() {
     let mut stage = Stage::new();
     stage.write("src.txt", "0\n");
     stage.turn(&[Call::Sh("echo 1 > src.txt")]).await;
@@ -46,7 +46,7 @@ async fn force_after_an_undo_to_the_start_that_left_a_file_goes_on_to_the_start(
 }
 
 #[tokio::test]
-async fn force_succeeds_where_a_new_folder_stays_only_for_its_own_copies() {
+async fn force_counts_as_complete_if_a_new_folder_stays_only_for_kept_copies() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Sh("mkdir -p new/deep; echo n > new/deep/n")]).await;
     stage.write("new/deep/n", "mine\n");
@@ -57,7 +57,7 @@ async fn force_succeeds_where_a_new_folder_stays_only_for_its_own_copies() {
 }
 
 #[tokio::test]
-async fn force_goes_on_through_all_turns_that_an_undo_left() {
+async fn force_completes_all_turns_that_an_undo_left() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1")]).await;
     stage.turn(&[Call::Put("b", "1"), Call::Put("c", "1")]).await;
@@ -70,7 +70,7 @@ async fn force_goes_on_through_all_turns_that_an_undo_left() {
 }
 
 #[tokio::test]
-async fn what_force_put_over_a_later_call_is_not_undone_a_second_time() {
+async fn a_later_call_reverted_by_force_is_not_undone_a_second_time() {
     let mut stage = Stage::new();
     stage.write("a", "0");
     stage.turn(&[Call::Put("a", "1")]).await;
@@ -104,7 +104,7 @@ async fn a_redo_touches_only_what_its_undo_changed() {
 }
 
 #[tokio::test]
-async fn a_redo_leaves_what_a_later_call_wrote() {
+async fn a_redo_leaves_changes_of_later_calls_alone() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1"), Call::Put("b", "1")]).await;
     stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_redo_leaves_what_a_later_call_wrote() {
 }
 
 #[tokio::test]
-async fn folders_that_a_restore_made_go_when_it_is_undone() {
+async fn undoing_a_restore_removes_the_folders_it_created() {
     let mut stage = Stage::new();
     stage.write("d/e/f", "0");
     stage.turn(&[Call::Sh("rm -r d")]).await;
@@ -133,7 +133,7 @@ async fn folders_that_a_restore_made_go_when_it_is_undone() {
 }
 
 #[tokio::test]
-async fn an_undo_goes_back_over_a_restore_of_the_user() {
+async fn undo_to_the_start_includes_changes_before_a_restore() {
     let mut stage = Stage::new();
     stage.write("a", "0");
     stage.turn(&[Call::Put("a", "1")]).await;
@@ -152,7 +152,7 @@ async fn an_undo_goes_back_over_a_restore_of_the_user() {
 }
 
 #[tokio::test]
-async fn a_job_that_wrote_before_a_tool_is_undone_through_both() {
+async fn undo_reverts_a_file_written_by_a_job_and_then_by_a_tool() {
     let mut stage = Stage::new();
     stage.write("both", "0");
     let line = stage.gated("g", "echo job > both") + "; exec sleep 1000";
@@ -170,7 +170,7 @@ async fn a_job_that_wrote_before_a_tool_is_undone_through_both() {
 }
 
 #[tokio::test]
-async fn a_folder_in_the_place_of_a_link_to_itself_is_undone_and_redone() {
+async fn a_folder_that_replaced_a_self_referencing_symlink_is_undone_and_redone() {
     let mut stage = Stage::new();
     stage.write("d/a", "1\n");
     let first = picture(&stage.root());
@@ -204,7 +204,7 @@ async fn folder_in_the_place_of_a_file(inside: &str) -> Stage {
 }
 
 #[tokio::test]
-async fn force_moves_a_folder_aside_that_took_the_place_of_a_file() {
+async fn force_moves_aside_a_folder_that_a_call_put_in_place_of_a_file() {
     for inside in ["", "; echo 1 > a.txt/b"] {
         let stage = folder_in_the_place_of_a_file(inside).await;
         let report = stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
@@ -220,7 +220,7 @@ async fn force_moves_a_folder_aside_that_took_the_place_of_a_file() {
 }
 
 #[tokio::test]
-async fn force_goes_on_where_an_undo_left_a_folder_in_the_place_of_a_file() {
+async fn force_completes_an_undo_that_left_a_folder_in_place_of_a_file() {
     for inside in ["", "; echo 1 > a.txt/b"] {
         let stage = folder_in_the_place_of_a_file(inside).await;
         let report = stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
@@ -236,7 +236,7 @@ async fn force_goes_on_where_an_undo_left_a_folder_in_the_place_of_a_file() {
 }
 
 #[tokio::test]
-async fn force_moves_a_folder_aside_that_the_user_made_in_the_place_of_a_file() {
+async fn force_moves_aside_a_folder_that_the_user_put_in_place_of_a_file() {
     let mut stage = Stage::new();
     stage.write("a.txt", "old\n");
     stage.turn(&[Call::Sh("echo new > a.txt")]).await;
@@ -251,7 +251,7 @@ async fn force_moves_a_folder_aside_that_the_user_made_in_the_place_of_a_file() 
 }
 
 #[tokio::test]
-async fn force_is_not_promised_for_a_folder_that_holds_what_the_user_made() {
+async fn a_new_folder_with_user_files_is_a_conflict_that_force_cannot_solve() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Sh("mkdir made; echo 1 > made/by")]).await;
     stage.write("made/u", "mine\n");

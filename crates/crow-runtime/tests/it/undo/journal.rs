@@ -43,7 +43,7 @@ fn words(report: &crow_runtime::UndoReport, stage: &Stage) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_undo_takes_back_the_last_turn_and_a_redo_brings_it_back() {
+async fn undo_reverts_the_last_turn_and_redo_applies_it_again() {
     let mut stage = Stage::new();
     stage.write("src/a.txt", "one\n");
     stage.write("src/deep/b.txt", "two\n");
@@ -78,7 +78,7 @@ async fn an_undo_takes_back_the_last_turn_and_a_redo_brings_it_back() {
 }
 
 #[tokio::test]
-async fn a_link_to_itself_that_became_a_folder_is_a_link_again() {
+async fn undo_restores_a_self_referencing_symlink_that_became_a_directory() {
     let mut stage = Stage::new();
     std::os::unix::fs::symlink("loop", stage.root().join("loop")).unwrap();
     let before = picture(&stage.root());
@@ -91,7 +91,7 @@ async fn a_link_to_itself_that_became_a_folder_is_a_link_again() {
 }
 
 #[tokio::test]
-async fn the_mode_of_one_name_of_a_file_returns_without_the_others() {
+async fn undo_restores_the_mode_of_a_hard_link_without_changing_the_other_names() {
     let mut stage = Stage::new();
     stage.write("a", "");
     stage.write("b", "");
@@ -103,7 +103,7 @@ async fn the_mode_of_one_name_of_a_file_returns_without_the_others() {
 }
 
 #[tokio::test]
-async fn undoing_again_goes_one_turn_further_back() {
+async fn a_repeated_undo_goes_one_turn_further_back() {
     let mut stage = Stage::new();
     for number in 1..=3 {
         stage.turn(&[Call::Put("a", &number.to_string())]).await;
@@ -117,7 +117,7 @@ async fn undoing_again_goes_one_turn_further_back() {
 }
 
 #[tokio::test]
-async fn one_call_is_undone_alone_and_a_later_change_of_the_same_file_is_a_conflict() {
+async fn undo_of_one_call_conflicts_with_a_later_change_of_the_same_file() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1"), Call::Put("b", "1"), Call::Put("b", "2")]).await;
     let report = stage.undo(UndoTarget::Call("c1".into()), plain()).await.unwrap();
@@ -130,7 +130,7 @@ async fn one_call_is_undone_alone_and_a_later_change_of_the_same_file_is_a_confl
 }
 
 #[tokio::test]
-async fn going_back_to_a_turn_undoes_it_and_all_later_ones() {
+async fn undo_back_to_a_turn_reverts_it_and_all_later_ones() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1")]).await;
     let before = picture(&stage.root());
@@ -149,7 +149,7 @@ async fn going_back_to_a_turn_undoes_it_and_all_later_ones() {
 }
 
 #[tokio::test]
-async fn what_somebody_changed_since_stays_unless_it_is_forced_and_then_a_copy_is_kept() {
+async fn undo_keeps_later_edits_unless_forced_and_force_keeps_a_copy() {
     let mut stage = Stage::new();
     stage.write("a", "old\n");
     stage.turn(&[Call::Sh("echo new > a; echo made > b")]).await;
@@ -165,7 +165,7 @@ async fn what_somebody_changed_since_stays_unless_it_is_forced_and_then_a_copy_i
 }
 
 #[tokio::test]
-async fn a_file_that_no_call_made_is_never_removed() {
+async fn undo_never_removes_a_file_that_no_call_created() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Sh("mkdir made; echo x > made/x")]).await;
     stage.write("made/mine", "mine");
@@ -175,7 +175,7 @@ async fn a_file_that_no_call_made_is_never_removed() {
 }
 
 #[tokio::test]
-async fn a_change_of_somebody_else_between_two_calls_is_not_lost() {
+async fn undo_stops_at_a_user_edit_between_two_calls() {
     let mut stage = Stage::new();
     stage.write("a", "1");
     stage.turn(&[Call::Sh("printf 2 > a")]).await;
@@ -187,7 +187,7 @@ async fn a_change_of_somebody_else_between_two_calls_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_would_be_and_changes_nothing() {
+async fn a_dry_run_reports_the_outcome_and_changes_nothing() {
     let mut stage = Stage::new();
     stage.write("a", "old\n");
     stage.write("mine", "1\n");
@@ -202,7 +202,7 @@ async fn a_dry_run_says_what_would_be_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_path_is_restored_to_any_point_and_that_can_be_undone() {
+async fn a_path_can_be_restored_to_any_point_and_the_restore_undone() {
     let mut stage = Stage::new();
     stage.write("a", "0");
     for number in ["1", "2", "3"] {
@@ -231,7 +231,7 @@ async fn a_path_is_restored_to_any_point_and_that_can_be_undone() {
 }
 
 #[tokio::test]
-async fn a_diff_shows_what_is_left_of_the_changes() {
+async fn a_diff_shows_changes_that_are_not_undone() {
     let mut stage = Stage::new();
     stage.write("a", "0\n");
     stage.turn(&[Call::Put("a", "1\n")]).await;
@@ -254,7 +254,7 @@ async fn a_diff_shows_what_is_left_of_the_changes() {
 }
 
 #[tokio::test]
-async fn the_model_is_told_of_an_undo_before_it_is_asked_again() {
+async fn the_next_request_tells_the_model_of_an_undo_once() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1")]).await;
     stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
@@ -268,7 +268,7 @@ async fn the_model_is_told_of_an_undo_before_it_is_asked_again() {
 }
 
 #[tokio::test]
-async fn the_conversation_goes_back_with_the_files() {
+async fn undo_with_chat_rewinds_the_conversation() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1")]).await;
     let before = stage.agent.model.requests().last().unwrap().messages.len() + 1;
@@ -287,7 +287,7 @@ async fn the_conversation_goes_back_with_the_files() {
 }
 
 #[tokio::test]
-async fn the_conversation_does_not_go_back_without_the_later_changes() {
+async fn rewinding_the_conversation_is_refused_if_later_changes_stay() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1")]).await;
     stage.turn(&[Call::Put("b", "2")]).await;
@@ -297,7 +297,7 @@ async fn the_conversation_does_not_go_back_without_the_later_changes() {
 }
 
 #[tokio::test]
-async fn a_journal_is_read_beside_the_agent_and_says_that_it_is_told_later() {
+async fn an_undo_through_a_separate_journal_is_told_to_the_model_later() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Put("a", "1")]).await;
     let mut journal = UndoJournal::open(&stage.config, stage.agent.handle.session_id()).unwrap();
@@ -310,7 +310,7 @@ async fn a_journal_is_read_beside_the_agent_and_says_that_it_is_told_later() {
 }
 
 #[tokio::test]
-async fn where_nothing_is_captured_an_undo_says_why_there_is_nothing_to_undo() {
+async fn an_undo_without_snapshots_says_why_there_is_nothing_to_undo() {
     let mut stage = Stage::new();
     stage.turn(&[]).await;
     let snapshots = SnapshotStores::new(
@@ -325,7 +325,7 @@ async fn where_nothing_is_captured_an_undo_says_why_there_is_nothing_to_undo() {
 }
 
 #[tokio::test]
-async fn a_report_tells_the_calls_as_they_are_afterwards() {
+async fn a_report_shows_the_calls_after_the_undo() {
     let mut stage = Stage::new();
     stage.turn(&[Call::Sh("touch a")]).await;
     let undone = stage.undo(UndoTarget::LastTurn, UndoOptions::default()).await.unwrap();

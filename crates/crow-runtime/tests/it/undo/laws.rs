@@ -154,7 +154,7 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..cases(24) })]
 
     #[test]
-    fn whatever_calls_did_undoing_them_leads_to_any_state_before(
+    fn undo_of_random_calls_returns_to_any_earlier_state(
         turns in prop::collection::vec(prop::collection::vec(deed(), 1..4), 1..6),
         point in 0..8usize,
     ) {
@@ -167,7 +167,7 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..cases(12) })]
 
     #[test]
-    fn whatever_calls_did_in_two_folders_undoing_them_leads_to_any_state_before_in_both(
+    fn undo_of_random_calls_in_two_roots_returns_both_to_any_earlier_state(
         turns in prop::collection::vec(prop::collection::vec(deed_in_two(), 1..4), 1..6),
         point in 0..8usize,
     ) {

@@ -74,7 +74,7 @@ impl TypedTool for Delegate {
 struct Shared(AgentRuntime);
 
 #[tokio::test]
-async fn a_tool_that_waits_for_another_agent_in_its_folder_does_not_wait_for_ever() {
+async fn a_tool_that_waits_for_an_agent_in_its_directory_does_not_deadlock() {
     let stage = Stage::new();
     let policy = PermissionPolicy::new(PermissionMode::FullAuto);
     let config = RuntimeConfig { policy, ..stage.config.clone() };
@@ -146,7 +146,7 @@ impl TypedTool for Plain {
 }
 
 #[tokio::test]
-async fn what_a_writing_tool_without_a_plan_changed_can_be_undone() {
+async fn changes_of_a_writing_tool_without_a_plan_can_be_undone() {
     let stage = Stage::new();
     let mut tools = ToolRegistry::new();
     tools.register(TypedToolAdapter::new(Plain));
@@ -204,7 +204,7 @@ impl TypedTool for Pwd {
 }
 
 #[tokio::test]
-async fn when_the_conversation_goes_back_the_shell_does_too() {
+async fn rewinding_the_conversation_resets_the_shell_directory() {
     let stage = Stage::new();
     let mut tools = ToolRegistry::new();
     tools.register(TypedToolAdapter::new(Cd));
@@ -258,7 +258,7 @@ async fn an_undo_that_waits_for_the_call_of_another_session_can_be_cancelled() {
 
 /// Nobody closes the open calls of a child that died: its call seems to go on until now, whenever that is.
 #[tokio::test]
-async fn a_call_of_a_child_that_died_long_ago_does_not_take_in_what_came_later() {
+async fn an_interrupted_call_of_a_child_does_not_include_later_changes() {
     let stage = Stage::new();
     stage.write("b", "old");
     let policy = PermissionPolicy::new(PermissionMode::FullAuto);
@@ -323,7 +323,7 @@ impl TypedTool for Watcher {
 }
 
 #[tokio::test]
-async fn a_tool_captures_the_files_and_asks_what_changed_since() {
+async fn a_tool_can_take_a_snapshot_and_diff_against_it() {
     let stage = Stage::new();
     let mut tools = ToolRegistry::new();
     tools.register(TypedToolAdapter::new(Watcher));

@@ -64,7 +64,7 @@ async fn question(stage: &mut Stage) -> QuestionRequest {
 }
 
 #[tokio::test]
-async fn what_the_user_says_is_his_is_put_back_and_stays() {
+async fn a_file_that_the_user_claims_is_put_back_and_stays() {
     let mut stage = Stage::in_sandbox_with(Arc::new(Waits));
     save_meanwhile(&stage, &[(".envrc", "mine\n")]).await;
     let asked = question(&mut stage).await;
@@ -83,7 +83,7 @@ async fn what_the_user_says_is_his_is_put_back_and_stays() {
 }
 
 #[tokio::test]
-async fn without_a_yes_it_stays_aside() {
+async fn a_file_that_the_user_does_not_claim_stays_moved_aside() {
     let mut stage = Stage::in_sandbox_with(Arc::new(Waits));
     for answer in [chosen("leave aside"), QuestionAnswer::Declined] {
         save_meanwhile(&stage, &[(".envrc", "mine\n")]).await;
@@ -95,7 +95,7 @@ async fn without_a_yes_it_stays_aside() {
 }
 
 #[tokio::test]
-async fn several_files_are_one_question() {
+async fn several_files_are_asked_about_in_one_question() {
     let mut stage = Stage::in_sandbox_with(Arc::new(Waits));
     stage.write(".envrc", "old\n");
     let files = [(".envrc", "mine\n"), (".vscode/tasks.json", "{}"), (".idea/x", "1")];
@@ -115,7 +115,7 @@ async fn several_files_are_one_question() {
 }
 
 #[tokio::test]
-async fn what_took_the_place_meanwhile_stays_and_the_user_is_told_where_his_is() {
+async fn a_file_at_the_old_path_stays_and_the_user_learns_where_his_copy_is() {
     let mut stage = Stage::in_sandbox_with(Arc::new(Waits));
     save_meanwhile(&stage, &[(".envrc", "first\n")]).await;
     let asked = question(&mut stage).await;
@@ -129,7 +129,7 @@ async fn what_took_the_place_meanwhile_stays_and_the_user_is_told_where_his_is()
 }
 
 #[tokio::test]
-async fn an_interrupt_takes_the_question_back_and_the_next_run_goes_on() {
+async fn an_interrupt_withdraws_the_question_for_good() {
     let mut stage = Stage::in_sandbox_with(Arc::new(Waits));
     save_meanwhile(&stage, &[(".envrc", "mine\n")]).await;
     question(&mut stage).await;
@@ -142,7 +142,7 @@ async fn an_interrupt_takes_the_question_back_and_the_next_run_goes_on() {
 }
 
 #[tokio::test]
-async fn what_was_found_of_a_job_between_two_runs_is_asked_about_in_the_next_one() {
+async fn a_file_found_after_a_job_between_runs_is_asked_about_in_the_next_run() {
     let mut stage = Stage::in_sandbox_with(Arc::new(Waits));
     stage.turn(&[Call::Job(WAITING)]).await;
     appears(&stage.root().join("ready")).await;
@@ -162,7 +162,7 @@ async fn what_was_found_of_a_job_between_two_runs_is_asked_about_in_the_next_one
 }
 
 #[tokio::test]
-async fn where_nobody_can_be_asked_it_stays_aside_without_a_question() {
+async fn without_an_answerer_the_file_stays_aside_without_a_question() {
     let mut stage = Stage::in_sandbox_with(Arc::new(NoAnswerer));
     save_meanwhile(&stage, &[(".envrc", "mine\n")]).await;
     let events = stage.agent.until(is_end).await;

@@ -9,7 +9,7 @@ use tokio::time::advance;
 use super::stage::{Call, Stage, metadata};
 
 #[tokio::test]
-async fn a_shell_call_says_what_it_changed_as_an_edit_does() {
+async fn the_result_of_a_shell_call_lists_its_file_changes() {
     let mut stage = Stage::new();
     stage.write("a.txt", "one\ntwo\n");
     stage.write("gone.txt", "x\n");
@@ -35,7 +35,7 @@ async fn a_shell_call_says_what_it_changed_as_an_edit_does() {
 }
 
 #[tokio::test]
-async fn a_call_that_changes_nothing_ends_where_it_began() {
+async fn a_call_without_changes_has_equal_snapshots_before_and_after() {
     let mut stage = Stage::new();
     stage.write("a.txt", "one\n");
     let known = stage.sh("cat a.txt").await;
@@ -55,7 +55,7 @@ async fn a_declared_path_is_captured_even_if_it_is_ignored() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_put_back_is_named() {
+async fn files_that_cannot_be_restored_are_named() {
     let limits = SnapshotLimits { file_bytes: 100, ..SnapshotLimits::default() };
     let mut stage = Stage::with_limits(limits);
     stage.write("big.txt", &"x".repeat(200));
@@ -65,7 +65,7 @@ async fn what_cannot_be_put_back_is_named() {
 }
 
 #[tokio::test]
-async fn the_start_of_a_call_names_the_state_before_it() {
+async fn the_call_start_event_has_the_snapshot_before_the_call() {
     let mut stage = Stage::new();
     let events = stage.turn(&[Call::Sh("touch a")]).await;
     let start = events.iter().find_map(|event| {
@@ -77,7 +77,7 @@ async fn the_start_of_a_call_names_the_state_before_it() {
 }
 
 #[tokio::test]
-async fn the_session_keeps_its_first_and_its_last_state() {
+async fn the_session_header_has_the_first_and_last_snapshot() {
     let mut stage = Stage::new();
     let first = stage.sh("touch a").await;
     let last = stage.sh("touch b").await;
@@ -87,7 +87,7 @@ async fn the_session_keeps_its_first_and_its_last_state() {
 }
 
 #[tokio::test]
-async fn where_nothing_can_be_captured_the_call_runs_and_the_user_is_told_once() {
+async fn a_call_runs_without_snapshots_and_the_user_is_told_once() {
     let limits = SnapshotLimits { entries: 2, ..SnapshotLimits::default() };
     let mut stage = Stage::with_limits(limits);
     for name in ["a", "b", "c", "d", "e"] {
@@ -103,7 +103,7 @@ async fn where_nothing_can_be_captured_the_call_runs_and_the_user_is_told_once()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_says_what_it_waits_for_where_a_look_at_the_files_takes_long() {
+async fn a_call_emits_a_wait_event_during_a_slow_file_scan() {
     let mut stage = Stage::new();
     stage.config.snapshots.clone().unwrap().of(&stage.root()).unwrap();
     // As long as somebody has the store alone nothing can be looked at.

@@ -66,7 +66,7 @@ fn notices(events: &[Arc<Envelope>]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_a_command_changed_in_both_folders_is_told_undone_and_redone() {
+async fn changes_in_both_roots_are_reported_undone_and_redone() {
     let beside = Beside::new();
     let mut stage = stage(&[&beside.path]);
     let before = (picture(&stage.root()), picture(&beside.path));
@@ -97,7 +97,7 @@ async fn what_a_command_changed_in_both_folders_is_told_undone_and_redone() {
 }
 
 #[tokio::test]
-async fn what_the_user_changed_meanwhile_in_a_further_folder_stays_and_the_rest_is_undone() {
+async fn a_later_user_edit_in_a_further_root_stays_and_the_rest_is_undone() {
     let beside = Beside::new();
     let mut stage = stage(&[&beside.path]);
     let there = beside.shown();
@@ -116,7 +116,7 @@ async fn what_the_user_changed_meanwhile_in_a_further_folder_stays_and_the_rest_
 }
 
 #[tokio::test]
-async fn folders_in_each_other_and_the_same_through_a_link_are_scanned_once() {
+async fn nested_and_symlinked_roots_are_scanned_once() {
     let beside = Beside::new();
     let inner = beside.path.join("inner");
     fs::create_dir(&inner).unwrap();
@@ -133,7 +133,7 @@ async fn folders_in_each_other_and_the_same_through_a_link_are_scanned_once() {
 }
 
 #[tokio::test]
-async fn a_folder_around_the_project_is_scanned_without_it() {
+async fn a_root_around_the_project_is_scanned_without_the_project() {
     let around = tempfile::tempdir().unwrap();
     let path = around.path().canonicalize().unwrap();
     let project = path.join("project");
@@ -164,7 +164,7 @@ async fn a_folder_around_the_project_is_scanned_without_it() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_gone_closed_or_huge_is_named_once_and_spoils_nothing() {
+async fn roots_that_cannot_be_scanned_are_named_once_and_the_others_are_undone() {
     let (gone, closed, huge) = (Beside::new(), Beside::new(), Beside::new());
     for number in 0..30 {
         fs::write(huge.path.join(number.to_string()), "").unwrap();
@@ -194,7 +194,7 @@ async fn a_folder_that_is_gone_closed_or_huge_is_named_once_and_spoils_nothing()
 
 /// Where there is no second file system it is one more folder of the first.
 #[tokio::test]
-async fn a_further_folder_on_another_file_system_is_undone_with_the_project() {
+async fn a_further_root_on_another_file_system_is_undone_with_the_project() {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     let folder = folder.unwrap();
@@ -211,7 +211,7 @@ async fn a_further_folder_on_another_file_system_is_undone_with_the_project() {
 /// The root of a mounted file system is none as a project, either.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_folder_that_is_a_mounted_file_system_is_named_and_spoils_nothing() {
+async fn a_root_that_is_a_mount_point_is_named_and_the_project_is_still_undone() {
     let mut stage = stage(&[Path::new("/proc")]);
     let events = stage.turn(&[Call::Sh("echo 1 > kept")]).await;
     assert_eq!(metadata(&events).files_modified, [stage.root().join("kept")]);
@@ -222,7 +222,7 @@ async fn a_folder_that_is_a_mounted_file_system_is_named_and_spoils_nothing() {
 }
 
 #[tokio::test]
-async fn an_unreadable_folder_spoils_nothing() {
+async fn an_unreadable_root_does_not_prevent_undo_in_the_project() {
     let closed = Beside::new();
     let mut stage = stage(&[&closed.path]);
     fs::set_permissions(&closed.path, fs::Permissions::from_mode(0o000)).unwrap();
@@ -234,7 +234,7 @@ async fn an_unreadable_folder_spoils_nothing() {
 }
 
 #[tokio::test]
-async fn a_further_folder_that_a_command_removed_whole_comes_back() {
+async fn a_further_root_that_a_command_removed_is_restored() {
     let beside = Beside::new();
     let mut stage = stage(&[&beside.path]);
     let before = picture(&beside.path);
@@ -246,7 +246,7 @@ async fn a_further_folder_that_a_command_removed_whole_comes_back() {
 }
 
 #[tokio::test]
-async fn nothing_is_put_into_a_further_folder_that_was_moved_away() {
+async fn undo_does_not_recreate_a_further_root_that_was_moved_away() {
     let beside = Beside::new();
     fs::write(beside.path.join("more"), "").unwrap();
     let mut stage = stage(&[&beside.path]);
@@ -268,7 +268,7 @@ async fn nothing_is_put_into_a_further_folder_that_was_moved_away() {
 }
 
 #[tokio::test]
-async fn the_rules_for_ignored_files_of_a_further_folder_hold_in_it() {
+async fn a_further_root_uses_its_own_gitignore() {
     let beside = Beside::new();
     fs::write(beside.path.join(".gitignore"), "large\n").unwrap();
     let limits = SnapshotLimits { ignored_file_bytes: 4, ..SnapshotLimits::default() };
@@ -281,7 +281,7 @@ async fn the_rules_for_ignored_files_of_a_further_folder_hold_in_it() {
 }
 
 #[tokio::test]
-async fn sessions_of_other_projects_that_share_a_folder_see_each_other() {
+async fn sessions_of_different_projects_detect_each_other_in_a_shared_root() {
     let beside = Beside::new();
     let mut stage = stage(&[&beside.path]);
     let other = elsewhere(&stage).of(&beside.path).unwrap();
@@ -303,7 +303,7 @@ async fn sessions_of_other_projects_that_share_a_folder_see_each_other() {
 }
 
 #[tokio::test]
-async fn what_a_job_changes_in_a_further_folder_is_undone_with_the_call_that_started_it() {
+async fn changes_of_a_job_in_a_further_root_are_undone_with_its_call() {
     let beside = Beside::new();
     let mut stage = stage(&[&beside.path]);
     let work = format!("echo new > {0}/kept; echo 1 > {0}/made; echo 1 > made", beside.shown());
@@ -318,7 +318,7 @@ async fn what_a_job_changes_in_a_further_folder_is_undone_with_the_call_that_sta
 }
 
 #[tokio::test]
-async fn a_call_that_was_cut_off_is_undone_in_both_folders_by_force() {
+async fn force_undoes_an_interrupted_call_in_both_roots() {
     let beside = Beside::new();
     let mut stage = stage(&[&beside.path]);
     let before = (picture(&stage.root()), picture(&beside.path));
@@ -336,7 +336,7 @@ async fn a_call_that_was_cut_off_is_undone_in_both_folders_by_force() {
 }
 
 #[tokio::test]
-async fn a_session_that_goes_on_without_a_folder_says_what_a_cut_off_call_changed_in_it() {
+async fn a_session_resumed_without_a_root_knows_the_changes_of_an_interrupted_call_in_it() {
     let beside = Beside::new();
     let mut stage = stage(&[&beside.path]);
     stage.die_in_a_call(&format!("rm kept; echo 1 > {}/made", beside.shown())).await;
@@ -357,7 +357,7 @@ async fn a_session_that_goes_on_without_a_folder_says_what_a_cut_off_call_change
 }
 
 #[tokio::test]
-async fn a_cut_off_call_did_not_remove_what_the_session_works_in_only_now() {
+async fn a_root_added_after_an_interrupted_call_is_not_counted_as_its_change() {
     let beside = Beside::new();
     let inner = beside.path.join("inner");
     fs::create_dir(&inner).unwrap();
@@ -397,7 +397,7 @@ async fn go_on(stage: &Stage, further: Vec<PathBuf>, line: &str) -> SessionId {
 }
 
 #[tokio::test]
-async fn older_changes_are_undone_in_a_folder_that_the_session_works_in_no_more() {
+async fn older_changes_are_undone_in_a_root_that_the_session_no_longer_has() {
     let (beside, other) = (Beside::new(), Beside::new());
     let mut stage = stage(&[&beside.path]);
     let before = (picture(&stage.root()), picture(&beside.path), picture(&other.path));
@@ -414,7 +414,7 @@ async fn older_changes_are_undone_in_a_folder_that_the_session_works_in_no_more(
 }
 
 #[tokio::test]
-async fn changes_of_a_session_of_one_folder_are_undone_after_it_got_another_one() {
+async fn changes_made_with_one_root_are_undone_after_a_root_was_added() {
     let beside = Beside::new();
     let mut stage = stage(&[]);
     stage.sh("rm kept").await;
@@ -426,7 +426,7 @@ async fn changes_of_a_session_of_one_folder_are_undone_after_it_got_another_one(
 }
 
 #[tokio::test]
-async fn a_copied_session_undoes_what_the_original_did_in_both_folders() {
+async fn a_forked_session_undoes_changes_of_the_original_in_both_roots() {
     let beside = Beside::new();
     let mut stage = stage(&[&beside.path]);
     stage.sh(&format!("rm {}/kept; rm kept", beside.shown())).await;
@@ -436,7 +436,7 @@ async fn a_copied_session_undoes_what_the_original_did_in_both_folders() {
 }
 
 #[tokio::test]
-async fn what_an_agent_below_changed_in_a_further_folder_is_undone_with_the_turn_of_its_root() {
+async fn changes_of_a_child_in_a_further_root_are_undone_with_the_parents_turn() {
     let beside = Beside::new();
     let stage = stage(&[]);
     let policy = PermissionPolicy::new(PermissionMode::FullAuto);
@@ -465,7 +465,7 @@ async fn what_an_agent_below_changed_in_a_further_folder_is_undone_with_the_turn
 }
 
 #[tokio::test]
-async fn an_undo_in_one_session_is_a_conflict_for_another_that_shares_the_folder() {
+async fn undo_conflicts_with_a_later_change_of_another_session_in_a_shared_root() {
     let beside = Beside::new();
     let mut one = stage(&[&beside.path]);
     let mut two = Stage::beside_with(&one, &[&beside.path]);
@@ -479,7 +479,7 @@ async fn an_undo_in_one_session_is_a_conflict_for_another_that_shares_the_folder
 }
 
 #[tokio::test]
-async fn the_indexes_of_folders_that_no_session_holds_any_more_are_removed() {
+async fn indexes_of_roots_without_sessions_are_removed() {
     let beside = Beside::new();
     let mut stage = stage(&[&beside.path]);
     stage.sh("echo 1 > made").await;
@@ -494,7 +494,7 @@ async fn the_indexes_of_folders_that_no_session_holds_any_more_are_removed() {
 }
 
 #[tokio::test]
-async fn a_store_of_one_folder_stays_readable_for_older_programs() {
+async fn a_store_gets_format_version_2_only_with_a_second_root() {
     let beside = Beside::new();
     let mut one = stage(&[]);
     one.sh("echo 1 > made").await;
@@ -507,7 +507,7 @@ async fn a_store_of_one_folder_stays_readable_for_older_programs() {
 }
 
 #[test]
-fn more_workspaces_than_stay_open_are_all_known() {
+fn snapshots_of_more_workspaces_than_stay_open_remain_usable() {
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().canonicalize().unwrap();
     let project = base.join("project");

@@ -268,7 +268,7 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 300, ..cases(32) })]
 
     #[test]
-    fn every_path_is_what_the_model_says_after_any_sequence(
+    fn random_sequences_leave_every_path_as_the_model_predicts(
         deeds in prop::collection::vec(deed(), 1..14),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -15,7 +15,7 @@ use crow_runtime::{
 use super::stage::{Call, Stage, metadata};
 
 #[tokio::test]
-async fn sessions_that_take_turns_undo_each_their_own() {
+async fn sessions_that_alternate_undo_only_their_own_changes() {
     let mut one = Stage::new();
     let mut two = Stage::beside(&one);
     one.turn(&[Call::Sh("echo 1 > a; echo 1 > one")]).await;
@@ -35,7 +35,7 @@ async fn sessions_that_take_turns_undo_each_their_own() {
 }
 
 #[tokio::test]
-async fn calls_that_overlap_with_those_of_another_process_are_shared_and_conflict() {
+async fn a_call_that_overlaps_with_another_process_is_shared_and_its_undo_conflicts() {
     let mut one = Stage::new();
     // Another process has its own eyes on the same store.
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
@@ -52,7 +52,7 @@ async fn calls_that_overlap_with_those_of_another_process_are_shared_and_conflic
 }
 
 #[tokio::test]
-async fn agents_of_one_process_change_files_one_after_the_other() {
+async fn agents_of_one_process_do_not_change_files_concurrently() {
     let mut one = Stage::new();
     let mut two = Stage::beside(&one);
     let line = "test ! -e busy && touch busy && sleep 0.1 && rm busy";
@@ -73,7 +73,7 @@ async fn agents_of_one_process_change_files_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn a_copied_session_undoes_what_the_original_did() {
+async fn a_forked_session_undoes_changes_of_the_original() {
     let mut stage = Stage::new();
     stage.write("a", "1");
     stage.turn(&[Call::Sh("rm a")]).await;
@@ -83,7 +83,7 @@ async fn a_copied_session_undoes_what_the_original_did() {
 }
 
 #[tokio::test]
-async fn what_agents_below_changed_is_undone_with_the_turn_of_their_root() {
+async fn changes_of_a_child_are_undone_with_the_parents_turn() {
     let stage = Stage::new();
     let policy = PermissionPolicy::new(PermissionMode::FullAuto);
     let config = RuntimeConfig { policy, ..stage.config.clone() };
@@ -111,7 +111,7 @@ async fn what_agents_below_changed_is_undone_with_the_turn_of_their_root() {
 }
 
 #[tokio::test]
-async fn sessions_of_which_one_project_lies_in_the_other_see_each_other() {
+async fn sessions_of_nested_projects_detect_each_other() {
     let mut one = Stage::new();
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let elsewhere = SnapshotStores::new(one.snapshots(), limits, None);
