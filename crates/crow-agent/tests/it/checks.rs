@@ -1,4 +1,4 @@
-//! What checks do, whoever calls for them.
+//! Check commands, which verify `task_complete`.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 use crate::tools::Shell;
 
-/// An agent with checks, whose files are captured.
+/// An agent with checks and snapshots.
 pub(crate) struct Stage {
     pub(crate) harness: AgentHarness,
     _data: TempDir,
@@ -70,7 +70,7 @@ impl Stage {
         fs::write(path, content).unwrap();
     }
 
-    /// Runs, and returns what came of the run as the user is told.
+    /// Runs a prompt and returns a summary of its events.
     pub(crate) async fn run(&mut self) -> Told {
         let events = self.harness.run("do it").await;
         Told::of(&events)
@@ -84,13 +84,13 @@ pub(crate) fn path_alone() -> ChildEnvironment {
         .into()
 }
 
-/// What a user learns of a run.
+/// Summary of a run, collected from its events.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) outcome: RunOutcome,
-    /// The checks each time they ran, and why they bear nothing out.
+    /// For each run of the checks: the commands, true if they passed, and the reason why they verify nothing.
     pub(crate) checks: Vec<(Vec<CheckRun>, bool, Option<String>)>,
-    /// The answers to `task_complete`.
+    /// Status and output of each call of `task_complete`.
     pub(crate) answers: Vec<(ToolStatus, String)>,
 }
 
@@ -396,14 +396,14 @@ async fn a_read_only_reviewer_ends_the_run_only_if_the_checks_pass() {
     let runtime = RuntimeConfig {
         snapshots: Some(Arc::new(stores)),
         child_env: path_alone(),
-        // Where the system has none, the reviewer's command is refused instead.
+        // On a system without one, the reviewer's command is refused instead.
         sandbox: Some(SandboxConfig::new(data.path().join("private"))),
         ..RuntimeConfig::default()
     };
     let mut tools = ToolRegistry::new();
     tools.register(Shell);
     let options = HarnessOptions { tools: tools.clone(), runtime, ..HarnessOptions::default() };
-    // It may change nothing itself, and the check writes.
+    // The reviewer may not change files, but the check writes.
     let check = Check::new("build", "test -f made && echo built > out");
     let reviewer = ScriptedModel::new([
         bash("w", "touch forbidden"),

@@ -1,4 +1,4 @@
-//! The bound on time is a deadline: it ends what is under way.
+//! The time limit of a run is a deadline: it cancels a reply or call in progress.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Models that are asked where the first one cannot answer.
+//! Fallback models, which are asked when the first one cannot answer.
 
 use crow_agent::{AcpAgent, BaseAgent};
 use crow_core::{

@@ -1,7 +1,7 @@
-//! Models that say that they are done, whatever is true.
+//! Models that falsely claim to be done.
 //!
-//! A run is verified only if the check commands passed with the files as they are at that moment. What a command is worth
-//! is not known here: who deletes the tests that it would run has it pass, and the run says by which command it is verified.
+//! A run is verified only if the check commands passed with the files as they are at that moment. The quality of a command
+//! is not judged: if the tests that it runs are deleted it may pass; the result names the command that verified the run.
 
 use crow_agent::Check;
 use crow_core::tool::ToolStatus;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::checks::{Stage, bash, complete, complete_as};
 
-/// The project: a program, what it must print, and the script that looks.
+/// Writes the project: a program, and a script that checks its output.
 fn project(stage: &Stage) {
     stage.write("program.sh", "echo 42\n");
     stage.write("tests/run.sh", "test \"$(bash program.sh)\" = 42\n");
@@ -139,7 +139,7 @@ async fn a_claim_in_the_summary_does_not_verify_the_task() {
 
 #[tokio::test]
 async fn a_job_that_breaks_the_build_during_the_checks_prevents_verification() {
-    // The job waits for the check, and the check for the job: the order is certain.
+    // The job waits for the check and the check for the job, so the order is fixed.
     let job = "until test -p gate; do :; done; echo 'echo 41' > program.sh; echo broken > gate";
     let start = reply([call("a", "bash", json!({"command": job, "background": true}))]);
     let gate = Check::new(
@@ -155,7 +155,7 @@ async fn a_job_that_breaks_the_build_during_the_checks_prevents_verification() {
 
 #[tokio::test]
 async fn a_job_that_breaks_the_build_after_the_checks_voids_the_verification() {
-    // A sibling call lets the job go, and returns when it has done its work.
+    // A sibling call releases the job and returns when the job has done its work.
     let job = "mkfifo go; cat go; echo 'echo 41' > program.sh; rm go; touch broken";
     let start = reply([call("a", "bash", json!({"command": job, "background": true}))]);
     let ready = bash("b", "until test -p go; do :; done");

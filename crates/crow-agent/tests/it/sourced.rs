@@ -1,4 +1,4 @@
-//! Tools that come and go while a session is open.
+//! Tools of a source, which change while a session is open.
 
 use std::{
     collections::VecDeque,
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tools::{Act, tools};
 
-/// A source whose tools are those of a list, one step further after each call of `ready`.
+/// A source with a list of tool sets; each call of `ready` switches to the next one.
 #[derive(Debug, Default)]
 struct Steps {
     to_come: Mutex<VecDeque<Vec<&'static str>>>,
@@ -71,7 +71,7 @@ impl ToolSource for Steps {
     }
 }
 
-/// Runs an agent that takes what `patterns` name from the source, and returns its events.
+/// Runs an agent that takes the tools matching `patterns` from the source, and returns its events.
 async fn run(
     model: &ScriptedModel,
     source: Arc<Steps>,

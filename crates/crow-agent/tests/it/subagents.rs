@@ -1,4 +1,4 @@
-//! Agents that agents start by the `task` tool.
+//! Subagents, which are started by the `task` tool.
 
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ impl Stage {
     }
 }
 
-/// The result of the root's call.
+/// Returns the result of this call of the root.
 fn result(events: &[Arc<Envelope>], id: &str) -> ToolResult {
     let found = events.iter().find_map(|event| match &event.event {
         AgentEvent::CallEnd { call_id, result, .. }
@@ -128,7 +128,7 @@ fn outcome(events: &[Arc<Envelope>]) -> RunOutcome {
     ends.unwrap()
 }
 
-/// Runs the root's run to its end: those of subagents end inside of it.
+/// Runs a prompt to the end of the root's run; the runs of subagents end before it.
 async fn run(harness: &mut AgentHarness) -> Vec<Arc<Envelope>> {
     harness.handle.send_input(vec![Block::text("do it")]).unwrap();
     to_end(harness).await
@@ -191,7 +191,7 @@ async fn subagents_of_one_reply_run_concurrently() {
 
 #[tokio::test]
 async fn four_subagents_run_at_once_and_the_others_are_queued() {
-    // The first four go on only when all of them are there.
+    // The first four continue only when all of them have started.
     let four = Arc::new(Barrier::new(4));
     let names = ["a", "b", "c", "d", "e", "f"];
     let subs = names.map(|name| {
@@ -317,7 +317,7 @@ async fn session_files_of_a_killed_process_link_parent_and_child() {
     let harness = stage.start([reply([task("t", "stalled")])]);
     harness.handle.send_input(vec![Block::text("go")]).unwrap();
     stalled.model.wait_for_request(1).await;
-    // Nothing is written at an end that a kill would leave out: another reader sees all of it now.
+    // As after a kill, nothing is written at an end: another store must already read everything.
     let other = FileStore::new(data.path());
     let root = other.read(harness.handle.session_id()).unwrap();
     let [child] = &root.metadata.child_session_ids[..] else { panic!("not one child") };
@@ -371,7 +371,7 @@ async fn a_subagent_stops_at_its_token_share_and_its_parent_continues() {
     let looking = (0..20).map(|n| reply([call(&format!("c{n}"), "look", json!({ "n": n }))]));
     let greedy = sub("greedy", looking, tools([("look", Read, Act::Say("seen"))]));
     let mut stage = Stage::new([solo(&greedy)]);
-    // A reply uses 110 tokens. After the first one 890 are left, of which a child gets the half.
+    // A reply uses 110 tokens. After the first one 890 are left, of which a child gets half.
     stage.limits.max_tokens = Some(1000);
     let mut harness = stage.start([reply([task("t", "greedy")]), reply([text("ok")])]);
     let events = run(&mut harness).await;
@@ -385,7 +385,7 @@ async fn a_subagent_stops_at_its_token_share_and_its_parent_continues() {
 
 #[tokio::test]
 async fn tokens_used_by_subagents_count_against_the_parents_limit() {
-    // All have their share, the half of what is left when they begin, before one of them goes on.
+    // All get their share, half of what is left when they start, before one of them continues.
     let together = Arc::new(Barrier::new(3));
     let subs = ["a", "b", "c"].map(|name| {
         let meet = reply([call("m", "meet", json!({}))]);
@@ -403,7 +403,7 @@ async fn tokens_used_by_subagents_count_against_the_parents_limit() {
         RunOutcome::Stopped { reason: TurnEnd::Budget { limit: LimitKind::Tokens } }
     );
     let asked: usize = subs.iter().map(|sub| sub.model.requests().len()).sum();
-    // 890 tokens are 8 replies; one of each that was under way when they were used up may come on top.
+    // 890 tokens are 8 replies; each subagent may have one more in progress when they are used up.
     assert!((8..=11).contains(&asked), "{asked}");
 }
 

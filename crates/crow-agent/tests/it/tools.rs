@@ -13,18 +13,18 @@ use crow_core::{
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
-/// What a test tool does when it runs.
+/// Behaviour of a test tool.
 #[derive(Clone)]
 pub(crate) enum Act {
     Say(&'static str),
     Panic,
-    /// Asks the user, and says what the answer is.
+    /// Asks the user and returns the answer.
     Ask(&'static str),
-    /// Waits until this many calls wait too.
+    /// Waits until enough calls wait at the barrier.
     Meet(Arc<Barrier>),
-    /// Waits for the cancel, then stops.
+    /// Waits for cancellation, then stops.
     Obey,
-    /// Never ends, whatever is cancelled.
+    /// Ignores cancellation and never ends.
     Ignore,
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn tools(
     registry
 }
 
-/// Runs a command in a shell, or starts it as a job: a stand-in for the true one, which lives above this crate.
+/// Runs a command in a shell, or starts it as a job: a stand-in for the real tool, which is in a crate above this one.
 pub(crate) struct Shell;
 
 fn shell(command: &str, cwd: &std::path::Path) -> ProcessSpec {

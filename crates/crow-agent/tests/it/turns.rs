@@ -1,4 +1,4 @@
-//! How turns go.
+//! Turns of a base agent.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What can be done with the names in a directory, and with paths.
+//! Operations on the entries of a directory, and on paths.
 
 use std::{
     ffi::OsStr,

@@ -1,4 +1,4 @@
-//! The crate from outside.
+//! Tests of the public functions.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail loudly, too")]
 

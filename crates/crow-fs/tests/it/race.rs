@@ -11,13 +11,13 @@ use std::{
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-/// How often each function runs beside the exchange. `CROW_RACE_ROUNDS` sets another number.
+/// Number of rounds of each function during the exchange. `CROW_RACE_ROUNDS` sets another number.
 #[expect(clippy::disallowed_methods, reason = "a test reads its own setting")]
 fn rounds() -> usize {
     std::env::var("CROW_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
 
-/// Exchanges `d` and a link to a directory outside as fast as it can, until `work` has ended.
+/// Runs `work` while `d` and a link to a directory outside are exchanged as fast as possible. Returns the latter directory.
 fn beside_an_exchange(work: impl FnOnce(&Path)) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().canonicalize().unwrap();
@@ -59,7 +59,7 @@ fn nothing_outside_is_accessed_while_directories_are_exchanged_for_links() {
     let (_folder, out) = beside_an_exchange(|root| {
         let sub = root.join("d/sub");
         let count = |result: io::Result<()>| done.set(done.get() + usize::from(result.is_ok()));
-        // On a busy machine the link may be there for very many rounds.
+        // On a busy machine the link may stay in place for very many rounds.
         for round in (0..100_000).take_while(|round| *round < rounds() || done.get() == 0) {
             let file = sub.join("file");
             if let Ok(bytes) = crow_fs::read_bounded(&file, 99) {

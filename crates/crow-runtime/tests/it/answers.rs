@@ -1,4 +1,4 @@
-//! Answers to questions about calls.
+//! Answers to permission questions.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crow_testkit::harness::AgentHarness;
 
 use crate::support::{SOON, deploying, idle};
 
-/// Starts an agent and returns it with the question that it waits for.
+/// Starts an agent and returns it with the id of the question that it waits for.
 async fn asking() -> (AgentHarness, RequestId) {
     let mut agent = deploying(PermissionMode::Ask, Arc::new(HandleAnswerer));
     agent.handle.send_input(Vec::new()).unwrap();
@@ -92,7 +92,7 @@ async fn an_abort_withdraws_the_question() {
     assert_eq!(refused, Err(AnswerError::Withdrawn { id }));
 }
 
-/// Answers through its handle first, and then otherwise.
+/// Allows the call through the agent's handle, then returns a denial.
 #[derive(Debug, Default)]
 struct Torn(std::sync::OnceLock<crow_runtime::AgentHandle>);
 
@@ -148,7 +148,7 @@ async fn a_grant_that_was_not_offered_is_refused_and_the_question_stays_open() {
     assert_eq!(agent.handle.answer(&id, deploys()), Ok(()));
 }
 
-/// Allows more than what is offered.
+/// Grants something that the question does not offer.
 #[derive(Debug)]
 struct Generous;
 

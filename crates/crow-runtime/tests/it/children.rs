@@ -1,4 +1,4 @@
-//! Agents that agents start.
+//! Child agents.
 
 use std::sync::Arc;
 
@@ -224,7 +224,7 @@ async fn a_child_ends_when_its_owner_token_is_cancelled() {
 async fn a_child_never_outlives_its_parent() {
     let (give, given) = oneshot::channel();
     let (runtime, handle) = spawn(|mut root: AgentInternals| async move {
-        // A token that nobody cancels.
+        // A token that is never cancelled.
         give.send(start(&mut root, &CancellationToken::new()).await?).unwrap();
         Ok(())
     });

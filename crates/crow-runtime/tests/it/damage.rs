@@ -153,7 +153,7 @@ impl Place {
         self.config.store.list(&SessionFilter::default()).unwrap()
     }
 
-    /// Opens the session and returns the events as they are mended.
+    /// Opens and closes the session, then returns its events with lost ones replaced.
     fn read(&self) -> Vec<Envelope> {
         drop(self.open());
         self.config.store.read(&id()).unwrap().events
@@ -180,7 +180,7 @@ fn one_damaged_byte_loses_at_most_one_event() {
             assert!(stored.damage.lines.len() <= 1, "byte {at}: {}", stored.damage);
             let known = (1..=13).filter(|seq| stored.events.iter().any(|e| e.seq == Some(*seq)));
             assert!(known.count() >= 12, "byte {at}");
-            // A process that another test starts holds the lock until it runs.
+            // A process forked by another test holds the inherited lock until it calls exec.
             fs::remove_file(place.path("lock")).unwrap();
             // Opening cuts a damaged last line off.
             let opened = AgentSession::open(&place.config, &id(), Abilities::default());
@@ -312,7 +312,7 @@ fn a_rebuilt_header_has_the_children_and_forgets_grants() {
     assert_eq!(metadata.crow().grants_forgotten, 14);
 }
 
-/// Removes the header and returns what one that is made anew says.
+/// Deletes the header, repairs the session and returns the rebuilt header.
 fn made_anew(place: &Place) -> CrowMetadata {
     fs::remove_file(place.path("metadata.json")).unwrap();
     place.config.store.repair(&id()).unwrap();
@@ -354,13 +354,13 @@ fn a_header_rebuilt_from_a_log_without_settings_is_read_only() {
     let mut first: serde_json::Value = serde_json::from_str(first).unwrap();
     assert!(first.as_object_mut().unwrap().remove("settings").is_some());
     fs::write(place.path("history.jsonl"), format!("{first}\n{rest}")).unwrap();
-    // As long as the header is whole, nothing is missing.
+    // While the header is intact, nothing is missing.
     let crow = place.config.store.header(&id()).unwrap().crow();
     assert_eq!((crow.opened_with, crow.agent_lost), (Some(smart()), false));
     let crow = made_anew(&place);
     assert_eq!((crow.opened_with, crow.agent_lost), (None, true));
     assert_eq!(crow.permissions, Some(PermissionMode::ReadOnly));
-    // It is lost until somebody names one.
+    // The agent is unknown until one is set.
     let mut session = place.open();
     session.set_agent(&place.config, "builder", smart()).unwrap();
     let crow = session.metadata().crow();
@@ -401,7 +401,7 @@ async fn a_run_start_records_the_settings_only_if_they_changed() {
         AgentEvent::RunStart { settings, .. } => Some(settings.is_some()),
         _ => None,
     });
-    // The first run is that of the log.
+    // The first run is the one of the prepared log.
     assert_eq!(settings.collect::<Vec<_>>(), [false, false, true, false]);
     let crow = made_anew(&place);
     assert_eq!(crow.opened_with, Some(smart()));
@@ -451,7 +451,7 @@ fn a_repair_keeps_copies_of_damaged_files_and_reports_the_lost_lines() {
     assert!(repaired.damage.is_none(), "{}", repaired.damage);
     assert_eq!(repaired.events, read);
     assert!(!place.listed()[0].crow().rebuilt);
-    // There is nothing left to do, and a second damage keeps the first original.
+    // Nothing is left to repair, and after new damage the first copy is kept.
     assert_eq!(place.config.store.repair(&id()).unwrap(), crow_runtime::SessionRepair::default());
     place.damage(&[3]);
     let again = place.config.store.repair(&id()).unwrap();

@@ -1,4 +1,4 @@
-//! Jobs: commands that go on beside an agent's work.
+//! Jobs: commands that run in the background of an agent.
 
 use std::{
     collections::BTreeMap,
@@ -49,12 +49,12 @@ fn spec(script: &str) -> ProcessSpec {
     }
 }
 
-/// An agent that does nothing, and its jobs.
+/// Starts an idle agent and returns it with its jobs.
 async fn agent() -> (AgentRuntime, AgentHandle, Arc<dyn Jobs>) {
     agent_in("/".as_ref(), None).await
 }
 
-/// The same in a folder, and in a sandbox.
+/// Starts an idle agent in this directory, optionally with a sandbox.
 async fn agent_in(
     cwd: &Path,
     sandbox: Option<SandboxConfig>,
@@ -81,7 +81,7 @@ async fn wait(jobs: &Arc<dyn Jobs>, id: &JobId, since: OutputPosition) -> JobOut
     jobs.wait(id, since, LONG, &CancellationToken::new()).await.unwrap()
 }
 
-/// Reads on until the job has ended. Returns all that it printed since the last read, and the last read.
+/// Reads until the job has ended. Returns everything printed since the last read, and the last `JobOutput`.
 async fn rest(jobs: &Arc<dyn Jobs>, id: &JobId) -> (String, JobOutput) {
     let mut printed = Vec::new();
     loop {
@@ -266,7 +266,7 @@ async fn two_calls_with_the_same_id_write_to_different_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let (_runtime, _handle, jobs) = agent().await;
-    // Ids come from models: some providers give none, and each reply begins with `call` again.
+    // Ids come from models: some providers send none, so each reply starts again with the id `call`.
     let limits =
         || OutputLimits { head: 10, tail: 10, spill: Some(path("call.log")), spill_cap: 1 << 20 };
     let part = "head -c 5000 /dev/zero | tr '\\0' j";
@@ -285,7 +285,7 @@ async fn two_calls_with_the_same_id_write_to_different_files() {
     assert!(std::fs::read(path("call-2.log")).unwrap() == [b'c'; 3000]);
 }
 
-/// Asks the model, and answers its calls with what results of jobs tell, one after the other.
+/// Calls the model and ends its calls in order, each result with one of these `extra` values.
 async fn ask(
     internals: &mut AgentInternals,
     model: &ScriptedModel,
@@ -307,7 +307,7 @@ async fn ask(
     Ok(())
 }
 
-/// What the model was told of jobs when it was asked last.
+/// Returns the lines about jobs in the last request to the model.
 fn told_of_jobs(model: &ScriptedModel) -> Vec<String> {
     let outline = model.requests().last().unwrap().outline().join("\n");
     outline.lines().filter(|line| line.contains("job-")).map(str::to_owned).collect()
@@ -345,7 +345,7 @@ async fn a_resumed_session_is_told_once_which_jobs_are_gone() {
         ask(&mut internals, &asked, &[]).await?;
         assert_eq!(told_of_jobs(&asked).len(), 1);
         let jobs = internals.context().jobs.clone().unwrap();
-        // Its number comes after those of the jobs that are gone.
+        // Its number continues after those of the lost jobs.
         let job = start(&jobs, "exit 3").await;
         assert_eq!(job.as_str(), "job-3");
         ask(&mut internals, &asked, &[json!({"job_id": job})]).await?;
@@ -415,7 +415,7 @@ async fn a_job_cannot_change_a_git_config_replaced_while_it_runs() {
         }
     };
     until("ready").await;
-    // Git writes a new file and renames it over the old one: a mount on that falls off.
+    // Git writes a new file and renames it over the old one, which detaches a mount on the old one.
     git(&["config", "user.nick", "x"]);
     std::fs::write(project.join("go"), "").unwrap();
     until("tried").await;
@@ -425,7 +425,7 @@ async fn a_job_cannot_change_a_git_config_replaced_while_it_runs() {
     assert!(!settings.contains("fsmonitor") && !settings.contains("\nx"), "{settings}");
 }
 
-/// The user's own git, outside of the sandbox.
+/// Runs git as the user does, outside of the sandbox.
 #[expect(clippy::disallowed_methods, reason = "the user works beside the job")]
 fn run_git(project: &std::path::Path, words: &[&str]) {
     let done = std::process::Command::new("git")
@@ -452,7 +452,7 @@ async fn a_server_is_reachable_by_commands_of_a_new_keeper() {
         let spec = ProcessSpec { cwd: base.join("project"), ..spec(script) };
         jobs.start(spec, script.to_owned(), &token).await.unwrap()
     };
-    // What starts commands is there before them.
+    // The first command starts the keeper.
     let first = start("true").await;
     rest(&jobs, &first).await;
     let keeper = living_children();

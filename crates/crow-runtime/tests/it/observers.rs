@@ -1,4 +1,4 @@
-//! What listeners see.
+//! Observers and the main stream.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::support::{
     spawn_with, stream_rest,
 };
 
-/// Spawns an agent that emits these events once it is told to, and ends.
+/// Spawns an agent that emits these events when the returned sender fires, and then ends.
 fn emitting(
     events: Vec<AgentEvent>,
 ) -> (crow_runtime::AgentRuntime, crow_runtime::AgentHandle, oneshot::Sender<()>) {
@@ -212,7 +212,7 @@ async fn a_main_stream_taken_late_counts_the_missed_events() {
     handle.ended().await;
     let mut stream = handle.stream().unwrap();
     let kept = std::iter::from_fn(|| stream.try_next()).count() as u64;
-    // Beside the notices there is the change of state.
+    // There is one event besides the notices: the change of state.
     assert_eq!(kept + stream.missed(), MANY as u64 + 1);
 }
 
@@ -251,7 +251,7 @@ async fn a_stream_abandoned_by_a_cancelled_child_misses_no_events_of_the_root() 
         emit_notices(&mut root, 10).await
     });
     let stream = handle.stream().unwrap();
-    // The talker is given up and has ended; the root waits for the listener.
+    // The talker stopped waiting for the stream and has ended; the root still waits for its reader.
     assert!(tokio::time::timeout(SOON, handle.ended()).await.is_err(), "it was not held up");
     let seen = stream_rest(stream).await;
     let of_root =

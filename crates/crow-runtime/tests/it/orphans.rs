@@ -1,4 +1,4 @@
-//! Processes that left the group of their command. Each test has a process of its own, which takes in orphans.
+//! Processes that left the process group of their command. Each test needs a process of its own, which adopts orphans.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ use crate::support::{idle, spawn_with};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A folder in which scripts leave the numbers of their processes, in a process that takes in orphans.
+/// A directory to which scripts write their process ids, in a process that adopts orphans.
 struct Place(TempDir);
 
 impl Place {
@@ -53,7 +53,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Waits for the number that a script leaves.
+    /// Waits for the process id that a script writes to this file.
     async fn pid(&self, name: &str) -> String {
         let until = Instant::now() + LONG;
         loop {
@@ -75,9 +75,9 @@ fn runner() -> ProcessRunner {
     ProcessRunner::new(env())
 }
 
-/// What a script runs to leave a process behind, after `$0` of which the number stands in `file`.
+/// Shell command that keeps running after its script and writes its process id to `pid`.
 const SLEEPER: &str = "sh -c 'echo $$ > pid; exec sleep 1000'";
-/// Waits for that number.
+/// Shell loop that waits until `pid` is written.
 const UNTIL: &str = "until [ -s pid ]; do sleep 0.01; done";
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_process_that_leaves_its_group_in_any_way_ends_with_its_command() {
         (format!("nohup {SLEEPER} > out 2>&1 &"), 0),
         (format!("set -m; {SLEEPER} > out 2>&1 &"), 1),
         (format!("env -i PATH=$PATH setsid -f {SLEEPER} > out 2>&1"), 1),
-        // It holds the output open.
+        // This one keeps the output pipe open.
         (format!("setsid {SLEEPER} &"), 1),
     ] {
         let place = Place::new();
@@ -182,7 +182,7 @@ async fn concurrent_commands_leave_each_others_orphans_alone() {
     assert!(!is_running(&place.pid("pid").await));
 }
 
-/// The jobs of an agent that does nothing, and what keeps it.
+/// Starts an idle agent. Returns a guard that keeps it alive, and its jobs.
 async fn jobs() -> (impl Sized, Arc<dyn Jobs>) {
     let config = RuntimeConfig { child_env: env().into(), ..RuntimeConfig::default() };
     let (sent, jobs) = oneshot::channel();
@@ -236,7 +236,7 @@ async fn an_unmarked_orphan_ends_with_the_last_command_or_job_that_may_have_star
         let outcome = place.run(of_command).await;
         let pid = place.pid("pid").await;
         assert!(is_running(&pid) && outcome.detached == 0, "{outcome:?}");
-        // One that came later has not started it.
+        // A job that started later cannot have started the orphan.
         let later = start("sleep 1000".to_owned()).await;
         place.run("true").await;
         assert!(is_running(&pid));

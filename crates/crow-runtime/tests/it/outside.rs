@@ -1,4 +1,4 @@
-//! Results of calls that are run outside.
+//! Results of calls that are run outside of the agent.
 
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ async fn a_result_for_a_later_call_of_the_reply_is_stored_until_that_call_runs()
     agent.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
 }
 
-/// Starts an agent that asks for a call of `tool` and runs it only when a result came from outside. Returns the events.
+/// Starts an agent that emits a call of `tool` and runs it only after a result was sent from outside. Returns the events.
 async fn result_before_call(tool: &'static str) -> Vec<Arc<Envelope>> {
     let go = Arc::new(Notify::new());
     let gate = Arc::clone(&go);

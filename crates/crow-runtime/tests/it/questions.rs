@@ -1,4 +1,4 @@
-//! What agents ask the user from within their calls.
+//! Questions to the user from within calls.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use serde_json::json;
 
 use crate::support::SOON;
 
-/// Asks which of two the user wants.
+/// Tool that asks the user to choose `left` or `right`.
 struct Choose;
 
 #[derive(Deserialize, JsonSchema)]
@@ -77,7 +77,7 @@ fn model() -> ScriptedModel {
     ScriptedModel::new([reply([ask]), reply([text("done")])])
 }
 
-/// Starts an agent and returns it with the question that it waits for.
+/// Starts an agent and returns it with the id of the question that it waits for.
 async fn asking() -> (AgentHarness, RequestId) {
     let mut agent = AgentHarness::start(model(), options(Arc::new(HandleAnswerer)));
     agent.handle.send_input(Vec::new()).unwrap();
@@ -108,7 +108,7 @@ fn answers(seen: &[Arc<Envelope>]) -> Vec<QuestionAnswer> {
     answers.collect()
 }
 
-/// What the call came to, as the model is told.
+/// Returns the result of the last call.
 fn result(seen: &[Arc<Envelope>]) -> ToolResult {
     let end = seen.iter().rev().find_map(|event| match &event.event {
         AgentEvent::CallEnd { result, .. } => Some(result.clone()),
@@ -209,7 +209,7 @@ async fn without_an_answerer_a_question_is_answered_at_once_with_nobody() {
     assert!(result(&seen).output.contains("Nobody"));
 }
 
-/// Says something that was not asked.
+/// Gives an answer that the question does not offer.
 #[derive(Debug)]
 struct Wayward;
 

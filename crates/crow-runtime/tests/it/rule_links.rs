@@ -1,4 +1,4 @@
-//! Rules whose paths are links.
+//! Permission rules whose paths are symlinks.
 
 use std::{
     fs,
@@ -46,7 +46,8 @@ fn policy(rule: PermissionRule) -> PermissionPolicy {
     PermissionPolicy::new(PermissionMode::Ask).with_rules(RuleSet::new([rule]).unwrap())
 }
 
-/// `private/tmp` with `tmp` as a link to it, and `work/link` that leads out of the workspace `work`.
+/// Creates `private/tmp` with the symlink `tmp` to it, and the workspace `work` with two symlinks: `link` leads out of it,
+/// `inside` does not.
 fn folders() -> (tempfile::TempDir, std::path::PathBuf, Workspace) {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().canonicalize().unwrap();

@@ -7,7 +7,7 @@ use crow_core::permission::{
 };
 use crow_runtime::{RuleStore, RuleStoreError, StoredRules};
 
-/// Rules that were read from a file know it.
+/// Returns the rules as they are after loading, with the file of the store as their origin.
 fn in_file_of(store: &RuleStore, rules: RuleSet) -> RuleSet {
     let rules = rules.into_rules().into_iter().map(|rule| rule.with_file(store.user_file()));
     RuleSet::new(rules).unwrap()

@@ -1,4 +1,4 @@
-//! Agents of a programmer's own on the runtime.
+//! Custom agents on the runtime.
 
 use std::{
     sync::{
@@ -313,7 +313,7 @@ async fn concurrent_metadata_changes_are_both_stored() {
     }
 }
 
-/// A clock that lets a call report whenever an event is made: there is always a report that waits.
+/// A clock and a tool: reading the time sends a progress report of the call, so every event leaves another report pending.
 #[derive(Debug, Clone, Default)]
 struct Chatty(Arc<OnceLock<Progress>>);
 
@@ -330,7 +330,7 @@ impl Clock for Chatty {
     }
 }
 
-/// How often the call is to be looked after before it ends.
+/// Number of times the call is polled before it ends.
 const LOOKS: usize = 50;
 
 #[async_trait::async_trait]
@@ -409,7 +409,7 @@ async fn only_a_slow_file_scan_emits_a_notice() {
     assert_eq!(told, "the files of the project are read, so that changes can be undone");
     done.send(2).unwrap();
     runtime.shutdown_all(SOON).await;
-    // The short look was told of by none.
+    // The short scan emitted no notice.
     while let Some(observed) = observer.next().await {
         let is_notice = |event: &Envelope| matches!(event.event, AgentEvent::Notice { .. });
         assert!(

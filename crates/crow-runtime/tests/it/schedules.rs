@@ -1,4 +1,4 @@
-//! Random schedules: whatever agents do and however listeners read, what they see is a view of the log.
+//! Random schedules of agents and listeners: what each listener sees must be consistent with the log.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,19 +17,19 @@ use tokio::task::yield_now;
 
 use crate::support::{child, delta, notice, spawn_with};
 
-/// What an agent does.
+/// A step of an agent.
 #[derive(Debug, Clone)]
 enum Deed {
     Notices(usize),
-    /// A reply of so many deltas.
+    /// A reply with this many deltas.
     Reply(usize),
     Yield,
 }
 
-/// How somebody listens.
+/// Start and speed of a listener.
 #[derive(Debug, Clone)]
 struct Listener {
-    /// How long it waits before it begins.
+    /// Number of yields before it subscribes.
     late: usize,
     after: Option<u64>,
     pace: Pace,
@@ -37,9 +37,9 @@ struct Listener {
 
 #[derive(Debug, Clone)]
 enum Pace {
-    /// It reads so many, then pauses for so long.
+    /// Reads `size` items, then yields `pause` times.
     Bursts { size: usize, pause: usize },
-    /// It reads when everything is over.
+    /// Reads everything after the agent has ended.
     AtTheEnd,
 }
 
@@ -132,11 +132,11 @@ async fn listen(handle: &AgentHandle, listener: Listener) -> Vec<ObserverItem> {
     seen
 }
 
-/// What a listener knows after what it saw.
+/// State of a listener, built from the items that it saw.
 #[derive(Default)]
 struct View {
     last_seq: Option<u64>,
-    /// Whether replies may be complete of which no delta was seen.
+    /// True if replies may be complete without a delta seen before.
     gap: bool,
     open: BTreeMap<SessionId, (ReplyId, String)>,
     complete: Vec<ReplyId>,

@@ -49,7 +49,7 @@ impl Place {
         AgentSession::create(&self.config, spec(id)).unwrap()
     }
 
-    /// Makes a session with one line more than its first.
+    /// Creates a session whose log has one event after the first.
     fn with_input(&self, id: &str) {
         drop(self.create(id));
         let opened = self.config.store.open(&SessionId::new(id)).unwrap();
@@ -343,7 +343,7 @@ fn reading_a_session_right_after_opening_it_reuses_the_parsed_log() {
     let said = |events: &[Envelope]| format!("{events:?}").contains("hello");
     let read = || place.config.store.read(&id).unwrap().events;
     let session = open();
-    // What is on the disk tells whether it was read. What was appended since is read from there.
+    // The file is changed, so the events show whether it was read again. Lines appended since opening come from the disk.
     let third = serde_json::to_string(&input(&read()[0], 3)).unwrap();
     drop(session);
     let session = open();
@@ -351,7 +351,7 @@ fn reading_a_session_right_after_opening_it_reuses_the_parsed_log() {
     let events = read();
     assert_eq!(events.iter().filter_map(|event| event.seq).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(said(&events[..2]));
-    // It is not kept for a second one, nor when the session is closed.
+    // The parsed log serves one read only, and is dropped when the session is closed.
     assert!(!said(&read()[..2]));
     fs::write(&path, &whole).unwrap();
     drop(session);
@@ -373,7 +373,7 @@ fn reading_the_header_does_not_need_the_log() {
 #[test]
 fn creating_a_session_removes_unfinished_ones_of_killed_processes() {
     let place = place();
-    // One with all but its place, and one in its first moment. A third one is being made.
+    // One that only has to be moved to its place, one without files, and one that another process is creating.
     for (folder, files) in [("a", &["lock", "history.jsonl", "metadata.json"][..]), ("b", &[])] {
         fs::create_dir_all(place.path(".new").join(folder)).unwrap();
         for file in files {
@@ -454,7 +454,7 @@ async fn a_session_without_a_stored_permission_mode_uses_the_configured_one() {
     assert_eq!(mode_of(&config, session).await, PermissionMode::AcceptEdits);
 }
 
-/// Returns the ids of the sessions that are listed where unused ones are left out.
+/// Returns the ids of the listed sessions without unused ones.
 fn used(place: &Place) -> Vec<String> {
     let unused = UnusedSessions::LeftOut;
     let filter = SessionFilter { unused, ..SessionFilter::default() };

@@ -1,4 +1,4 @@
-//! Ends: asked for, forced, and by accident.
+//! Ends of agents: by shutdown, by abort and by panic.
 
 use std::{sync::Arc, time::Duration};
 
@@ -128,13 +128,13 @@ async fn an_unread_stream_does_not_stall_shutdown_or_sealing_after_a_panic() {
     assert!(matches!(handle.state(), AgentState::Error(_)));
 }
 
-/// How many agents the stress test runs.
+/// Number of agents in the stress test.
 const AGENTS: usize = 100;
-/// After so many events an agent is known to be at work; one whose listener is stuck comes a little further.
+/// Number of events after which an agent counts as working. An agent with a stuck listener gets a little further than this.
 const AT_WORK: usize = 300;
 const DONE: usize = usize::MAX;
 
-/// Emits until its run is cancelled, and a little less than a stuck listener would take if nobody is stuck.
+/// Emits events and reports its progress until its run is cancelled, then idles.
 async fn chatter(
     mut internals: AgentInternals,
     progress: watch::Sender<usize>,
@@ -181,7 +181,7 @@ async fn a_hundred_agents_with_stuck_listeners_can_be_interrupted_and_shut_down(
     for (_, watched) in &mut agents {
         watched.wait_for(|number| *number >= AT_WORK).await.unwrap();
     }
-    // Late ones.
+    // Observers that subscribe late.
     dead.extend(agents.iter().map(|(handle, _)| handle.subscribe_after(0)));
     for (handle, _) in &agents {
         handle.interrupt();
@@ -198,7 +198,7 @@ async fn a_hundred_agents_with_stuck_listeners_can_be_interrupted_and_shut_down(
     assert_eq!((stuck.len(), dead.len()), (AGENTS / 4, AGENTS / 4 + AGENTS));
 }
 
-/// Tells the time until it breaks.
+/// A clock that panics once it is broken.
 #[derive(Debug, Default)]
 struct Fragile(std::sync::atomic::AtomicBool);
 

@@ -23,7 +23,7 @@ use proptest::test_runner::Config as ProptestConfig;
 use serde_json::json;
 
 pub(crate) const SOON: Duration = Duration::from_secs(1);
-/// More than any queue of the runtime holds.
+/// Number of events that exceeds the capacity of every queue of the runtime.
 pub(crate) const MANY: usize = 3000;
 
 pub(crate) fn create(config: &RuntimeConfig) -> AgentSession {
@@ -50,7 +50,7 @@ where
     (runtime, handle)
 }
 
-/// Waits for input, and for shutdown.
+/// Agent that receives input until it is shut down.
 pub(crate) async fn idle(mut internals: AgentInternals) -> Result<(), AgentError> {
     loop {
         internals.receive().await?;
@@ -74,7 +74,7 @@ pub(crate) fn notice(text: impl Into<String>) -> AgentEvent {
     AgentEvent::Notice { level, audience, text: text.into() }
 }
 
-/// An event that no log holds.
+/// A text delta, an event that is not logged.
 pub(crate) fn delta(reply: &str, offset: usize, delta: &str) -> AgentEvent {
     let reply_id = ReplyId::new(reply);
     AgentEvent::TextDelta { reply_id, offset: offset as u64, delta: delta.to_owned() }
@@ -90,7 +90,7 @@ pub(crate) async fn emit_notices(
     Ok(())
 }
 
-/// Reads what an observer sees to the end.
+/// Reads an observer to its end and returns everything that it saw.
 pub(crate) async fn rest(mut observer: Observer) -> Vec<ObserverItem> {
     let mut seen = Vec::new();
     while let Some(observed) = observer.next().await {
@@ -99,7 +99,7 @@ pub(crate) async fn rest(mut observer: Observer) -> Vec<ObserverItem> {
     seen
 }
 
-/// Returns the events that were seen. Fails if something could not be seen.
+/// Returns the events among these items. Panics if the observer lost events.
 pub(crate) fn events(seen: &[ObserverItem]) -> Vec<&Arc<Envelope>> {
     let events = seen.iter().filter_map(|observed| match observed {
         ObserverItem::Event(event) => Some(event),
@@ -109,12 +109,12 @@ pub(crate) fn events(seen: &[ObserverItem]) -> Vec<&Arc<Envelope>> {
     events.collect()
 }
 
-/// Returns the numbers of the durable events that were seen.
+/// Returns the sequence numbers of the durable events among these items.
 pub(crate) fn seqs(seen: &[ObserverItem]) -> Vec<u64> {
     events(seen).iter().filter_map(|event| event.seq).collect()
 }
 
-/// `deploy`, a tool that is run outside.
+/// Returns a registry with `deploy`, a tool that is run outside of the agent.
 pub(crate) fn deploy_tools() -> ToolRegistry {
     let definition = ToolDefinition {
         name: "deploy".to_owned(),
@@ -126,12 +126,12 @@ pub(crate) fn deploy_tools() -> ToolRegistry {
     tools
 }
 
-/// Starts an agent whose model asks for `deploy`, and then says that it is done.
+/// Starts an agent whose model calls `deploy` and then replies "done".
 pub(crate) fn deploying(mode: PermissionMode, answerer: Arc<dyn Answerer>) -> AgentHarness {
     deploying_ids(["c1"], mode, answerer)
 }
 
-/// Starts one whose model asks for it twice in one reply.
+/// Starts an agent whose model calls `deploy` twice in one reply.
 pub(crate) fn deploying_twice(mode: PermissionMode, answerer: Arc<dyn Answerer>) -> AgentHarness {
     deploying_ids(["c1", "c2"], mode, answerer)
 }
@@ -160,7 +160,7 @@ pub(crate) async fn stream_rest(mut stream: crow_runtime::EventStream) -> Vec<Ar
     events
 }
 
-/// So many cases in the daily run; `PROPTEST_CASES` sets another number.
+/// Proptest configuration with `default_cases` cases, unless `PROPTEST_CASES` sets another number.
 pub(crate) fn cases(few: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let cases = if usual.cases == 256 { few } else { usual.cases };

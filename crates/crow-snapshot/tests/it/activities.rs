@@ -1,4 +1,4 @@
-//! Telling whether somebody else was writing.
+//! Detection of concurrent activities.
 
 use std::{fs, sync::Barrier, thread};
 
@@ -35,7 +35,7 @@ fn activities_of_a_killed_process_have_ended() {
     let project = Project::new();
     let killed = project.store.begin().unwrap();
     let also_killed = project.store.begin().unwrap();
-    // What remains: their files, without the locks that the kernel let go.
+    // Their files remain, without the locks, which the kernel released.
     drop((killed, also_killed));
     assert_eq!(project.stored("activities").len(), 2);
     let alone = project.other().begin().unwrap();

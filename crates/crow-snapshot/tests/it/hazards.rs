@@ -1,4 +1,4 @@
-//! What else happens to files.
+//! Concurrent changes, special files, links and missing permissions.
 
 use std::{
     fs::{self, Permissions},
@@ -89,7 +89,7 @@ fn scans_of_a_changing_tree_succeed_and_the_first_at_rest_is_correct() {
     }
 }
 
-/// Changes a file or a folder in one of many ways; what is not possible does not happen.
+/// Changes a file or a folder in one of many ways; errors are ignored.
 fn churn(root: &Path, round: usize) {
     let (folder, other) = (root.join((round % 4).to_string()), root.join("moved"));
     let file = folder.join((round % 40).to_string());
@@ -143,7 +143,7 @@ fn a_huge_sparse_file_is_not_read() {
     assert!(stored.map(|object| object.len()).sum::<u64>() < 1000);
 }
 
-/// Runs as one who is not allowed everything, should the tests run as root.
+/// Runs `work` without capabilities, so that permissions apply even if the tests run as root.
 fn without_privileges<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let none = CapabilitySet::empty();
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };

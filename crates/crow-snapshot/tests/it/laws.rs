@@ -1,4 +1,4 @@
-//! What holds whatever is done to a tree.
+//! Properties of snapshots and undo under random edits.
 
 use std::{
     ffi::OsStr,
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 use super::project::{Project, session, tree};
 
-/// Something that happens to a tree.
+/// A random change of a tree.
 #[derive(Debug, Clone)]
 enum Edit {
     Write(Vec<usize>, u8),
@@ -27,7 +27,7 @@ enum Edit {
     Mode(Vec<usize>, u32),
     Link(Vec<usize>, u8),
     Folder(Vec<usize>),
-    /// A folder takes the place of a file, or a file that of a folder.
+    /// Replaces a file by a folder, or a folder by a file.
     Swap(Vec<usize>),
 }
 
@@ -48,7 +48,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-/// Edits a tree; what is not possible does not happen.
+/// Applies an edit to a tree; errors are ignored.
 fn apply(root: &Path, edit: &Edit) {
     let place = |names: &[usize]| {
         names
@@ -60,7 +60,7 @@ fn apply(root: &Path, edit: &Edit) {
     let done = match edit {
         Edit::Write(names, content) => {
             let path = place(names);
-            // Rules that ignore something, sometimes.
+            // Depending on `content`, the text contains ignore rules.
             let text = format!("a\n/b\n{}", "x".repeat(usize::from(*content)));
             !is_link(&path)
                 && folder(&path)
@@ -99,7 +99,7 @@ fn apply(root: &Path, edit: &Edit) {
     let _: bool = done;
 }
 
-/// Removes what no snapshot holds.
+/// Removes everything named `.git`, which no snapshot contains.
 fn remove_git(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let (path, is_folder) = (entry.path(), entry.file_type().unwrap().is_dir());
@@ -112,13 +112,13 @@ fn remove_git(folder: &Path) {
     }
 }
 
-/// Leaves out that repositories came and went: that is told, and not undone.
+/// Removes changes of `.git` entries, which are reported but not undone.
 fn without_git(mut changes: Vec<PathChange>) -> Vec<PathChange> {
     changes.retain(|change| change.path.file_name() != Some(".git".as_ref()));
     changes
 }
 
-/// Undoes changes after it was foreseen what that would do.
+/// Undoes changes and checks that `foresee` predicted the outcomes.
 fn undo(project: &Project, changes: &[PathChange]) -> Result<Vec<RestoreOutcome>, TestCaseError> {
     let seen = tree(&project.root);
     let foreseen = project.store.foresee(changes).unwrap();
@@ -129,7 +129,7 @@ fn undo(project: &Project, changes: &[PathChange]) -> Result<Vec<RestoreOutcome>
 }
 
 fn undo_all(project: &Project, changes: &[PathChange]) -> Result<(), TestCaseError> {
-    // They would keep folders from going.
+    // They would keep folders from being removed.
     remove_git(&project.root);
     for undone in undo(project, changes)? {
         prop_assert!(matches!(undone.result, Ok(PutBack::Done)), "{:?}", undone);
@@ -220,9 +220,9 @@ proptest! {
                 SnapshotEntry::File { .. } | SnapshotEntry::Link { .. } => {
                     prop_assert_eq!(now, seen, "{:?}", change.path);
                 }
-                // It may lead to something that returned.
+                // It may be a parent folder of something that was restored.
                 SnapshotEntry::Absent => prop_assert!(now.is_none_or(|_| change.path.is_dir())),
-                // Its bits may return.
+                // Its mode may be restored.
                 SnapshotEntry::Folder { .. } | SnapshotEntry::LeftOut { .. } => prop_assert!(change.path.is_dir()),
             }
         }

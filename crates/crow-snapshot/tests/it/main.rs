@@ -19,7 +19,7 @@ mod upkeep;
 
 use proptest::test_runner::Config as ProptestConfig;
 
-/// So many cases in the daily run; `PROPTEST_CASES` sets another number.
+/// Proptest configuration with `default_cases` cases, unless `PROPTEST_CASES` sets another number.
 pub(crate) fn cases(few: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let cases = if usual.cases == 256 { few } else { usual.cases };

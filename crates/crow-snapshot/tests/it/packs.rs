@@ -1,4 +1,4 @@
-//! Many small contents, which share files of the store.
+//! Packs: files of the store that hold many small contents.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::project::{Project, session};
 
 const FILES: usize = 300;
 
-/// A project of many small files that no two have in common.
+/// Creates a project of many small files with different contents, and a large one.
 fn project() -> Project {
     let project = Project::new();
     for number in 0..FILES {
@@ -23,7 +23,7 @@ fn text(number: usize) -> String {
     format!("the content of file {number}\n")
 }
 
-/// Reads all small files out of a snapshot, and returns how many are whole.
+/// Reads all small files from a snapshot and returns how many are intact.
 fn whole(project: &Project, store: &SnapshotStore, snapshot: &SnapshotId) -> usize {
     let is_whole = |number: &usize| {
         let path = project.root.join(format!("folder-{}/{number}", number % 7));
@@ -43,7 +43,7 @@ fn the_first_scan_stores_many_small_files_in_one_pack() {
     );
     // The folders, and the large file.
     assert_eq!(project.stored("objects").len(), 9);
-    // Another process knows of them, and stores nothing of them again.
+    // Another process finds them and stores none of them again.
     let other = project.other();
     assert_eq!(whole(&project, &other, &scan.snapshot), FILES);
     let captured = other.capture(&session("t"), &["folder-0/0".into()]).unwrap();
@@ -71,7 +71,7 @@ fn garbage_collection_keeps_referenced_contents_of_a_pack() {
     fs::remove_dir_all(project.root.join("folder-0")).unwrap();
     let second = project.store.scan(&session("t")).unwrap();
     let gone = (0..FILES).filter(|number| number % 7 == 0).count();
-    // A process that knows the pack of before goes on after the collection.
+    // A process that has opened the old pack continues after the collection.
     let other = project.other();
     assert_eq!(whole(&project, &other, &first.snapshot), FILES);
     project.store.release(&session("s")).unwrap();
@@ -84,7 +84,7 @@ fn garbage_collection_keeps_referenced_contents_of_a_pack() {
         assert_eq!(other.read(&entry).unwrap(), text(number).into_bytes());
     }
     let checked = project.store.check().unwrap();
-    // Those that are left, six folders and the root, and the large file.
+    // The remaining small files, six folders, the root, and the large file.
     assert_eq!((checked.missing, checked.objects), (vec![], FILES - gone + 8));
     project.store.release(&session("t")).unwrap();
     assert_eq!(project.store.collect_garbage().unwrap().remaining, 0);
@@ -104,7 +104,7 @@ fn damaged_contents_of_a_pack_are_found_and_stored_again() {
     assert_eq!((checked.damaged.len(), checked.missing.len()), (1, 1));
     assert_eq!(project.scan().snapshot, scan.snapshot);
     assert_eq!(whole(&project, &project.store, &scan.snapshot), FILES);
-    // A pack whose list is cut is as good as none.
+    // A pack with a truncated list counts as missing.
     for pack in project.stored("packs") {
         fs::write(&pack, &bytes[..bytes.len() - 3]).unwrap();
     }

@@ -85,7 +85,7 @@ pub(super) fn session(id: &str) -> SessionId {
     SessionId::new(id)
 }
 
-/// What can be seen of a tree, without what belongs to git.
+/// Returns mode and content of everything in a tree except `.git`.
 pub(super) fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut seen = BTreeMap::new();
     let mut waiting = vec![root.to_path_buf()];
@@ -110,7 +110,7 @@ pub(super) fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     seen
 }
 
-/// What became of each path, below the root where it is.
+/// Returns the outcome of each path, relative to the root if it is below it.
 pub(super) fn results(project: &Project, undone: &[RestoreOutcome]) -> Vec<(String, &'static str)> {
     let result = |undone: &RestoreOutcome| match &undone.result {
         Ok(PutBack::Done) => "done",

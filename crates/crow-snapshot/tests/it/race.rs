@@ -1,4 +1,5 @@
-//! Snapshots and undo beside a sandboxed job that exchanges a folder of the project and a link to one outside.
+//! Snapshots and undo while something, such as a sandboxed job, keeps exchanging a folder of the project with a link to one
+//! outside.
 
 use std::{
     cell::Cell,
@@ -17,13 +18,13 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::project::{Project, session, tree};
 
-/// How often each step runs beside the exchange. `CROW_RACE_ROUNDS` sets another number.
+/// Number of rounds of each step during the exchange. `CROW_RACE_ROUNDS` sets another number.
 #[expect(clippy::disallowed_methods, reason = "a test reads its own setting")]
 fn rounds() -> usize {
     std::env::var("CROW_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
 
-/// Exchanges the folder `d` of a project and the link `link` until it is stopped.
+/// Exchanges the folder `d` of a project and the link `link` until it is dropped.
 struct Exchange {
     is_done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -50,7 +51,7 @@ impl Drop for Exchange {
     }
 }
 
-/// Returns the folder outside of the project that `link` leads to.
+/// Creates `link` and returns the folder outside of the project that it leads to.
 fn outside(project: &Project) -> PathBuf {
     let out = project.root.with_file_name("out");
     symlink("../out", project.root.join("link")).unwrap();
@@ -84,9 +85,9 @@ fn no_snapshot_reads_through_a_link_exchanged_for_a_folder() {
         }
     };
     let exchange = Exchange::start(&project.root);
-    // On a busy machine the link may be there for very many rounds.
+    // On a busy machine the link may stay in place for very many rounds.
     for _ in (0..100_000).take_while(|round| *round < rounds() || held.get() == 0) {
-        // It looks changed to the next scan.
+        // The next scan sees this file as changed.
         fs::write(project.root.join("same"), "inside").unwrap();
         if let Ok(scan) = project.store.scan(&session("s")) {
             check(scan.snapshot);
@@ -128,7 +129,7 @@ fn no_undo_writes_through_a_link_exchanged_for_a_folder() {
     let changes = project.changes(&before, &after);
     assert_eq!(changes.len(), 8, "{changes:?}");
     let reversed: Vec<_> = changes.iter().cloned().map(PathChange::reversed).collect();
-    // Outside is the same as in the project, so that every look by name says that it may be undone.
+    // The tree outside equals the one in the project, so a check by name would always permit the undo.
     let out = outside(&project);
     write(&out, "sub/replaced", "after");
     write(&out, "sub/created", "after");
@@ -168,7 +169,7 @@ fn keep_copy_does_not_follow_a_link_exchanged_for_a_folder() {
     let exchange = Exchange::start(&project.root);
     for round in 0..100_000 {
         done += usize::from(project.store.keep_copy(&project.root.join("d/file")).is_ok());
-        // On a busy machine the link may be there for very many rounds.
+        // On a busy machine the link may stay in place for very many rounds.
         if round >= rounds() && done > 0 {
             break;
         }
@@ -199,7 +200,7 @@ fn cleanup_after_a_killed_undo_does_not_follow_an_exchanged_link() {
     }
     drop(exchange);
     assert!(out.join(name).exists());
-    // In peace it is removed.
+    // Without the exchange it is removed.
     let folder = if project.root.join("d").is_symlink() { "link" } else { "d" };
     fs::rename(project.root.join(folder), project.root.join("real")).unwrap();
     drop(fs::remove_file(project.root.join("d")));

@@ -1,4 +1,4 @@
-//! What scans see.
+//! Scans of a project.
 
 use std::{fs, path::Path};
 

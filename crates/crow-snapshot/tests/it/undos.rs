@@ -1,4 +1,4 @@
-//! Putting back what was.
+//! Undo of changes.
 
 use std::{
     fs::{self, Permissions},
@@ -215,7 +215,7 @@ fn foresee_reports_the_same_outcomes_as_undo() {
     assert_eq!(fs::read(project.root.join("edited")).unwrap(), b"edited");
 }
 
-/// Cuts the object of what was `damaged` and removes that of what was `lost`.
+/// Truncates the stored content of the file `damaged` and removes that of `lost`.
 fn damage(project: &Project, changes: &[PathChange]) {
     for (name, cut) in [("damaged", true), ("lost", false)] {
         let change = changes.iter().find(|change| change.path.ends_with(name)).unwrap();

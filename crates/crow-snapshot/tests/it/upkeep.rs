@@ -1,4 +1,4 @@
-//! What the store keeps, and what it does without room or after damage.
+//! Garbage collection, lack of space, and damage of the store.
 
 use std::{fs, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! What a reviewer is handed: by whom it was written, and of which changes it tells.
+//! Handoffs to reviewers: how they are generated, and which changes they show.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -24,7 +24,7 @@ use crate::{
     tools::Shell,
 };
 
-/// Takes one todo, as `todo_write` does: the true one lives above this crate.
+/// Sets a list of one todo: a stand-in for the real `todo_write`, which is in a crate above this one.
 struct Plan;
 
 #[async_trait]
@@ -57,7 +57,7 @@ impl Tool for Plan {
     }
 }
 
-/// A builder and its reviewer in a folder whose files are captured; both have a shell.
+/// A builder and its reviewer with snapshots; both have a shell.
 struct Pair {
     harness: AgentHarness,
     reviewer: ScriptedModel,
@@ -69,7 +69,7 @@ impl Pair {
         Self::start_in(Vec::new(), flow, handoff, scripts)
     }
 
-    /// Starts them in further folders as well.
+    /// Starts them with further roots.
     fn start_in(
         additional_directories: Vec<PathBuf>,
         flow: ControlFlow,
@@ -99,7 +99,7 @@ impl Pair {
         Self { harness, reviewer, _data: data }
     }
 
-    /// Runs to the end of both scripts and returns what the reviewer was handed, once for each review.
+    /// Runs both scripts to their end and returns the handoff of each review.
     async fn handed(&mut self) -> Vec<String> {
         let events = self.harness.run("mend it").await;
         self.harness.model.assert_finished();
@@ -138,7 +138,7 @@ async fn a_handoff_is_generated_once_per_run() {
     let story = super::story::tell(&events);
     let written = story.iter().filter(|line| line.starts_with("generator: ")).count();
     assert_eq!(written, 1, "{story:#?}");
-    // Another task of the user is another run, with criteria of its own.
+    // The next prompt is another run, with criteria of its own.
     team.run("now something else").await;
     assert!(told(2).contains("Be kind.") && !told(2).contains("Look for a test."), "{}", told(2));
 }

@@ -1,4 +1,4 @@
-//! One story for each level.
+//! One transcript for each level of control flow.
 
 use crow_core::{
     control::{CONTINUE, ControlFlow},
@@ -59,7 +59,7 @@ async fn level_1_sends_the_primary_a_fixed_message() {
 async fn level_2_sends_the_primary_a_generated_message_after_each_turn() {
     let script = [
         says("half of it"),
-        // The generator asks the same model, in a session of its own.
+        // The generator uses the same model, in a session of its own.
         says("- the test passes"),
         says("two"),
         says("- the test passes: shown"),
@@ -86,7 +86,7 @@ async fn level_2_sends_the_primary_a_generated_message_after_each_turn() {
     assert_eq!(generator.tools, Vec::<String>::new());
     let asked = format!("{:?}", generator.messages);
     assert!(asked.contains("fix it") && asked.contains("half of it"), "{asked}");
-    // It is asked in the same session, and knows what it wrote.
+    // The second request is in the same session and contains the earlier messages.
     let again = &requests[3];
     assert_eq!(again.session, generator.session);
     assert!(format!("{:?}", again.messages).contains("Last words:\\ntwo"), "{again:?}");

@@ -1,4 +1,4 @@
-//! Compositions: who spoke, in which order, and who ended it.
+//! Compositions: the order of their agents' messages, and which agent ends a run.
 
 mod handoffs;
 mod levels;

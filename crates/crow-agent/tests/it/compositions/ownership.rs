@@ -1,4 +1,4 @@
-//! Who may end a run.
+//! Ownership of the end of a run.
 
 use crow_core::{
     control::{CoagentTools, ControlFlow, OwnerOfTheEnd},
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::story::{Team, calls, ends, says};
 
-/// What a model does that knows every tool by name, whether it has it or not.
+/// Random replies of a model that calls tools whether it has them or not.
 fn plays() -> impl Strategy<Value = Play> {
     prop_oneof![
         "[a-c]".prop_map(|words| says(&words)),

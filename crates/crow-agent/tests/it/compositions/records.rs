@@ -1,4 +1,4 @@
-//! What is kept of coagents: their headers, and what they changed.
+//! Session headers and recorded changes of coagents.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -24,7 +24,7 @@ use crate::{
     tools::Shell,
 };
 
-/// A builder whose reviewer may repair what it finds, and whose files are captured.
+/// A builder and a reviewer that may repair its work, with snapshots.
 struct Repairing {
     harness: AgentHarness,
     _data: TempDir,
@@ -56,7 +56,7 @@ impl Repairing {
     }
 }
 
-/// Says what it knows of its agent. How it is planned is left to its category.
+/// Tool that returns the agent data of its context. It has the default plan of its category.
 struct WhoAmI;
 
 #[async_trait]

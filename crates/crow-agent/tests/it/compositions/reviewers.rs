@@ -1,4 +1,4 @@
-//! Several reviewers, reviewers that are compositions, and reviewers that cannot look.
+//! Several reviewers, reviewers that are compositions, and reviewers that fail.
 
 use crow_agent::{AcpAgent, AcpAgentParts, Coagent, CompositionError};
 use crow_core::{
@@ -49,7 +49,7 @@ async fn several_reviewers_get_no_writing_tools() {
     let mut team = Team::start(ControlFlow::smart(), script, vec![approves(), approves()]);
     team.run("fix it").await;
     for model in &team.coagents {
-        // The harness has no sandbox that could hold a command.
+        // The harness has no sandbox, so a read-only agent gets no tool that runs commands.
         assert_eq!(model.requests()[0].tools, ["look", "task_complete", "think"]);
     }
 }
@@ -85,7 +85,7 @@ async fn a_composition_as_a_reviewer_has_one_vote() {
         "completed",
     ];
     assert_eq!(team.run("fix it").await, expected);
-    // What the outer level does not allow, the inner agents do not have.
+    // Inner agents get no tools that the outer level forbids.
     assert_eq!(inner_primary.requests()[0].tools, ["look", "submit_for_review", "think"]);
 }
 

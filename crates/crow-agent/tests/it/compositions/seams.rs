@@ -1,4 +1,4 @@
-//! Where a composition meets its user, its bounds, and the end of its process.
+//! Compositions with steering, interrupts, limits and reopened sessions.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn is_end(event: &AgentEvent) -> bool {
     matches!(event, AgentEvent::RunEnd { .. })
 }
 
-/// A builder whose judge waits in the tool `meet` until the test has said something.
+/// A builder and a judge that waits in the tool `meet` until the test has sent steering.
 struct Watched {
     harness: AgentHarness,
     judge: ScriptedModel,
@@ -60,7 +60,7 @@ impl Watched {
         Self { harness, judge, barrier }
     }
 
-    /// Says something while the judge looks, and returns the events up to the end of the run.
+    /// Sends steering during the review and returns the events up to the end of the run.
     async fn steer_in_review(&mut self, words: &str) -> Vec<Arc<Envelope>> {
         self.harness.handle.send_input(vec![Block::text("fix it")]).unwrap();
         let meets = |event: &AgentEvent| matches!(event, AgentEvent::CallStart { tool, .. } if tool == "meet");
@@ -154,7 +154,7 @@ async fn an_interrupt_while_a_handoff_is_generated_skips_the_review() {
 
 #[tokio::test]
 async fn the_token_limit_stops_the_run_inside_the_generator() {
-    // A reply uses 110 tokens: the primary's are within the bound, those of the generator are not.
+    // A reply uses 110 tokens: the primary's is within the limit, the generator's is not.
     let flow = ControlFlow::Generated { generator_prompt: "Write.".to_owned(), max_rounds: None };
     let mut team = Team::start_with(flow, [says("half")], vec![], |parts| {
         let limits = RunLimits { max_tokens: Some(110), ..RunLimits::default() };

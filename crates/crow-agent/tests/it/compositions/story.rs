@@ -1,4 +1,4 @@
-//! A run as a story.
+//! Runs as transcripts, with a line for each relevant event.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::tools::{Act, tools};
 
-/// What every agent here could use, if it were let.
+/// Returns all tools; the control flow decides which of them an agent gets.
 pub(super) fn all_tools() -> ToolRegistry {
     tools([
         ("look", ToolCategory::Read, Act::Say("seen")),
@@ -83,7 +83,7 @@ impl Team {
         Self { harness, coagents }
     }
 
-    /// Runs a prompt and tells what happened. Every script must have been played to its end.
+    /// Runs a prompt and returns its transcript. Every script must have been played to its end.
     pub(super) async fn run(&mut self, prompt: &str) -> Vec<String> {
         let events = self.harness.run(prompt).await;
         self.harness.model.assert_finished();
@@ -104,7 +104,7 @@ pub(super) fn ends(tool: &str, summary: &str) -> Play {
     reply([call("e", tool, json!({ "summary": summary }))])
 }
 
-/// Tells who spoke and what came of it, a line for each.
+/// Returns the transcript of these events: a line for each message, verdict and end.
 pub(super) fn tell(events: &[Arc<Envelope>]) -> Vec<String> {
     events.iter().filter_map(|envelope| line(envelope)).collect()
 }

@@ -1,4 +1,4 @@
-//! Undo where users, other processes and disks do what one does not expect.
+//! Undo with unexpected actions of users, other processes and disks.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ fn plain() -> UndoOptions {
     UndoOptions::default()
 }
 
-/// What another process sees that has no room left for contents.
+/// Returns the configuration of another process whose store has no space left for contents.
 fn without_room(stage: &Stage) -> RuntimeConfig {
     let limits = SnapshotLimits { free_bytes: u64::MAX, ..SnapshotLimits::default() };
     let snapshots = SnapshotStores::new(stage.snapshots(), limits, None);
@@ -41,7 +41,7 @@ fn is_done(report: &UndoReport) -> bool {
     report.is_complete()
 }
 
-/// Whether some file in a folder has this content.
+/// Returns true if a file in the folder has this content.
 fn is_somewhere(folder: &Path, content: &str) -> bool {
     fs::read_dir(folder)
         .unwrap()
@@ -110,7 +110,7 @@ async fn a_forced_undo_over_a_user_edit_is_reported_as_complete() {
     stage.turn(&[Call::Sh("printf 3 > a")]).await;
     let report = stage.undo(UndoTarget::ToStart, FORCE).await.unwrap();
     assert_eq!(stage.read("a"), "1");
-    // It says: "it is as they left it, and what … did stays".
+    // The report must not say that the user's change stays.
     assert!(is_done(&report), "{:#?}", report.paths);
     assert!(stage.journal().calls().iter().all(|call| call.undone));
 }
@@ -225,7 +225,7 @@ async fn a_restore_with_a_full_store_does_not_destroy_the_current_content() {
     let mut journal = open(&config, &stage);
     let report = journal.restore(Path::new("a"), &RestorePoint::Start, plain()).unwrap();
     if !is_somewhere(&stage.root(), "a day's work") {
-        // Then at least an undo has to bring it back.
+        // Then an undo has to bring it back.
         journal.undo(&UndoTarget::LastTurn, plain()).unwrap();
     }
     assert!(is_somewhere(&stage.root(), "a day's work"), "{report:#?}");
@@ -408,7 +408,7 @@ async fn a_redo_leaves_edits_made_after_a_killed_undo_alone() {
     assert_eq!((stage.read("a"), stage.read("b")), ("1".to_owned(), "mine".to_owned()));
 }
 
-/// Loses the state before the first call, as a power cut does.
+/// Deletes the snapshot before the first call, as a power cut does.
 fn lose_the_first_state(stage: &Stage) {
     let first = stage.journal().calls()[0].before.clone();
     let hash = first.as_str().strip_prefix("paths-").unwrap().to_owned();
@@ -478,7 +478,7 @@ async fn a_rewind_tells_the_model_which_changes_stay() {
     assert!(outline.contains("put") || outline.contains("stay"), "{outline}");
 }
 
-/// Whoever saves a file between the last look at it and the renaming loses what he saved, and is not told.
+/// A file saved between the last check and the rename must not be overwritten silently.
 #[test]
 fn a_save_concurrent_with_an_undo_is_not_lost() {
     let folder = tempfile::tempdir().unwrap();
@@ -511,7 +511,7 @@ fn a_save_concurrent_with_an_undo_is_not_lost() {
             store.put_back(&path, &expected, &wanted).unwrap()
         });
         let is = fs::read_to_string(&path).unwrap();
-        // Had the user saved before the last look, it would be a conflict; had he saved after the renaming, it would be there.
+        // A save before the last check is a conflict, and one after the rename is still there.
         if matches!(put, crow_runtime::PutBack::Done) && is == "before the call" {
             lost += 1;
         }
@@ -519,7 +519,7 @@ fn a_save_concurrent_with_an_undo_is_not_lost() {
     assert_eq!(lost, 0, "of 3000 saved files were overwritten without a word");
 }
 
-/// Each model call reads all records again, and on the thread of the agent.
+/// Each model call needs all undo records, on the thread of the agent.
 #[tokio::test]
 async fn a_turn_stays_fast_with_ten_thousand_undo_records() {
     let mut stage = Stage::new();
@@ -534,7 +534,7 @@ async fn a_turn_stays_fast_with_ten_thousand_undo_records() {
     stage.turn(&[]).await;
     let before = begun.elapsed();
     fs::write(folder.join("undo.jsonl"), text.repeat(5000)).unwrap();
-    // They are read once.
+    // This turn reads the records; the next one must not read them again.
     stage.turn(&[]).await;
     let begun = Instant::now();
     stage.turn(&[]).await;

@@ -1,4 +1,4 @@
-//! What background jobs change between calls.
+//! Changes that background jobs make between calls.
 
 use crow_core::{
     event::{AgentEvent, NoticeLevel},
@@ -16,7 +16,7 @@ use super::stage::{Call, Stage, metadata};
 const ALL: UndoTarget = UndoTarget::ToStart;
 const PLAIN: UndoOptions = UndoOptions { force: false, dry_run: false, chat: false };
 
-/// Works when it is let through, and goes on.
+/// Returns a shell line that does the work when its gate opens, and then keeps running.
 fn server(stage: &Stage, name: &str, work: &str) -> String {
     stage.gated(name, work) + "; exec sleep 1000"
 }
@@ -145,7 +145,7 @@ async fn undone_changes_of_autorun_files_stay_while_a_job_runs() {
     stage.write(".envrc", "use nix\n");
     stage.turn(&[Call::Job("exec sleep 1000")]).await;
     stage.turn(&[Call::Put(".vscode/tasks.json", "{}"), Call::Put(".envrc", "use flake\n")]).await;
-    // Another command looks at what the job may have done, before it and after it.
+    // The files are scanned for changes of the job before and after another command.
     let look = [Call::Sh("true")];
     stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
     stage.turn(&look).await;

@@ -1,4 +1,4 @@
-//! Calls that do not come to their end.
+//! Calls that are cancelled or interrupted, and lost files.
 
 use std::{fs, sync::Arc};
 
@@ -124,7 +124,7 @@ async fn undo_restores_a_removed_project_directory() {
     stage.turn(&[Call::Sh("rm -rf \"$PWD\"")]).await;
     assert!(!root.exists());
     let id = stage.agent.handle.session_id().clone();
-    // As another process finds it.
+    // The stores are opened as by another process.
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let snapshots = Some(Arc::new(SnapshotStores::new(stage.snapshots(), limits, None)));
     let config = RuntimeConfig { snapshots, ..stage.config.clone() };
@@ -171,7 +171,7 @@ async fn a_new_session_removes_temporary_files_of_killed_processes() {
     fs::write(&left, "half").unwrap();
     let stores = stage.config.snapshots.clone().unwrap();
     stores.of(&stage.root()).unwrap();
-    // What the process wrote down before it wrote.
+    // The record that the process made before it wrote.
     let [store] = stage.stores().try_into().unwrap();
     fs::create_dir_all(store.join("writing")).unwrap();
     let folder = format!("{}\0", stage.root().join("src").display());

@@ -1,4 +1,4 @@
-//! What is undone is a state of each path: nothing is done twice, and a redo is the inverse of its undo.
+//! Undo is tracked per path: nothing is undone twice, and a redo is the inverse of its undo.
 
 use crow_core::tool::FileChange;
 use crow_runtime::{PathOutcome, RestorePoint, UndoError, UndoOptions, UndoReport, UndoTarget};
@@ -92,7 +92,7 @@ async fn a_redo_touches_only_what_its_undo_changed() {
     let mut stage = Stage::new();
     stage.write("kept/a", "0");
     stage.turn(&[Call::Sh("rm -r kept; mkdir made; echo 1 > made/b; echo 1 > c")]).await;
-    // The user has taken two of the changes back already.
+    // The user has already changed two of these paths.
     std::fs::remove_dir_all(stage.root().join("made")).unwrap();
     stage.write("c", "mine");
     stage.undo(UndoTarget::LastTurn, PLAIN).await.unwrap();
@@ -112,7 +112,7 @@ async fn a_redo_leaves_changes_of_later_calls_alone() {
     let report = stage.redo().await.unwrap();
     assert_eq!(reasons(&report), ["put `put a` changed it since: undo that first"]);
     assert_eq!((stage.read("a"), stage.read("b")), ("later".to_owned(), "1".to_owned()));
-    // When that is undone, the rest of the redo is there to be done.
+    // After that call is undone, the next redo applies to its undo.
     stage.undo(UndoTarget::Turn(2), PLAIN).await.unwrap();
     assert!(!stage.exists("a"));
     stage.redo().await.unwrap();
@@ -187,7 +187,7 @@ async fn a_folder_that_replaced_a_self_referencing_symlink_is_undone_and_redone(
     assert_eq!(picture(&stage.root()), first);
 }
 
-/// The only path of a report that is left: why, and whether force is said to help.
+/// Returns the first conflict of a report: its reason, and true if force can resolve it.
 fn left(report: &UndoReport) -> Option<(&str, bool)> {
     report.paths.iter().find_map(|path| match &path.outcome {
         PathOutcome::Conflict { reason, forcible } => Some((reason.as_str(), *forcible)),

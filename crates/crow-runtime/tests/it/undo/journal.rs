@@ -19,7 +19,7 @@ fn plain() -> UndoOptions {
     UndoOptions::default()
 }
 
-/// What became of a path, in a word.
+/// Returns the outcome of a path as one word.
 fn word(outcome: &PathOutcome) -> &'static str {
     match outcome {
         PathOutcome::Restored { how: FileChange::Created, .. } => "back",
@@ -157,7 +157,7 @@ async fn undo_keeps_later_edits_unless_forced_and_force_keeps_a_copy() {
     let report = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
     assert_eq!(words(&report, &stage), ["conflict a", "removed b"]);
     assert_eq!(stage.read("a"), "mine\n");
-    // The turn is not undone to its end: force goes on with what is left of it.
+    // The undo of the turn is incomplete: force continues with the rest of it.
     let report = stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
     assert_eq!(words(&report, &stage), ["changed a"]);
     assert_eq!(stage.read("a"), "old\n");

@@ -1,4 +1,4 @@
-//! Whatever calls do, undoing them leads back.
+//! Properties: undoing random calls returns to an earlier state.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::stage::{Call, Stage, picture};
 use crate::support::cases;
 
-/// What a model may do to a few names.
+/// A random call of a model on a few names.
 #[derive(Debug, Clone)]
 enum Deed {
     Put(String, String),
@@ -51,7 +51,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// What a command may do to two folders at once; `@` stands for the other one.
+/// A random command on two folders; `@` stands for the other one.
 fn deed_in_two() -> impl Strategy<Value = Deed> {
     let names = || (name(), name());
     let line = prop_oneof![
@@ -68,7 +68,7 @@ fn deed_in_two() -> impl Strategy<Value = Deed> {
     prop_oneof![2 => deed(), 3 => line.prop_map(Deed::Sh)]
 }
 
-/// What is in each of the folders. One that is not there holds nothing.
+/// Content of each folder; a missing folder is empty.
 type Picture = Vec<BTreeMap<PathBuf, String>>;
 
 fn pictures(folders: &[PathBuf]) -> Picture {
@@ -78,7 +78,7 @@ fn pictures(folders: &[PathBuf]) -> Picture {
         .collect()
 }
 
-/// Plays turns and returns the state before each and after the last one.
+/// Runs turns and returns the state before each and after the last one.
 async fn play(stage: &mut Stage, turns: &[Vec<Deed>], folders: &[PathBuf]) -> Vec<Picture> {
     let mut states = vec![pictures(folders)];
     for turn in turns {
@@ -123,7 +123,7 @@ async fn lead_back(mut stage: Stage, folders: &[PathBuf], turns: Vec<Vec<Deed>>,
     let states = play(&mut stage, &turns, folders).await;
     let point = point % states.len();
     let target = UndoTarget::BackTo(u32::try_from(point).unwrap() + 1);
-    // A turn that changed nothing is not there to go back to.
+    // A turn that changed nothing is unknown to undo.
     let undone = stage.undo(target, UndoOptions::default()).await;
     match &undone {
         Ok(report) => assert!(report.is_complete(), "{:#?}", report.paths),

@@ -1,4 +1,4 @@
-//! What calls change, and undoing it.
+//! Recording and undoing the file changes of calls.
 
 mod adversity;
 mod background;

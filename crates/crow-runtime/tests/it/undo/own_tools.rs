@@ -1,4 +1,4 @@
-//! Undo beside tools and agents of a programmer.
+//! Undo with custom tools and agents.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use super::stage::{Call, Stage};
 
 const CHAT: UndoOptions = UndoOptions { force: false, dry_run: false, chat: true };
 
-/// A tool of a programmer that lets another agent work, and waits for it.
+/// Custom tool that runs another agent and waits for it.
 #[derive(Debug)]
 struct Delegate(RuntimeConfig);
 
@@ -51,7 +51,7 @@ impl TypedTool for Delegate {
     }
 
     async fn execute(&self, _input: Nothing, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
-        // A runtime may be cloned into a tool; here its configuration is enough, leases being those of a runtime.
+        // Both agents must be in the same runtime, which owns the write leases; the session needs only its configuration.
         let Some(runtime) = ctx.resources.get::<Shared>() else { return "none".to_owned().into() };
         let spec = SessionSpec::new("own", "none/none".parse().unwrap(), ctx.workspace.cwd());
         let session = AgentSession::create(&self.0, spec).unwrap();
@@ -125,7 +125,7 @@ async fn make_call(
     Ok(())
 }
 
-/// A tool of a programmer who did not think of plans.
+/// Custom tool without a plan.
 #[derive(Debug)]
 struct Plain;
 
@@ -160,7 +160,7 @@ async fn changes_of_a_writing_tool_without_a_plan_can_be_undone() {
     assert_eq!(calls, 1, "nobody knows that it changed something");
 }
 
-/// Moves the shell as `cd` in `bash` does.
+/// Changes the directory of the shell, as `cd` in `bash` does.
 #[derive(Debug)]
 struct Cd;
 
@@ -183,7 +183,7 @@ impl TypedTool for Cd {
     }
 }
 
-/// Says where the shell is.
+/// Reports the directory of the shell.
 #[derive(Debug)]
 struct Pwd;
 
@@ -256,7 +256,7 @@ async fn an_undo_that_waits_for_the_call_of_another_session_can_be_cancelled() {
     assert!(ended, "it waits for as long as the other call takes");
 }
 
-/// Nobody closes the open calls of a child that died: its call seems to go on until now, whenever that is.
+/// The open calls of an aborted child are never closed, so its call seems to run until now.
 #[tokio::test]
 async fn an_interrupted_call_of_a_child_does_not_include_later_changes() {
     let stage = Stage::new();
@@ -279,7 +279,7 @@ async fn an_interrupted_call_of_a_child_does_not_include_later_changes() {
     }
     handle.abort();
     handle.ended().await;
-    // The session goes on; its agent closes what is open, as all do.
+    // The session is resumed; its agent closes the open calls, as every agent does.
     let session = AgentSession::open(&config, &id, crow_core::model::Abilities::default()).unwrap();
     let tools = Stage::tools();
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
@@ -298,7 +298,7 @@ async fn an_interrupted_call_of_a_child_does_not_include_later_changes() {
     assert!(!shown.contains(&std::ffi::OsStr::new("mine")), "{shown:?}");
 }
 
-/// Looks at the files by itself, before and after.
+/// Tool that takes a snapshot before its change and a diff after it.
 #[derive(Debug)]
 struct Watcher;
 

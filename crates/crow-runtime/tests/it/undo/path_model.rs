@@ -1,18 +1,18 @@
-//! What each path should be after a sequence of calls, edits, undos, redos and restores.
+//! Model of the content of each path after a sequence of calls, edits, undos, redos and restores.
 //!
-//! The model keeps, path by path, a plain list of changes with what undid each, and follows the rules as users know them:
-//! an undo goes back as far as the changes join and leaves what somebody else wrote; force goes to the state before the first
-//! of them; a redo takes back exactly what its undo did.
+//! The model keeps a list of changes for each path, each with the record that undid it, and follows the rules as users know
+//! them: an undo goes back as far as the changes connect and keeps edits of others in between; force goes to the state
+//! before the first change; a redo is the exact inverse of its undo.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The files of which the model knows.
+/// Files that the model covers.
 pub(super) const NAMES: [&str; 3] = ["a", "b", "d/x"];
 
-/// The content of a file; nothing if it is not there.
+/// Content of a file, `None` if it does not exist.
 pub(super) type Content = Option<String>;
 
-/// What an undo is about; turns and calls are counted from the last one.
+/// Target of an undo; turns and calls are counted back from the last one.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Aim {
     Last,
@@ -22,7 +22,7 @@ pub(super) enum Aim {
     ToStart,
 }
 
-/// Who changed a path, by the place in the list of calls or of records.
+/// Author of a change: an index into the calls or into the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Author {
     Call(usize),
@@ -54,12 +54,12 @@ pub(super) enum Record {
 pub(super) struct Model {
     pub(super) files: [Content; NAMES.len()],
     pub(super) changes: [Vec<Change>; NAMES.len()],
-    /// The turn and the id of each call that changed something.
+    /// Turn and id of each call that changed something.
     pub(super) calls: Vec<(u32, String)>,
-    /// The records, and how many calls there were before each.
+    /// The records, each with the number of calls before it.
     pub(super) records: Vec<(Record, usize)>,
     pub(super) turns: u32,
-    /// How many contents were made: each one is another.
+    /// Number of contents created so far, which makes each one unique.
     contents: usize,
 }
 
@@ -85,7 +85,7 @@ impl Model {
         (0..self.calls.len()).filter(|at| fits(*at) && self.is_open(Author::Call(*at))).collect()
     }
 
-    /// Finds what an undo is about. None: there is nothing of it to undo.
+    /// Returns the authors whose changes an undo targets, or `None` if there is nothing to undo.
     fn aimed_at(&self, aim: Aim, force: bool) -> Option<Vec<Author>> {
         let calls = match aim {
             Aim::Last => {
@@ -149,7 +149,8 @@ impl Model {
         self.turns.checked_sub(back).filter(|turn| *turn > 0)
     }
 
-    /// Undoes, and returns whether anything was to be undone. `spared` are paths that the user overwrites when it is killed.
+    /// Undoes, and returns true if there was something to undo. If the undo is killed, the user overwrites the paths of
+    /// `spared`.
     pub(super) fn undo(&mut self, aim: Aim, force: bool, spared: &BTreeSet<usize>) -> bool {
         let Some(aimed) = self.aimed_at(aim, force) else { return false };
         let record = self.records.len();
@@ -157,7 +158,7 @@ impl Model {
         let mut did_something = false;
         let ways: Vec<_> =
             (0..NAMES.len()).map(|path| (path, self.way_back(path, &aimed, force))).collect();
-        // An undo that was killed before it had put anything back did nothing.
+        // An undo that was killed before it restored anything did nothing.
         let mut goals = ways
             .iter()
             .filter(|(_, way)| way.as_ref().is_some_and(|way| way.0.is_some()))
@@ -199,8 +200,8 @@ impl Model {
         true
     }
 
-    /// Returns what a path is to become and what it should be, from where on its changes are undone, and whether all later
-    /// ones are as well. None: it has nothing to do with it.
+    /// Returns how to undo a path: its new and its expected content (`None` if it stays), the index of the first change that
+    /// is undone, and true if all later ones are undone too. Returns `None` if the path has no targeted change.
     #[expect(clippy::type_complexity, reason = "said once")]
     fn way_back(
         &self,
@@ -273,7 +274,7 @@ impl Model {
         let still_left: BTreeSet<usize> =
             meant.iter().filter(|change| is_left(change)).map(|(path, _)| **path).collect();
         if !meant.is_empty() && still_left.len() == meant.len() {
-            // As if it had not been tried.
+            // Nothing was redone, so there is no record.
             return true;
         }
         for path in (0..NAMES.len()).filter(|path| is_meant(path) && !still_left.contains(path)) {

@@ -1,4 +1,4 @@
-//! What the user makes while a command runs, and the question about it.
+//! Files that the user creates while a command runs, and the question about them.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crow_testkit::scripted::{reply, text};
 
 use super::stage::{Call, Stage, Waits};
 
-/// Says that it runs, and goes on until it is let through.
+/// Shell line that creates `ready` and runs until `go` exists.
 const WAITING: &str = "touch ready; while [ ! -e go ]; do sleep 0.02; done; rm go ready";
 
 fn chosen(label: &str) -> QuestionAnswer {
@@ -42,14 +42,14 @@ fn warnings(events: &[Arc<Envelope>]) -> Vec<String> {
     notices.collect()
 }
 
-/// Lets the agent run a command, and the user save these files meanwhile.
+/// Starts a command of the agent and saves these files as the user while it runs.
 async fn save_meanwhile(stage: &Stage, files: &[(&str, &str)]) {
     stage.agent.model.push(Call::Sh(WAITING).play("w"));
     stage.agent.model.push(reply([text("done")]));
     stage.agent.handle.send_input(vec![Block::text("go")]).unwrap();
     appears(&stage.root().join("ready")).await;
     for (path, content) in files {
-        // As editors do it. What is written into a file that the kernel seals is the user's without a question.
+        // Saved by renaming, as editors do. A write to a file that the kernel seals is the user's without a question.
         stage.write(path, "");
         stage.write("beside", content);
         std::fs::rename(stage.root().join("beside"), stage.root().join(path)).unwrap();
@@ -57,7 +57,7 @@ async fn save_meanwhile(stage: &Stage, files: &[(&str, &str)]) {
     stage.write("go", "");
 }
 
-/// The question that is open once it was asked.
+/// Waits for a question and returns it.
 async fn question(stage: &mut Stage) -> QuestionRequest {
     stage.agent.until(is_question).await;
     stage.agent.handle.open_user_questions().remove(0)

@@ -1,4 +1,4 @@
-//! What the result of a call says of the files.
+//! File changes in the results of calls.
 
 use std::{fs::File, time::Duration};
 
@@ -106,7 +106,7 @@ async fn a_call_runs_without_snapshots_and_the_user_is_told_once() {
 async fn a_call_emits_a_wait_event_during_a_slow_file_scan() {
     let mut stage = Stage::new();
     stage.config.snapshots.clone().unwrap().of(&stage.root()).unwrap();
-    // As long as somebody has the store alone nothing can be looked at.
+    // While the store is locked exclusively, no scan can run.
     let [store] = stage.stores().try_into().unwrap();
     let held = File::open(store.join("lock")).unwrap();
     held.lock().unwrap();

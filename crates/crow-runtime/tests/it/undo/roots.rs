@@ -1,4 +1,4 @@
-//! Sessions that work in several folders.
+//! Sessions with several roots.
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ use super::stage::{Call, Stage, metadata, picture};
 const PLAIN: UndoOptions = UndoOptions { force: false, dry_run: false, chat: false };
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
 
-/// A folder beside the project with a file `kept` in it.
+/// A further root next to the project, with the file `kept` in it.
 struct Beside {
     _folder: TempDir,
     path: PathBuf,
@@ -51,7 +51,7 @@ fn stage(further: &[&Path]) -> Stage {
     stage
 }
 
-/// What of other limits a second process would open.
+/// Returns the snapshot stores as a second process opens them.
 fn elsewhere(stage: &Stage) -> SnapshotStores {
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     SnapshotStores::new(stage.snapshots(), limits, None)
@@ -173,7 +173,7 @@ async fn roots_that_cannot_be_scanned_are_named_once_and_the_others_are_undone()
     let mut stage = Stage::with(limits, &[&gone.path, &closed.path, &huge.path]);
     fs::remove_dir_all(&gone.path).unwrap();
     fs::remove_dir_all(&closed.path).unwrap();
-    // Nobody, not even root, can look into a file as if it were a folder.
+    // A file in place of the folder cannot be listed, not even by root.
     fs::write(&closed.path, "").unwrap();
     let mut told = Vec::new();
     for number in 0..2 {
@@ -192,7 +192,7 @@ async fn roots_that_cannot_be_scanned_are_named_once_and_the_others_are_undone()
     assert!(!stage.exists("a"));
 }
 
-/// Where there is no second file system it is one more folder of the first.
+/// Without `/dev/shm` the further root is on the same file system.
 #[tokio::test]
 async fn a_further_root_on_another_file_system_is_undone_with_the_project() {
     let memory = Path::new("/dev/shm");
@@ -208,7 +208,7 @@ async fn a_further_root_on_another_file_system_is_undone_with_the_project() {
     assert_eq!((picture(&stage.root()), picture(&path)), before);
 }
 
-/// The root of a mounted file system is none as a project, either.
+/// A mount point is refused as a project as well.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_root_that_is_a_mount_point_is_named_and_the_project_is_still_undone() {
@@ -377,7 +377,7 @@ async fn a_root_added_after_an_interrupted_call_is_not_counted_as_its_change() {
     assert_eq!(journal.calls()[0].files, [stage.root().join("kept"), beside.path.join("made")]);
 }
 
-/// Lets the session of a stage go on in other folders, with one more command.
+/// Reopens the session of a fixture with these further roots and runs one more command.
 async fn go_on(stage: &Stage, further: Vec<PathBuf>, line: &str) -> SessionId {
     let id = stage.agent.handle.session_id().clone();
     stage.agent.handle.shutdown();

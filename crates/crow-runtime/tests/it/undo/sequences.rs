@@ -1,4 +1,4 @@
-//! Random sequences of what agents and users do to files, beside a model of what each path should be.
+//! Random sequences of actions of agents and users, compared with a model of what each path should be.
 
 use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::support::cases;
 
-/// How long one deed may take.
+/// Maximum duration of one action.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone)]
@@ -24,11 +24,11 @@ enum Deed {
     Job(usize),
     /// The user writes or removes a file.
     Edit(usize, bool),
-    /// The user puts a file into the state that it had before this many turns, counted from the last one.
+    /// The user restores a file to its state before a turn, counted back from the last one.
     Restore(usize, u32),
     Undo(Aim, bool),
-    /// An undo that is killed when it has put back what it does. Then the user writes the second file, and the agent may take
-    /// a turn, before the next undo finds what was left.
+    /// An undo that is killed after it restored its files. Then the user writes the second file, and the agent may take
+    /// a turn, before the next undo finds the unfinished one.
     KilledUndo(Aim, bool, Vec<CallDeed>),
     Redo(bool),
 }
@@ -40,7 +40,7 @@ enum CallDeed {
     Command(Vec<(usize, bool)>),
 }
 
-/// The model and the real thing beside each other.
+/// The model and the real agent, driven by the same actions.
 struct Play {
     stage: Stage,
     model: Model,
@@ -51,7 +51,7 @@ impl Play {
     fn new() -> Self {
         let stage = Stage::new();
         stage.write("a", "0\n");
-        // So that the folder is there all the time: the model knows files only.
+        // Keeps the folder in place: the model knows files only.
         stage.write("d/kept", "");
         let mut model = Model::default();
         model.files[0] = Some("0\n".to_owned());

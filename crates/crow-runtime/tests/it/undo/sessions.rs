@@ -37,7 +37,7 @@ async fn sessions_that_alternate_undo_only_their_own_changes() {
 #[tokio::test]
 async fn a_call_that_overlaps_with_another_process_is_shared_and_its_undo_conflicts() {
     let mut one = Stage::new();
-    // Another process has its own eyes on the same store.
+    // Another process opens the same store separately.
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
     let elsewhere = SnapshotStores::new(one.snapshots(), limits, None);
     let store = elsewhere.of(&one.root()).unwrap();

@@ -1,4 +1,4 @@
-//! An agent that changes files by a shell and by a tool that says beforehand which.
+//! Fixture: an agent with tools that change files, some through a shell, one at a path that it declares in its plan.
 
 use std::{
     collections::BTreeMap,
@@ -41,7 +41,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// Permits everything.
+/// Answerer that allows every call.
 #[derive(Debug)]
 struct Permits;
 
@@ -52,7 +52,7 @@ impl Answerer for Permits {
     }
 }
 
-/// Permits everything, and leaves questions to whoever holds a handle.
+/// Answerer that allows every call and leaves questions to the user to the handle.
 #[derive(Debug)]
 pub(super) struct Waits;
 
@@ -67,7 +67,7 @@ impl Answerer for Waits {
     }
 }
 
-/// Runs a shell line, and may change anything.
+/// Tool that runs a shell line. Its plan has unknown effects.
 #[derive(Debug)]
 struct Sh;
 
@@ -105,7 +105,7 @@ impl TypedTool for Sh {
     }
 }
 
-/// Starts a line as a job.
+/// Tool that starts a shell line as a job.
 #[derive(Debug)]
 struct Job;
 
@@ -134,7 +134,7 @@ impl TypedTool for Job {
     }
 }
 
-/// Opens the gate that a job waits for, and waits until the job has answered.
+/// Tool that opens the gate of a job and waits until the job has answered.
 #[derive(Debug)]
 struct Gate;
 
@@ -179,7 +179,7 @@ fn spec(line: &str, timeout: Duration, ctx: &ToolContext) -> ProcessSpec {
     }
 }
 
-/// Writes a file, and says beforehand which.
+/// Tool that writes a file and declares its path in its plan.
 #[derive(Debug)]
 struct Put;
 
@@ -211,7 +211,7 @@ impl TypedTool for Put {
 
     async fn execute(&self, input: Content, plan: &CallPlan, _ctx: &ToolContext) -> ToolResult {
         let Subject::Path(path) = &plan.subject else { panic!("no path") };
-        // As the real tools do it: other names of the same file keep what they have.
+        // Written to a second file and renamed, as the real tools do: other hard links keep their content.
         let beside = path.with_file_name("beside");
         let written = fs::create_dir_all(path.parent().unwrap())
             .and_then(|()| fs::write(&beside, input.text))
@@ -225,7 +225,7 @@ impl TypedTool for Put {
     }
 }
 
-/// An agent, its folder and its session's journal.
+/// An agent with its project folder, stores and session.
 pub(super) struct Stage {
     pub(super) agent: AgentHarness,
     pub(super) config: RuntimeConfig,
@@ -235,7 +235,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Lets the agent die in the middle of a call, as a killed process does: its start is in the log, its end is not.
+    /// Aborts the agent during a call, as if its process was killed: the log has the start of the call but not its end.
     pub(crate) async fn die_in_a_call(&mut self, work: &str) {
         let marker = self.gate("marker").1;
         let line = format!("{work}; echo > {}; exec sleep 100", marker.display());
@@ -247,14 +247,14 @@ impl Stage {
         handle.ended().await;
     }
 
-    /// Takes the last line of what was undone away, as if the process had been killed before it was written.
+    /// Removes the last line of `undo.jsonl`, as if the process was killed before writing it.
     pub(crate) fn forget_end_of_undo(&self) {
         let path = self.undo_file();
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, text.rsplit_once('\n').unwrap().0).unwrap();
     }
 
-    /// Returns how many lines there are of what was undone.
+    /// Returns the number of lines in `undo.jsonl`.
     pub(crate) fn undo_lines(&self) -> usize {
         let text = fs::read_to_string(self.undo_file()).unwrap_or_default();
         text.lines().filter(|line| !line.is_empty()).count()
@@ -265,7 +265,7 @@ impl Stage {
         find(&self.data.path().join("sessions"), session).join("undo.jsonl")
     }
 
-    /// Copies the session, and has the original forgotten. Returns the undo of the copy.
+    /// Forks the session and removes the original from the snapshot store. Returns the journal of the fork.
     pub(crate) fn journal_of_copy(&self) -> UndoJournal {
         let original = self.agent.handle.session_id().clone();
         let abilities = self.agent.model.resolved().info.abilities;
@@ -285,17 +285,17 @@ impl Stage {
         Self::with(limits, &[])
     }
 
-    /// Makes one whose agent works in these folders as well.
+    /// Creates a fixture whose agent works in these folders as well.
     pub(super) fn with(limits: SnapshotLimits, further: &[&Path]) -> Self {
         Self::with_sandbox(limits, further, Arc::new(Permits), |_| None)
     }
 
-    /// Makes one whose commands run in a sandbox.
+    /// Creates a fixture whose commands run in a sandbox.
     pub(super) fn in_sandbox() -> Self {
         Self::in_sandbox_with(Arc::new(Permits))
     }
 
-    /// The same with somebody who answers.
+    /// Creates a fixture with a sandbox and this answerer.
     pub(super) fn in_sandbox_with(answerer: Arc<dyn Answerer>) -> Self {
         let sandbox = |data: &Path| Some(SandboxConfig::new(data.join("sandbox")));
         Self::with_sandbox(SnapshotLimits::default(), &[], answerer, sandbox)
@@ -307,7 +307,7 @@ impl Stage {
         answerer: Arc<dyn Answerer>,
         sandbox: impl FnOnce(&Path) -> Option<SandboxConfig>,
     ) -> Self {
-        // Nothing of the disk of this machine should decide what is captured.
+        // The free space of this machine must not decide what is captured.
         let limits = SnapshotLimits { free_bytes: 0, ..limits };
         let data = tempfile::tempdir().unwrap();
         let snapshots = SnapshotStores::new(data.path().join("snapshots"), limits, None);
@@ -326,12 +326,12 @@ impl Stage {
         Self { root: agent.cwd(), agent, config, number: 0, data }
     }
 
-    /// Makes another session with the files, the runtime and the stores of this one.
+    /// Creates a second session with the files, the runtime and the stores of `other`.
     pub(super) fn beside(other: &Self) -> Self {
         Self::beside_with(other, &[])
     }
 
-    /// The same, and its agent works in these folders as well.
+    /// Creates a second session whose agent works in these folders as well.
     pub(super) fn beside_with(other: &Self, further: &[&Path]) -> Self {
         let options = options(other.config.clone(), further);
         let agent = other.agent.beside(ScriptedModel::new([]), options);
@@ -354,7 +354,7 @@ impl Stage {
         tools
     }
 
-    /// Lets an agent make a call as if its model had asked for it.
+    /// Runs one `sh` call in an agent as if its model had requested it.
     pub(super) async fn make_call(
         internals: &mut AgentInternals,
         tools: &ToolRegistry,
@@ -385,14 +385,14 @@ impl Stage {
         Ok(())
     }
 
-    /// Makes a line that waits until it is let through, does its work and tells of it.
+    /// Returns a shell line that waits for its gate, does the work and reports that it is done.
     pub(super) fn gated(&self, name: &str, work: &str) -> String {
         let (open, answer) = self.gate(name);
         let (open, answer) = (open.display(), answer.display());
         format!("read line < {open}; {work}; echo > {answer}")
     }
 
-    /// Where a line is let through, and where it tells that its work is done: outside of the project.
+    /// Returns the named pipes of a gate, outside of the project: one opens it, the other reports that the work is done.
     pub(super) fn gate(&self, name: &str) -> (PathBuf, PathBuf) {
         let path = |end| self.data.path().join(format!("{name}.{end}"));
         let ways = (path("open"), path("done"));
@@ -401,7 +401,7 @@ impl Stage {
         ways
     }
 
-    /// Where the snapshots are.
+    /// Returns the directory of the snapshot stores.
     pub(super) fn snapshots(&self) -> PathBuf {
         self.data.path().join("snapshots")
     }
@@ -424,7 +424,7 @@ impl Stage {
         fs::symlink_metadata(self.root().join(path)).is_ok()
     }
 
-    /// Lets the agent take a turn in which it makes these calls, one after the other.
+    /// Runs a turn in which the agent makes these calls, one per reply.
     pub(super) async fn turn(&mut self, calls: &[Call<'_>]) -> Vec<Arc<Envelope>> {
         for call in calls {
             self.number += 1;
@@ -434,7 +434,7 @@ impl Stage {
         self.agent.run("go").await
     }
 
-    /// Lets the agent run one line and returns what is known of the call.
+    /// Runs a turn with one shell line and returns the metadata of its result.
     pub(super) async fn sh(&mut self, line: &str) -> ToolMetadata {
         metadata(&self.turn(&[Call::Sh(line)]).await)
     }
@@ -443,7 +443,7 @@ impl Stage {
         self.agent.handle.undo_journal().unwrap()
     }
 
-    /// Undoes beside the agent, as a command of another thread does.
+    /// Undoes on another thread while the agent is alive, as a command of the user does.
     pub(super) async fn undo(
         &self,
         target: UndoTarget,
@@ -494,7 +494,7 @@ impl Call<'_> {
     }
 }
 
-/// Returns what is known of the last call.
+/// Returns the metadata of the last call's result.
 pub(super) fn metadata(events: &[Arc<Envelope>]) -> ToolMetadata {
     let ends = events.iter().rev().filter_map(|event| {
         let AgentEvent::CallEnd { result, .. } = &event.event else { return None };
@@ -503,14 +503,14 @@ pub(super) fn metadata(events: &[Arc<Envelope>]) -> ToolMetadata {
     ends.into_iter().next().expect("no call ended")
 }
 
-/// Everything below a folder but `.git`: bytes, modes, links, empty folders.
+/// Returns everything below a folder except `.git`: bytes, modes, links, empty folders.
 pub(super) fn picture(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     look(root, root, &mut found);
     found
 }
 
-/// Finds a folder by its name.
+/// Finds a folder whose name contains `name`.
 fn find(folder: &Path, name: &str) -> PathBuf {
     let mut open = vec![folder.to_path_buf()];
     while let Some(folder) = open.pop() {
