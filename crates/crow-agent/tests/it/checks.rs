@@ -25,12 +25,12 @@ use tempfile::TempDir;
 use crate::tools::Shell;
 
 /// An agent with checks and snapshots.
-pub(crate) struct Stage {
+pub(crate) struct CheckFixture {
     pub(crate) harness: AgentHarness,
     _data: TempDir,
 }
 
-impl Stage {
+impl CheckFixture {
     pub(crate) fn new(checks: impl IntoIterator<Item = Check>, plays: Vec<Play>) -> Self {
         Self::with_policy(checks, plays, PermissionPolicy::new(PermissionMode::FullAuto))
     }
@@ -71,9 +71,9 @@ impl Stage {
     }
 
     /// Runs a prompt and returns a summary of its events.
-    pub(crate) async fn run(&mut self) -> Told {
+    pub(crate) async fn run(&mut self) -> RunSummary {
         let events = self.harness.run("do it").await;
-        Told::of(&events)
+        RunSummary::of(&events)
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn path_alone() -> ChildEnvironment {
 
 /// Summary of a run, collected from its events.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct RunSummary {
     pub(crate) outcome: RunOutcome,
     /// For each run of the checks: the commands, true if they passed, and the reason why they verify nothing.
     pub(crate) checks: Vec<(Vec<CheckRun>, bool, Option<String>)>,
@@ -94,28 +94,28 @@ pub(crate) struct Told {
     pub(crate) answers: Vec<(ToolStatus, String)>,
 }
 
-impl Told {
+impl RunSummary {
     pub(crate) fn of(events: &[Arc<Envelope>]) -> Self {
-        let mut told =
+        let mut summary =
             Self { outcome: RunOutcome::NeedsInput, checks: Vec::new(), answers: Vec::new() };
-        let mut said = None;
+        let mut announced = None;
         for event in events {
             match &event.event {
-                AgentEvent::RunEnd { result, .. } => told.outcome = result.clone(),
+                AgentEvent::RunEnd { result, .. } => summary.outcome = result.clone(),
                 AgentEvent::Checks { checks, passed, unverified } => {
-                    told.checks.push((checks.clone(), *passed, unverified.clone()));
+                    summary.checks.push((checks.clone(), *passed, unverified.clone()));
                 }
                 AgentEvent::CallEnd { tool, result, .. } if tool == "task_complete" => {
-                    told.answers.push((result.status, result.output.clone()));
+                    summary.answers.push((result.status, result.output.clone()));
                 }
-                AgentEvent::TaskComplete { verified, .. } => said = Some(*verified),
+                AgentEvent::TaskComplete { verified, .. } => announced = Some(*verified),
                 _ => {}
             }
         }
-        if let RunOutcome::Completed { verified, .. } = told.outcome {
-            assert_eq!(said, Some(verified), "event and outcome differ");
+        if let RunOutcome::Completed { verified, .. } = summary.outcome {
+            assert_eq!(announced, Some(verified), "event and outcome differ");
         }
-        told
+        summary
     }
 
     pub(crate) fn verified(&self) -> Option<bool> {
@@ -144,17 +144,17 @@ fn lines(path: &Path) -> usize {
 
 #[tokio::test]
 async fn a_task_whose_checks_pass_is_verified_by_them() {
-    let mut stage = Stage::new(
+    let mut fixture = CheckFixture::new(
         [Check::new("one", "test -f a"), Check::new("two", "echo fine")],
         vec![bash("a", "echo x > a"), complete()],
     );
-    let told = stage.run().await;
-    assert_eq!(told.verified(), Some(true));
+    let summary = fixture.run().await;
+    assert_eq!(summary.verified(), Some(true));
     assert_eq!(
-        told.answers,
+        summary.answers,
         [(ToolStatus::Success, "The task is marked as complete, verified by one, two.".to_owned())]
     );
-    let [(checks, true, None)] = &told.checks[..] else { panic!("{:?}", told.checks) };
+    let [(checks, true, None)] = &summary.checks[..] else { panic!("{:?}", summary.checks) };
     let ran: Vec<_> = checks
         .iter()
         .map(|check| (check.name.as_str(), check.command.as_str(), check.exit_code, check.fresh))
@@ -164,18 +164,21 @@ async fn a_task_whose_checks_pass_is_verified_by_them() {
 
 #[tokio::test]
 async fn a_failing_check_refuses_task_complete_and_the_turn_continues() {
-    let mut stage = Stage::new(
+    let mut fixture = CheckFixture::new(
         [Check::new("test", "echo looking; test -f a || { echo a is missing; exit 3; }")],
         vec![complete_as("first"), bash("a", "echo x > a"), complete()],
     );
-    let told = stage.run().await;
-    assert_eq!(told.verified(), Some(true));
-    let (status, output) = &told.answers[0];
+    let summary = fixture.run().await;
+    assert_eq!(summary.verified(), Some(true));
+    let (status, output) = &summary.answers[0];
     assert_eq!(*status, ToolStatus::Error);
     assert!(output.contains("1 of 1 checks failed") && output.contains("exit code 3"), "{output}");
     assert!(output.contains("looking\na is missing"), "{output}");
-    assert_eq!(told.checks.iter().map(|(_, passed, _)| *passed).collect::<Vec<_>>(), [false, true]);
-    assert_eq!(told.checks[0].0[0].exit_code, Some(3));
+    assert_eq!(
+        summary.checks.iter().map(|(_, passed, _)| *passed).collect::<Vec<_>>(),
+        [false, true]
+    );
+    assert_eq!(summary.checks[0].0[0].exit_code, Some(3));
 }
 
 #[tokio::test]
@@ -187,23 +190,23 @@ async fn repeatedly_refused_task_complete_without_file_changes_is_a_doom_loop() 
     let looking = |id: usize| bash(&format!("b{id}"), &format!("echo looking {id}"));
     let failing = || Check::new("test", "echo ran in $$ ms; echo x >> log; exit 3");
     let plays = (0..100).flat_map(|id| [say(id), looking(id)]).collect();
-    let told = Stage::new([failing()], plays).run().await;
-    assert_eq!(told.answers.len(), 5, "{:?}", told.outcome);
-    let RunOutcome::Stopped { reason: TurnEnd::DoomLoop { reason } } = &told.outcome else {
-        panic!("{:?}", told.outcome)
+    let summary = CheckFixture::new([failing()], plays).run().await;
+    assert_eq!(summary.answers.len(), 5, "{:?}", summary.outcome);
+    let RunOutcome::Stopped { reason: TurnEnd::DoomLoop { reason } } = &summary.outcome else {
+        panic!("{:?}", summary.outcome)
     };
     assert_eq!(reason, "task_complete was refused 5 times, and no file changed in between");
 
     let changing = |id: usize| bash(&format!("b{id}"), &format!("echo x > made{id}"));
     let mut plays: Vec<_> = (0..8).flat_map(|id| [say(id), changing(id)]).collect();
     plays.push(reply([text("I cannot.")]));
-    let told = Stage::new([failing()], plays).run().await;
-    assert_eq!((told.answers.len(), told.outcome), (8, RunOutcome::NeedsInput));
+    let summary = CheckFixture::new([failing()], plays).run().await;
+    assert_eq!((summary.answers.len(), summary.outcome), (8, RunOutcome::NeedsInput));
 }
 
 #[tokio::test]
 async fn all_failing_checks_are_reported_together_with_long_output_cut() {
-    let mut stage = Stage::new(
+    let mut fixture = CheckFixture::new(
         [
             Check::new("long", "seq 1 100000; exit 1"),
             Check::new("fine", "true"),
@@ -211,12 +214,12 @@ async fn all_failing_checks_are_reported_together_with_long_output_cut() {
         ],
         vec![complete(), reply([text("I cannot.")])],
     );
-    let told = stage.run().await;
-    let (_, output) = &told.answers[0];
+    let summary = fixture.run().await;
+    let (_, output) = &summary.answers[0];
     assert!(output.contains("2 of 3 checks failed") && output.contains("short: `echo no; exit 2`"));
     assert!(output.contains("99999\n100000\n") && output.contains("bytes left out"), "{output}");
     assert!(output.len() < 10_000, "{}", output.len());
-    assert_eq!(told.outcome, RunOutcome::NeedsInput);
+    assert_eq!(summary.outcome, RunOutcome::NeedsInput);
 }
 
 #[tokio::test]
@@ -224,15 +227,15 @@ async fn a_check_that_passed_with_the_same_files_is_not_run_again() {
     let log = tempfile::tempdir().unwrap();
     let count = log.path().join("count");
     let counting = format!("echo ran >> {}", count.display());
-    let mut stage = Stage::new(
+    let mut fixture = CheckFixture::new(
         [Check::new("count", counting)],
         vec![complete_as("1"), complete_as("2"), bash("b", "echo x > a"), complete_as("3")],
     );
-    assert_eq!(stage.run().await.verified(), Some(true));
-    let again = stage.run().await;
+    assert_eq!(fixture.run().await.verified(), Some(true));
+    let again = fixture.run().await;
     assert_eq!((again.verified(), lines(&count)), (Some(true), 1));
     assert!(again.checks[0].0[0].fresh);
-    let changed = stage.run().await;
+    let changed = fixture.run().await;
     assert_eq!((changed.verified(), lines(&count)), (Some(true), 2));
 }
 
@@ -247,22 +250,22 @@ async fn a_check_is_run_again_after_a_change_in_a_further_folder() {
     let plays = vec![complete_as("1"), complete_as("2"), bash("b", &change), complete_as("3")];
     let additional_directories = vec![further];
     let options = HarnessOptions { additional_directories, ..HarnessOptions::default() };
-    let mut stage = Stage::with_options([Check::new("count", counting)], plays, options);
-    stage.run().await;
-    assert!(stage.run().await.checks[0].0[0].fresh);
-    let changed = stage.run().await;
+    let mut fixture = CheckFixture::with_options([Check::new("count", counting)], plays, options);
+    fixture.run().await;
+    assert!(fixture.run().await.checks[0].0[0].fresh);
+    let changed = fixture.run().await;
     assert_eq!((changed.verified(), lines(&count)), (Some(true), 2));
 }
 
 #[tokio::test]
 async fn changes_of_ignored_files_do_not_make_a_check_stale() {
-    let mut stage = Stage::new(
+    let mut fixture = CheckFixture::new(
         [Check::new("build", "mkdir -p target && date +%N > target/out")],
         vec![complete_as("1"), bash("b", "echo other > target/out"), complete_as("2")],
     );
-    stage.write(".gitignore", "target\n");
-    assert_eq!(stage.run().await.verified(), Some(true));
-    let again = stage.run().await;
+    fixture.write(".gitignore", "target\n");
+    assert_eq!(fixture.run().await.verified(), Some(true));
+    let again = fixture.run().await;
     assert_eq!(again.verified(), Some(true));
     assert!(again.checks[0].0[0].fresh);
 }
@@ -272,24 +275,24 @@ async fn checks_are_run_once_more_after_one_of_them_changed_files() {
     let log = tempfile::tempdir().unwrap();
     let count = log.path().join("count");
     let first = format!("echo ran >> {}", count.display());
-    let mut stage = Stage::new(
+    let mut fixture = CheckFixture::new(
         [Check::new("first", first), Check::new("lock", "test -f lock || echo 1 > lock")],
         vec![complete()],
     );
-    let told = stage.run().await;
-    assert_eq!(told.verified(), Some(true));
+    let summary = fixture.run().await;
+    assert_eq!(summary.verified(), Some(true));
     assert_eq!(lines(&count), 2, "what it passed with is not what is there");
 }
 
 #[tokio::test]
 async fn a_check_that_always_changes_files_leaves_the_task_unverified() {
-    let mut stage = Stage::new(
+    let mut fixture = CheckFixture::new(
         [Check::new("stamp", "date +%N >> stamp"), Check::new("ok", "true")],
         vec![complete()],
     );
-    let told = stage.run().await;
-    assert_eq!(told.verified(), Some(false));
-    let reason = told.checks[0].2.as_deref().unwrap();
+    let summary = fixture.run().await;
+    assert_eq!(summary.verified(), Some(false));
+    let reason = summary.checks[0].2.as_deref().unwrap();
     assert!(reason.contains("files changed each time") && reason.contains("stamp"), "{reason}");
 }
 
@@ -299,66 +302,69 @@ async fn a_check_that_hangs_is_timed_out_and_later_checks_are_not_run() {
         timeout: Duration::from_millis(300),
         ..Check::new("hang", "echo begun; sleep 1000")
     };
-    let mut stage =
-        Stage::new([hang, Check::new("next", "true")], vec![complete(), reply([text("it hangs")])]);
-    let told = stage.run().await;
-    let (status, output) = &told.answers[0];
+    let mut fixture = CheckFixture::new(
+        [hang, Check::new("next", "true")],
+        vec![complete(), reply([text("it hangs")])],
+    );
+    let summary = fixture.run().await;
+    let (status, output) = &summary.answers[0];
     assert_eq!(*status, ToolStatus::Error);
     assert!(output.contains("timed out after 300 ms") && output.contains("begun"), "{output}");
-    assert_eq!(told.checks[0].0.len(), 1);
-    assert_eq!(told.checks[0].0[0].exit_code, None);
+    assert_eq!(summary.checks[0].0.len(), 1);
+    assert_eq!(summary.checks[0].0[0].exit_code, None);
 }
 
 #[tokio::test]
 async fn a_cancel_ends_a_running_check_within_two_seconds() {
-    let mut stage = Stage::new([Check::new("hang", "echo begun; sleep 1000")], vec![complete()]);
-    stage.harness.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
-    stage
+    let mut fixture =
+        CheckFixture::new([Check::new("hang", "echo begun; sleep 1000")], vec![complete()]);
+    fixture.harness.handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
+    fixture
         .harness
         .until(|event| {
             matches!(event, AgentEvent::CallProgress { output, .. } if output.contains("begun"))
         })
         .await;
     let cancelled = std::time::Instant::now();
-    stage.harness.handle.interrupt();
-    let events = stage.harness.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
+    fixture.harness.handle.interrupt();
+    let events = fixture.harness.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
     assert!(cancelled.elapsed() < Duration::from_secs(2), "{:?}", cancelled.elapsed());
-    let told = Told::of(&events);
-    assert_eq!(told.outcome, RunOutcome::Cancelled);
-    assert_eq!(told.answers[0].0, ToolStatus::Cancelled);
+    let summary = RunSummary::of(&events);
+    assert_eq!(summary.outcome, RunOutcome::Cancelled);
+    assert_eq!(summary.answers[0].0, ToolStatus::Cancelled);
 }
 
 #[tokio::test]
 async fn a_read_only_run_completes_unverified_and_runs_no_check() {
-    let mut stage = Stage::with_policy(
+    let mut fixture = CheckFixture::with_policy(
         [Check::new("write", "touch made")],
         vec![complete()],
         PermissionPolicy::new(PermissionMode::ReadOnly),
     );
-    let told = stage.run().await;
-    assert_eq!(told.verified(), Some(false));
-    assert!(told.answers[0].1.contains("checks are not run in read-only mode"));
-    assert!(!stage.harness.cwd().join("made").exists());
+    let summary = fixture.run().await;
+    assert_eq!(summary.verified(), Some(false));
+    assert!(summary.answers[0].1.contains("checks are not run in read-only mode"));
+    assert!(!fixture.harness.cwd().join("made").exists());
 }
 
 #[tokio::test]
 async fn checks_run_without_a_permission_question() {
-    let mut stage = Stage::with_policy(
+    let mut fixture = CheckFixture::with_policy(
         [Check::new("write", "touch made")],
         vec![complete()],
         PermissionPolicy::new(PermissionMode::Ask),
     );
-    let told = stage.run().await;
-    assert_eq!(told.verified(), Some(true));
-    assert!(stage.harness.cwd().join("made").exists());
+    let summary = fixture.run().await;
+    assert_eq!(summary.verified(), Some(true));
+    assert!(fixture.harness.cwd().join("made").exists());
 }
 
 #[tokio::test]
 async fn without_checks_a_task_is_done_unverified() {
-    let mut stage = Stage::new([], vec![complete()]);
-    let told = stage.run().await;
-    assert_eq!((told.verified(), told.checks.len()), (Some(false), 0));
-    assert!(told.answers[0].1.contains("unverified: no checks are configured"));
+    let mut fixture = CheckFixture::new([], vec![complete()]);
+    let summary = fixture.run().await;
+    assert_eq!((summary.verified(), summary.checks.len()), (Some(false), 0));
+    assert!(summary.answers[0].1.contains("unverified: no checks are configured"));
 }
 
 #[tokio::test]
@@ -370,19 +376,20 @@ async fn without_snapshots_nothing_is_verified() {
     let runtime = RuntimeConfig { child_env: path_alone(), ..RuntimeConfig::default() };
     let options = HarnessOptions { tools, runtime, ..HarnessOptions::default() };
     let mut harness = AgentHarness::start(ScriptedModel::new([complete()]), options);
-    let told = Told::of(&harness.run("go").await);
-    assert_eq!(told.verified(), Some(false));
+    let summary = RunSummary::of(&harness.run("go").await);
+    assert_eq!(summary.verified(), Some(false));
     assert!(
-        told.checks[0].1 && told.checks[0].2.as_deref().unwrap().contains("keeps no snapshots")
+        summary.checks[0].1
+            && summary.checks[0].2.as_deref().unwrap().contains("keeps no snapshots")
     );
 }
 
 #[tokio::test]
 async fn changes_of_a_check_are_recorded_with_the_call() {
-    let mut stage =
-        Stage::new([Check::new("fmt", "test -f made || echo 1 > made")], vec![complete()]);
-    let events = stage.harness.run("go").await;
-    let made = stage.harness.cwd().join("made");
+    let mut fixture =
+        CheckFixture::new([Check::new("fmt", "test -f made || echo 1 > made")], vec![complete()]);
+    let events = fixture.harness.run("go").await;
+    let made = fixture.harness.cwd().join("made");
     let changed = events.iter().any(|event| {
         matches!(&event.event, AgentEvent::FilesChanged { files, .. } if files.contains(&made))
     });
@@ -434,9 +441,9 @@ async fn a_read_only_reviewer_ends_the_run_only_if_the_checks_pass() {
         })
         .unwrap()
     });
-    let told = Told::of(&harness.run("go").await);
-    let statuses: Vec<_> = told.answers.iter().map(|(status, _)| *status).collect();
+    let summary = RunSummary::of(&harness.run("go").await);
+    let statuses: Vec<_> = summary.answers.iter().map(|(status, _)| *status).collect();
     assert_eq!(statuses, [ToolStatus::Error, ToolStatus::Success]);
-    assert_eq!(told.verified(), Some(true));
+    assert_eq!(summary.verified(), Some(true));
     assert!(harness.cwd().join("out").exists() && !harness.cwd().join("forbidden").exists());
 }

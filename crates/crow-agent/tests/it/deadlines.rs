@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::tools::{Act, tools};
 
-const MOST: Duration = Duration::from_secs(2);
+const MAX_TIME: Duration = Duration::from_secs(2);
 
 fn start(plays: impl IntoIterator<Item = Play>) -> AgentHarness {
     let options = HarnessOptions {
@@ -38,7 +38,7 @@ fn start(plays: impl IntoIterator<Item = Play>) -> AgentHarness {
             control_flow: ControlFlow::Hitl,
             consensus: Consensus::default(),
             handoff: None,
-            limits: RunLimits { max_time: Some(MOST), ..RunLimits::default() },
+            limits: RunLimits { max_time: Some(MAX_TIME), ..RunLimits::default() },
             end_tools: EndTools::default(),
         })
         .unwrap()
@@ -64,19 +64,19 @@ fn out_of_time() -> (TurnEnd, RunOutcome) {
 #[tokio::test(start_paused = true)]
 async fn a_deadline_cancels_a_reply_that_does_not_end() {
     let mut harness = start([Play::Stall("hm".to_owned())]);
-    let begun = Instant::now();
+    let started = Instant::now();
     let events = harness.run("do it").await;
     assert_eq!(ends(&events), out_of_time());
-    assert!((MOST..MOST * 2).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    assert!((MAX_TIME..MAX_TIME * 2).contains(&started.elapsed()), "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_cancels_a_running_call_and_answers_it() {
     let mut harness = start([reply([call("a", "wait", json!({}))])]);
-    let begun = Instant::now();
+    let started = Instant::now();
     let events = harness.run("do it").await;
     assert_eq!(ends(&events), out_of_time());
-    assert!((MOST..MOST * 2).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    assert!((MAX_TIME..MAX_TIME * 2).contains(&started.elapsed()), "{:?}", started.elapsed());
     let is_answer = |event: &&Arc<Envelope>| matches!(event.event, AgentEvent::CallEnd { .. });
     assert_eq!(events.iter().filter(is_answer).count(), 1);
 }

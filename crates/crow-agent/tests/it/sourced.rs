@@ -27,8 +27,8 @@ use crate::tools::{Act, tools};
 /// A source with a list of tool sets; each call of `ready` switches to the next one.
 #[derive(Debug, Default)]
 struct Steps {
-    to_come: Mutex<VecDeque<Vec<&'static str>>>,
-    now: Mutex<Vec<&'static str>>,
+    upcoming: Mutex<VecDeque<Vec<&'static str>>>,
+    current: Mutex<Vec<&'static str>>,
     revision: AtomicU32,
     news: Mutex<Vec<SourceNews>>,
     closed: AtomicBool,
@@ -36,24 +36,24 @@ struct Steps {
 
 impl Steps {
     fn of(steps: &[&[&'static str]]) -> Arc<Self> {
-        let to_come = steps.iter().map(|step| step.to_vec()).collect();
-        Arc::new(Self { to_come: Mutex::new(to_come), ..Self::default() })
+        let upcoming = steps.iter().map(|step| step.to_vec()).collect();
+        Arc::new(Self { upcoming: Mutex::new(upcoming), ..Self::default() })
     }
 }
 
 #[async_trait]
 impl ToolSource for Steps {
     async fn ready(&self, _cancel: &CancellationToken) {
-        if let Some(next) = self.to_come.lock().unwrap().pop_front() {
+        if let Some(next) = self.upcoming.lock().unwrap().pop_front() {
             let text = format!("now there are {}", next.join(" "));
-            *self.now.lock().unwrap() = next;
+            *self.current.lock().unwrap() = next;
             self.revision.fetch_add(1, Ordering::SeqCst);
             self.news.lock().unwrap().push(SourceNews { level: NoticeLevel::Info, text });
         }
     }
 
     fn tools(&self) -> SourcedTools {
-        let names = self.now.lock().unwrap().clone();
+        let names = self.current.lock().unwrap().clone();
         let sourced = |name| (name, ToolCategory::External, Act::Say("sourced"));
         let registry = tools(names.into_iter().map(sourced).collect::<Vec<_>>());
         let tools: Vec<Arc<dyn Tool>> =
@@ -123,11 +123,11 @@ fn results(events: &[AgentEvent]) -> Vec<String> {
 }
 
 fn notices(events: &[AgentEvent]) -> Vec<String> {
-    let told = |event: &AgentEvent| match event {
+    let notice_text = |event: &AgentEvent| match event {
         AgentEvent::Notice { text, .. } => Some(text.clone()),
         _ => None,
     };
-    events.iter().filter_map(told).collect()
+    events.iter().filter_map(notice_text).collect()
 }
 
 #[tokio::test]
@@ -170,5 +170,5 @@ async fn an_agent_without_patterns_does_not_query_the_tool_source() {
     let source = Steps::of(&[&["mcp__time__now"]]);
     let events = run(&model, Arc::clone(&source), &[], ToolRegistry::new()).await;
     assert_eq!(offered(&model), [[""; 0]]);
-    assert_eq!((notices(&events).len(), source.to_come.lock().unwrap().len()), (0, 1));
+    assert_eq!((notices(&events).len(), source.upcoming.lock().unwrap().len()), (0, 1));
 }

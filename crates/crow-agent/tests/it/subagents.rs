@@ -58,7 +58,7 @@ fn background(id: &str, agent: &str) -> Play {
     reply([call(id, "task", input)])
 }
 
-struct Stage {
+struct SubagentFixture {
     subs: Vec<Subagent>,
     runtime: RuntimeConfig,
     policy: Option<PermissionPolicy>,
@@ -66,7 +66,7 @@ struct Stage {
     limits: RunLimits,
 }
 
-impl Stage {
+impl SubagentFixture {
     fn new(subs: impl IntoIterator<Item = Subagent>) -> Self {
         Self {
             subs: subs.into_iter().collect(),
@@ -151,8 +151,8 @@ fn count(events: &[Arc<Envelope>], fits: fn(&AgentEvent) -> bool) -> usize {
 #[tokio::test]
 async fn the_result_of_a_subagent_quotes_its_report_and_usage() {
     let explorer = sub("explorer", [reply([text("The parser is in src/parse.rs.")])], tools([]));
-    let mut harness =
-        Stage::new([solo(&explorer)]).start([reply([task("t", "explorer")]), reply([text("ok")])]);
+    let mut harness = SubagentFixture::new([solo(&explorer)])
+        .start([reply([task("t", "explorer")]), reply([text("ok")])]);
     let events = run(&mut harness).await;
     assert_eq!(
         result(&events, "t").output,
@@ -183,7 +183,7 @@ async fn subagents_of_one_reply_run_concurrently() {
     };
     let (one, two) = (meeting("one"), meeting("two"));
     let plays = [reply([task("a", "one"), task("b", "two")]), reply([text("both")])];
-    let mut harness = Stage::new([solo(&one), solo(&two)]).start(plays);
+    let mut harness = SubagentFixture::new([solo(&one), solo(&two)]).start(plays);
     let events = run(&mut harness).await;
     assert!(result(&events, "a").output.contains("\none\n"));
     assert!(result(&events, "b").output.contains("\ntwo\n"));
@@ -200,31 +200,31 @@ async fn four_subagents_run_at_once_and_the_others_are_queued() {
         sub(name, plays, tools([("meet", Read, Act::Meet(Arc::clone(&four)))]))
     });
     let plays = [reply(names.map(|name| task(name, name))), reply([text("all")])];
-    let mut harness = Stage::new(subs.iter().map(solo)).start(plays);
+    let mut harness = SubagentFixture::new(subs.iter().map(solo)).start(plays);
     let events = run(&mut harness).await;
     for name in names {
         assert_eq!(result(&events, name).status, ToolStatus::Success, "{name}");
     }
     assert_eq!(count(&events, |event| matches!(event, AgentEvent::CallWait { .. })), 2);
-    let (mut open, mut most) = (0_usize, 0);
+    let (mut open, mut maximum) = (0_usize, 0);
     for event in &events {
         match event.event {
             AgentEvent::SubagentStart { .. } => open += 1,
             AgentEvent::SubagentEnd { .. } => open -= 1,
             _ => {}
         }
-        most = most.max(open);
+        maximum = maximum.max(open);
     }
-    assert_eq!((open, most), (0, 4));
+    assert_eq!((open, maximum), (0, 4));
 }
 
 #[tokio::test]
 async fn a_cancel_ends_running_and_queued_subagents() {
     let subs = ["a", "b", "c"].map(|name| sub(name, [Play::Stall("hm".to_owned())], tools([])));
     let plays = [reply(["a", "b", "c"].map(|name| task(name, name)))];
-    let mut stage = Stage::new(subs.iter().map(solo));
-    stage.runtime.children = ChildLimits { depth: 1, running: 2 };
-    let mut harness = stage.start(plays);
+    let mut fixture = SubagentFixture::new(subs.iter().map(solo));
+    fixture.runtime.children = ChildLimits { depth: 1, running: 2 };
+    let mut harness = fixture.start(plays);
     harness.handle.send_input(vec![Block::text("go")]).unwrap();
     subs[0].model.wait_for_request(1).await;
     subs[1].model.wait_for_request(1).await;
@@ -246,10 +246,10 @@ async fn a_permission_question_of_a_subagent_is_answered_through_the_root_handle
     let plays =
         [reply([call("w", "bash", json!({"command": "echo x > made"}))]), reply([text("written")])];
     let writer = sub("writer", plays, own);
-    let mut stage = Stage::new([solo(&writer)]);
-    stage.policy = Some(PermissionPolicy::new(PermissionMode::Ask));
-    stage.runtime.answerer = Arc::new(HandleAnswerer);
-    let mut harness = stage.start([reply([task("t", "writer")]), reply([text("ok")])]);
+    let mut fixture = SubagentFixture::new([solo(&writer)]);
+    fixture.policy = Some(PermissionPolicy::new(PermissionMode::Ask));
+    fixture.runtime.answerer = Arc::new(HandleAnswerer);
+    let mut harness = fixture.start([reply([task("t", "writer")]), reply([text("ok")])]);
     harness.handle.send_input(vec![Block::text("go")]).unwrap();
     harness.until(|event| matches!(event, AgentEvent::PermissionRequest { .. })).await;
     let [question] = &harness.handle.open_questions()[..] else { panic!("not one question") };
@@ -264,9 +264,9 @@ async fn a_permission_question_of_a_subagent_is_answered_through_the_root_handle
 async fn a_user_question_of_a_subagent_names_it_and_is_answered_through_the_root() {
     let own = tools([("ask", ToolCategory::Session, Act::Ask("Which one?"))]);
     let asker = sub("asker", [reply([call("q", "ask", json!({}))]), reply([text("asked")])], own);
-    let mut stage = Stage::new([solo(&asker)]);
-    stage.runtime.answerer = Arc::new(HandleAnswerer);
-    let mut harness = stage.start([reply([task("t", "asker")]), reply([text("ok")])]);
+    let mut fixture = SubagentFixture::new([solo(&asker)]);
+    fixture.runtime.answerer = Arc::new(HandleAnswerer);
+    let mut harness = fixture.start([reply([task("t", "asker")]), reply([text("ok")])]);
     harness.handle.send_input(vec![Block::text("go")]).unwrap();
     let seen = harness.until(|event| matches!(event, AgentEvent::QuestionAsked { .. })).await;
     assert_eq!(seen.last().unwrap().agent, "asker");
@@ -276,8 +276,8 @@ async fn a_user_question_of_a_subagent_names_it_and_is_answered_through_the_root
     harness.handle.answer_question(&request.id, answer).unwrap();
     let events = to_end(&mut harness).await;
     assert_eq!(result(&events, "t").status, ToolStatus::Success);
-    let told = format!("{:?}", asker.model.requests());
-    assert!(told.contains("the old one"), "{told}");
+    let requests = format!("{:?}", asker.model.requests());
+    assert!(requests.contains("the old one"), "{requests}");
 }
 
 #[tokio::test]
@@ -289,14 +289,14 @@ async fn changes_of_a_subagent_are_reported_and_undone_with_the_parents_turn() {
     let plays =
         [reply([call("w", "bash", json!({"command": "echo x > made"}))]), reply([text("written")])];
     let writer = sub("writer", plays, own);
-    let mut stage = Stage::new([solo(&writer)]);
-    stage.runtime.snapshots = Some(Arc::new(stores));
-    let mut harness = stage.start([reply([task("t", "writer")]), reply([text("ok")])]);
+    let mut fixture = SubagentFixture::new([solo(&writer)]);
+    fixture.runtime.snapshots = Some(Arc::new(stores));
+    let mut harness = fixture.start([reply([task("t", "writer")]), reply([text("ok")])]);
     let events = run(&mut harness).await;
     let made = harness.cwd().join("made");
-    let told = result(&events, "t");
-    assert_eq!(told.metadata.files_modified, std::slice::from_ref(&made));
-    assert!(told.metadata.snapshot_before.is_none(), "the task itself changes nothing");
+    let tool_result = result(&events, "t");
+    assert_eq!(tool_result.metadata.files_modified, std::slice::from_ref(&made));
+    assert!(tool_result.metadata.snapshot_before.is_none(), "the task itself changes nothing");
     let handle = harness.handle.clone();
     let calls = tokio::task::spawn_blocking(move || {
         let mut journal = handle.undo_journal().unwrap();
@@ -312,12 +312,12 @@ async fn changes_of_a_subagent_are_reported_and_undone_with_the_parents_turn() {
 async fn session_files_of_a_killed_process_link_parent_and_child() {
     let data = tempfile::tempdir().unwrap();
     let stalled = sub("stalled", [Play::Stall("hm".to_owned())], tools([]));
-    let mut stage = Stage::new([solo(&stalled)]);
-    stage.runtime.store = Arc::new(FileStore::new(data.path()));
-    let harness = stage.start([reply([task("t", "stalled")])]);
+    let mut fixture = SubagentFixture::new([solo(&stalled)]);
+    fixture.runtime.store = Arc::new(FileStore::new(data.path()));
+    let harness = fixture.start([reply([task("t", "stalled")])]);
     harness.handle.send_input(vec![Block::text("go")]).unwrap();
     stalled.model.wait_for_request(1).await;
-    // As after a kill, nothing is written at an end: another store must already read everything.
+    // A killed process writes nothing at its end, so another store must already be able to read everything.
     let other = FileStore::new(data.path());
     let root = other.read(harness.handle.session_id()).unwrap();
     let [child] = &root.metadata.child_session_ids[..] else { panic!("not one child") };
@@ -332,8 +332,8 @@ async fn session_files_of_a_killed_process_link_parent_and_child() {
 #[tokio::test]
 async fn the_state_of_a_waiting_agent_names_the_subagents_session() {
     let helper = sub("helper", [reply([text("found")])], tools([]));
-    let mut harness =
-        Stage::new([solo(&helper)]).start([reply([task("t", "helper")]), reply([text("ok")])]);
+    let mut harness = SubagentFixture::new([solo(&helper)])
+        .start([reply([task("t", "helper")]), reply([text("ok")])]);
     let events = run(&mut harness).await;
     let root = harness.handle.session_id().clone();
     let child = harness.handle.child_sessions().remove(0);
@@ -357,12 +357,15 @@ async fn the_state_of_a_waiting_agent_names_the_subagents_session() {
 async fn the_call_of_a_failed_subagent_fails() {
     let error = ProviderError::new(ProviderErrorKind::InvalidRequest, "no such model");
     let broken = sub("broken", [Play::Fail(error)], tools([]));
-    let mut harness =
-        Stage::new([solo(&broken)]).start([reply([task("t", "broken")]), reply([text("well")])]);
+    let mut harness = SubagentFixture::new([solo(&broken)])
+        .start([reply([task("t", "broken")]), reply([text("well")])]);
     let events = run(&mut harness).await;
-    let told = result(&events, "t");
-    assert_eq!(told.status, ToolStatus::Error);
-    assert!(told.output.starts_with("broken failed: ") && told.output.contains("no such model"));
+    let tool_result = result(&events, "t");
+    assert_eq!(tool_result.status, ToolStatus::Error);
+    assert!(
+        tool_result.output.starts_with("broken failed: ")
+            && tool_result.output.contains("no such model")
+    );
     assert_eq!(outcome(&events), RunOutcome::NeedsInput);
 }
 
@@ -370,15 +373,15 @@ async fn the_call_of_a_failed_subagent_fails() {
 async fn a_subagent_stops_at_its_token_share_and_its_parent_continues() {
     let looking = (0..20).map(|n| reply([call(&format!("c{n}"), "look", json!({ "n": n }))]));
     let greedy = sub("greedy", looking, tools([("look", Read, Act::Say("seen"))]));
-    let mut stage = Stage::new([solo(&greedy)]);
+    let mut fixture = SubagentFixture::new([solo(&greedy)]);
     // A reply uses 110 tokens. After the first one 890 are left, of which a child gets half.
-    stage.limits.max_tokens = Some(1000);
-    let mut harness = stage.start([reply([task("t", "greedy")]), reply([text("ok")])]);
+    fixture.limits.max_tokens = Some(1000);
+    let mut harness = fixture.start([reply([task("t", "greedy")]), reply([text("ok")])]);
     let events = run(&mut harness).await;
-    let told = result(&events, "t");
-    assert_eq!(told.status, ToolStatus::Error);
+    let tool_result = result(&events, "t");
+    assert_eq!(tool_result.status, ToolStatus::Error);
     let reason = TurnEnd::Budget { limit: LimitKind::Tokens }.to_string();
-    assert_eq!(told.error, Some(format!("greedy failed: {reason}")));
+    assert_eq!(tool_result.error, Some(format!("greedy failed: {reason}")));
     assert_eq!(greedy.model.requests().len(), 5);
     assert_eq!(outcome(&events), RunOutcome::NeedsInput);
 }
@@ -394,17 +397,17 @@ async fn tokens_used_by_subagents_count_against_the_parents_limit() {
         let own = tools([("look", Read, Act::Say("seen")), meeting]);
         sub(name, [meet].into_iter().chain(looking), own)
     });
-    let mut stage = Stage::new(subs.iter().map(solo));
-    stage.limits.max_tokens = Some(1000);
-    let mut harness = stage.start([reply(["a", "b", "c"].map(|name| task(name, name)))]);
+    let mut fixture = SubagentFixture::new(subs.iter().map(solo));
+    fixture.limits.max_tokens = Some(1000);
+    let mut harness = fixture.start([reply(["a", "b", "c"].map(|name| task(name, name)))]);
     let events = run(&mut harness).await;
     assert_eq!(
         outcome(&events),
         RunOutcome::Stopped { reason: TurnEnd::Budget { limit: LimitKind::Tokens } }
     );
-    let asked: usize = subs.iter().map(|sub| sub.model.requests().len()).sum();
+    let request_count: usize = subs.iter().map(|sub| sub.model.requests().len()).sum();
     // 890 tokens are 8 replies; each subagent may have one more in progress when they are used up.
-    assert!((8..=11).contains(&asked), "{asked}");
+    assert!((8..=11).contains(&request_count), "{request_count}");
 }
 
 #[tokio::test]
@@ -415,8 +418,8 @@ async fn a_subagent_cannot_start_subagents() {
     let mut nested = tools([]);
     nested.register(TypedToolAdapter::new(Task::new(Subagents::new([solo(&inner)], ""))));
     let outer = sub("outer", [reply([task("n", "inner")]), reply([text("no")])], nested);
-    let mut harness =
-        Stage::new([solo(&outer)]).start([reply([task("t", "outer")]), reply([text("ok")])]);
+    let mut harness = SubagentFixture::new([solo(&outer)])
+        .start([reply([task("t", "outer")]), reply([text("ok")])]);
     let events = run(&mut harness).await;
     assert_eq!(result(&events, "t").status, ToolStatus::Success);
     assert!(outer.model.requests()[1].outline()[2].contains("agents may start agents 1 deep"));
@@ -428,7 +431,7 @@ async fn a_misspelled_agent_name_gets_a_suggestion_and_case_is_ignored() {
     let explorer = sub("explorer", [reply([text("seen")])], tools([]));
     let plays =
         [reply([task("a", "explorr")]), reply([task("b", "Explorer")]), reply([text("ok")])];
-    let mut harness = Stage::new([solo(&explorer)]).start(plays);
+    let mut harness = SubagentFixture::new([solo(&explorer)]).start(plays);
     let events = run(&mut harness).await;
     assert_eq!(
         result(&events, "a").output,
@@ -446,7 +449,7 @@ async fn a_read_only_subagent_cannot_write_in_any_permission_mode() {
     let reader = sub("reader", plays, own);
     let subagent = Subagent { reach: AgentAccess::ReadOnly, ..solo(&reader) };
     let mut harness =
-        Stage::new([subagent]).start([reply([task("t", "reader")]), reply([text("ok")])]);
+        SubagentFixture::new([subagent]).start([reply([task("t", "reader")]), reply([text("ok")])]);
     run(&mut harness).await;
     assert!(reader.model.requests()[1].outline()[2].contains("w!"));
     assert!(!harness.cwd().join("made").exists());
@@ -458,9 +461,9 @@ async fn a_background_task_outlives_the_run_and_is_collected_later() {
     let meet = || ("meet", Read, Act::Meet(Arc::clone(&together)));
     let plays = [reply([call("m", "meet", json!({}))]), reply([text("The answer.")])];
     let slow = sub("slow", plays, tools([meet()]));
-    let mut stage = Stage::new([solo(&slow)]);
-    stage.tools = tools([meet()]);
-    let mut harness = stage.start([
+    let mut fixture = SubagentFixture::new([solo(&slow)]);
+    fixture.tools = tools([meet()]);
+    let mut harness = fixture.start([
         background("t", "slow"),
         reply([text("started")]),
         reply([call("p", "task_output", json!({"id": "task-1", "wait": 0}))]),
@@ -472,16 +475,16 @@ async fn a_background_task_outlives_the_run_and_is_collected_later() {
     assert!(result(&events, "t").output.starts_with("[task-1 works in the background"));
     let events = run(&mut harness).await;
     assert!(result(&events, "p").output.starts_with("task-1 (slow: look) goes on, for "));
-    let told = result(&events, "o");
-    assert!(told.output.contains("\nThe answer.\n"), "{}", told.output);
-    assert_eq!(told.metadata.extra["task_id"], "task-1");
+    let tool_result = result(&events, "o");
+    assert!(tool_result.output.contains("\nThe answer.\n"), "{}", tool_result.output);
+    assert_eq!(tool_result.metadata.extra["task_id"], "task-1");
     harness.model.assert_finished();
 }
 
 #[tokio::test]
 async fn the_model_is_told_once_of_an_unread_ended_task() {
     let quick = sub("quick", [reply([text("The answer.")])], tools([]));
-    let mut harness = Stage::new([solo(&quick)]).start([
+    let mut harness = SubagentFixture::new([solo(&quick)]).start([
         background("t", "quick"),
         reply([text("started")]),
         reply([text("one")]),
@@ -503,31 +506,31 @@ async fn the_model_is_told_once_of_an_unread_ended_task() {
     run(&mut harness).await;
     run(&mut harness).await;
     let last = harness.model.requests().last().unwrap().outline().join("\n");
-    let told = "task-1 (quick: look) is through; its result was not read, task_output has it";
-    assert_eq!(last.matches(told).count(), 1, "{last}");
+    let notice = "task-1 (quick: look) is through; its result was not read, task_output has it";
+    assert_eq!(last.matches(notice).count(), 1, "{last}");
 }
 
 #[tokio::test]
 async fn a_background_task_can_be_cancelled_and_unknown_ids_list_the_known() {
     let stalled = sub("stalled", [Play::Stall("hm".to_owned())], tools([]));
-    let mut harness = Stage::new([solo(&stalled)]).start([
+    let mut harness = SubagentFixture::new([solo(&stalled)]).start([
         background("t", "stalled"),
         reply([call("c", "task_cancel", json!({"id": "task-1"}))]),
         reply([call("o", "task_output", json!({"id": "task-7"}))]),
         reply([text("ok")]),
     ]);
     let events = run(&mut harness).await;
-    let told = result(&events, "c");
-    assert_eq!(told.status, ToolStatus::Success);
-    assert!(told.output.contains("cancelled"), "{}", told.output);
+    let tool_result = result(&events, "c");
+    assert_eq!(tool_result.status, ToolStatus::Success);
+    assert!(tool_result.output.contains("cancelled"), "{}", tool_result.output);
     assert_eq!(result(&events, "o").output, "there is no task task-7; known: task-1");
 }
 
 #[tokio::test]
 async fn a_background_task_ends_with_the_session() {
     let stalled = sub("stalled", [Play::Stall("hm".to_owned())], tools([]));
-    let mut harness =
-        Stage::new([solo(&stalled)]).start([background("t", "stalled"), reply([text("started")])]);
+    let mut harness = SubagentFixture::new([solo(&stalled)])
+        .start([background("t", "stalled"), reply([text("started")])]);
     run(&mut harness).await;
     stalled.model.wait_for_request(1).await;
     harness.handle.shutdown();
@@ -565,14 +568,20 @@ async fn a_subagent_can_have_its_own_coagent_and_checks() {
         },
     });
     let smart = Subagent { agent: agent.unwrap(), reach: AgentAccess::Policy };
-    let mut stage = Stage::new([smart]);
-    stage.runtime.snapshots = Some(Arc::new(stores));
-    let mut harness = stage.start([reply([task("t", "TASK-SMART")]), reply([text("ok")])]);
+    let mut fixture = SubagentFixture::new([smart]);
+    fixture.runtime.snapshots = Some(Arc::new(stores));
+    let mut harness = fixture.start([reply([task("t", "TASK-SMART")]), reply([text("ok")])]);
     let events = run(&mut harness).await;
-    let told = result(&events, "t");
-    assert!(told.output.starts_with("TASK-SMART is through, verified by the checks."), "{told:?}");
-    assert!(told.output.contains("It is right."));
-    assert!(told.output.ends_with("Tokens: 200 in, 20 out"), "those of both count: {told:?}");
+    let tool_result = result(&events, "t");
+    assert!(
+        tool_result.output.starts_with("TASK-SMART is through, verified by the checks."),
+        "{tool_result:?}"
+    );
+    assert!(tool_result.output.contains("It is right."));
+    assert!(
+        tool_result.output.ends_with("Tokens: 200 in, 20 out"),
+        "those of both count: {tool_result:?}"
+    );
 }
 
 #[tokio::test]

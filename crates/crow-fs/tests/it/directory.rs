@@ -24,8 +24,8 @@ fn an_entry_name_has_no_separator_and_is_not_special() {
     let root = Directory::open(Path::new("/")).unwrap();
     for bad in ["", ".", "..", "a/b", "/", "a\0b", "../x"] {
         assert!(EntryName::new(bad).is_err(), "{bad:?}");
-        let looked = root.metadata_of(OsStr::new(bad)).unwrap_err();
-        assert_eq!(looked.kind(), io::ErrorKind::InvalidInput, "{bad:?}");
+        let result = root.metadata_of(OsStr::new(bad)).unwrap_err();
+        assert_eq!(result.kind(), io::ErrorKind::InvalidInput, "{bad:?}");
     }
     for good in ["a", ".a", "...", "a b", "-", "\u{202e}"] {
         assert!(EntryName::new(good).is_ok(), "{good:?}");
@@ -76,10 +76,10 @@ fn no_function_follows_a_link_anywhere_in_its_path() {
 fn an_open_directory_handle_follows_a_moved_directory() {
     let (_folder, base) = base();
     fs::create_dir_all(base.join("a/b")).unwrap();
-    let held = Directory::open(&base.join("a/b")).unwrap();
+    let handle = Directory::open(&base.join("a/b")).unwrap();
     fs::rename(base.join("a"), base.join("moved")).unwrap();
     fs::create_dir_all(base.join("a/b")).unwrap();
-    drop(held.create_file(&name("x"), 0o600).unwrap());
+    drop(handle.create_file(&name("x"), 0o600).unwrap());
     assert!(base.join("moved/b/x").exists() && !base.join("a/b/x").exists());
 }
 
@@ -104,8 +104,8 @@ fn a_new_file_is_persisted_or_leaves_nothing_behind() {
     assert_eq!(fs::read(base.join("a")).unwrap(), b"one");
     let mut file = NewFile::create(&directory, 0o644).unwrap();
     file.write(b"two").unwrap();
-    let kept = file.persist(&name("a"), RenameMode::Keep);
-    assert_eq!(kept.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    let persisted = file.persist(&name("a"), RenameMode::Keep);
+    assert_eq!(persisted.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     let mut file = NewFile::create(&directory, 0o644).unwrap();
     file.write(b"three").unwrap();
     file.persist(&name("a"), RenameMode::Replace).unwrap();
@@ -120,8 +120,8 @@ fn only_abandoned_temporary_files_are_removed() {
     let directory = Directory::open(&base).unwrap();
     let used = NewFile::create(&directory, 0o644).unwrap();
     let own = directory.names().unwrap().pop().unwrap();
-    for left in [".crow-0123456789abcdef.tmp", ".crow-notes.tmp", ".crow-0123456789abcdef"] {
-        fs::write(base.join(left), "").unwrap();
+    for file_name in [".crow-0123456789abcdef.tmp", ".crow-notes.tmp", ".crow-0123456789abcdef"] {
+        fs::write(base.join(file_name), "").unwrap();
     }
     fs::create_dir(base.join(".crow-0000000000000000.tmp")).unwrap();
     assert_eq!(crow_fs::remove_left_files(&base).unwrap(), 1);

@@ -94,10 +94,10 @@ async fn an_abort_withdraws_the_question() {
 
 /// Allows the call through the agent's handle, then returns a denial.
 #[derive(Debug, Default)]
-struct Torn(std::sync::OnceLock<crow_runtime::AgentHandle>);
+struct TwoAnswers(std::sync::OnceLock<crow_runtime::AgentHandle>);
 
 #[async_trait::async_trait]
-impl Answerer for Torn {
+impl Answerer for TwoAnswers {
     async fn ask(&self, request: PermissionRequest) -> PermissionAnswer {
         self.0.get().unwrap().answer(&request.id, PermissionAnswer::AllowOnce).unwrap();
         PermissionAnswer::Deny { feedback: None }
@@ -106,9 +106,9 @@ impl Answerer for Torn {
 
 #[tokio::test]
 async fn an_answer_through_the_handle_wins_over_a_later_one_of_the_answerer() {
-    let torn = Arc::new(Torn::default());
-    let mut agent = deploying(PermissionMode::Ask, Arc::clone(&torn) as _);
-    torn.0.set(agent.handle.clone()).unwrap();
+    let answerer = Arc::new(TwoAnswers::default());
+    let mut agent = deploying(PermissionMode::Ask, Arc::clone(&answerer) as _);
+    answerer.0.set(agent.handle.clone()).unwrap();
     agent.handle.send_input(Vec::new()).unwrap();
     let seen = agent.until(|event| matches!(event, AgentEvent::PermissionDecision { .. })).await;
     let AgentEvent::PermissionDecision { answer, .. } = &seen.last().unwrap().event else {
@@ -117,11 +117,11 @@ async fn an_answer_through_the_handle_wins_over_a_later_one_of_the_answerer() {
     assert_eq!(*answer, PermissionAnswer::AllowOnce);
 }
 
-fn deploys() -> PermissionAnswer {
+fn allow_deploy() -> PermissionAnswer {
     PermissionAnswer::AllowSession { grants: vec![Grant::Tool("deploy".to_owned())] }
 }
 
-fn anything() -> PermissionAnswer {
+fn allow_bash() -> PermissionAnswer {
     PermissionAnswer::AllowSession { grants: vec![Grant::Tool("bash".to_owned())] }
 }
 
@@ -129,10 +129,10 @@ fn anything() -> PermissionAnswer {
 async fn an_answer_accepted_after_an_interrupt_is_recorded_and_its_grant_applies() {
     let (mut agent, id) = asking().await;
     agent.handle.interrupt();
-    agent.handle.answer(&id, deploys()).unwrap();
+    agent.handle.answer(&id, allow_deploy()).unwrap();
     let seen = agent.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
-    let decided = |event: &AgentEvent| matches!(event, AgentEvent::PermissionDecision { answer, .. } if *answer == deploys());
-    assert!(seen.iter().any(|event| decided(&event.event)), "{seen:?}");
+    let is_decision = |event: &AgentEvent| matches!(event, AgentEvent::PermissionDecision { answer, .. } if *answer == allow_deploy());
+    assert!(seen.iter().any(|event| is_decision(&event.event)), "{seen:?}");
     assert!(!seen.iter().any(|e| matches!(e.event, AgentEvent::PermissionWithdrawn { .. })));
     assert_eq!(agent.handle.policy().rules().count(), 1);
     assert!(!seen.iter().any(|e| matches!(e.event, AgentEvent::CallStart { .. })), "it was run");
@@ -141,42 +141,42 @@ async fn an_answer_accepted_after_an_interrupt_is_recorded_and_its_grant_applies
 #[tokio::test]
 async fn a_grant_that_was_not_offered_is_refused_and_the_question_stays_open() {
     let (agent, id) = asking().await;
-    let refused = agent.handle.answer(&id, anything());
+    let refused = agent.handle.answer(&id, allow_bash());
     assert_eq!(refused, Err(AnswerError::NotOffered { id: id.clone() }));
     assert_eq!(agent.handle.open_questions().len(), 1);
     assert_eq!(agent.handle.policy().rules().count(), 0);
-    assert_eq!(agent.handle.answer(&id, deploys()), Ok(()));
+    assert_eq!(agent.handle.answer(&id, allow_deploy()), Ok(()));
 }
 
 /// Grants something that the question does not offer.
 #[derive(Debug)]
-struct Generous;
+struct OvergrantingAnswerer;
 
 #[async_trait::async_trait]
-impl Answerer for Generous {
+impl Answerer for OvergrantingAnswerer {
     async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
-        anything()
+        allow_bash()
     }
 }
 
 #[tokio::test]
 async fn an_answerers_unoffered_grant_allows_only_the_one_call_and_emits_a_notice() {
-    let mut agent = deploying(PermissionMode::Ask, Arc::new(Generous));
+    let mut agent = deploying(PermissionMode::Ask, Arc::new(OvergrantingAnswerer));
     agent.handle.send_input(Vec::new()).unwrap();
     let seen = agent.until(|event| matches!(event, AgentEvent::CallStart { .. })).await;
-    let once = |event: &AgentEvent| {
+    let is_allow_once = |event: &AgentEvent| {
         matches!(event, AgentEvent::PermissionDecision { answer: PermissionAnswer::AllowOnce, .. })
     };
-    assert!(seen.iter().any(|event| once(&event.event)));
+    assert!(seen.iter().any(|event| is_allow_once(&event.event)));
     assert!(seen.iter().any(|event| matches!(event.event, AgentEvent::Notice { .. })));
     assert_eq!(agent.handle.policy().rules().count(), 0);
 }
 
 #[derive(Debug)]
-struct Broken;
+struct PanickingAnswerer;
 
 #[async_trait::async_trait]
-impl Answerer for Broken {
+impl Answerer for PanickingAnswerer {
     async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
         panic!("boom")
     }
@@ -184,7 +184,7 @@ impl Answerer for Broken {
 
 #[tokio::test]
 async fn a_panic_of_an_answerer_denies_the_call_and_the_agent_goes_on() {
-    let mut agent = deploying(PermissionMode::Ask, Arc::new(Broken));
+    let mut agent = deploying(PermissionMode::Ask, Arc::new(PanickingAnswerer));
     agent.handle.send_input(Vec::new()).unwrap();
     let seen = agent.until(|event| matches!(event, AgentEvent::CallEnd { .. })).await;
     assert!(matches!(&seen.last().unwrap().event, AgentEvent::CallEnd { denial: Some(_), .. }));
@@ -194,7 +194,7 @@ async fn a_panic_of_an_answerer_denies_the_call_and_the_agent_goes_on() {
 #[tokio::test]
 async fn session_grants_survive_reopening_but_are_not_copied_to_a_fork() {
     let (mut agent, id) = asking().await;
-    agent.handle.answer(&id, deploys()).unwrap();
+    agent.handle.answer(&id, allow_deploy()).unwrap();
     agent.until(|event| matches!(event, AgentEvent::CallStart { .. })).await;
     agent.runtime.shutdown(agent.handle.session_id(), SOON).await;
     let (config, id) = (agent.runtime.config(), agent.handle.session_id());

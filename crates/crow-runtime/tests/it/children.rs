@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    MANY, SOON, child, create, emit_notices, idle, notice, spawn, spawn_with, stream_rest,
+    MANY, SOON, child, collect_events, create, emit_notices, idle, notice, spawn, spawn_with,
 };
 
 async fn start(
@@ -40,18 +40,18 @@ async fn events_of_a_child_appear_in_the_root_stream_with_shared_numbers() {
         assert_eq!(end.result, Ok(()));
         root.emit(notice("after")).await
     });
-    let seen = stream_rest(handle.stream().unwrap()).await;
+    let seen = collect_events(handle.stream().unwrap()).await;
     let seqs: Vec<_> = seen.iter().filter_map(|event| event.seq).collect();
     assert_eq!(seqs, [2, 3, 4, 5]);
     let names: Vec<_> =
         seen.iter().filter(|event| event.seq.is_some()).map(|event| event.agent.clone()).collect();
     assert_eq!(names, ["own", "helper", "helper", "own"]);
-    let told =
-        |wanted: fn(&AgentEvent) -> bool| seen.iter().filter(|event| wanted(&event.event)).count();
-    assert_eq!(told(|event| matches!(event, AgentEvent::SubagentStart { .. })), 1);
-    assert_eq!(told(|event| matches!(event, AgentEvent::SubagentEnd { .. })), 1);
+    let count =
+        |fits: fn(&AgentEvent) -> bool| seen.iter().filter(|event| fits(&event.event)).count();
+    assert_eq!(count(|event| matches!(event, AgentEvent::SubagentStart { .. })), 1);
+    assert_eq!(count(|event| matches!(event, AgentEvent::SubagentEnd { .. })), 1);
     assert_eq!(
-        told(|event| matches!(
+        count(|event| matches!(
             event,
             AgentEvent::StateChange { state: AgentState::WaitingForSubagent(_) }
         )),
@@ -118,11 +118,12 @@ async fn event_numbers_continue_after_the_last_child_event_on_resume() {
         AgentSession::open(&config, handle.session_id(), crow_core::model::Abilities::default())
             .unwrap();
     let runtime = crow_runtime::AgentRuntime::new(config);
-    let again = runtime
+    let resumed = runtime
         .spawn(session, |mut root: AgentInternals| async move { root.emit(notice("on")).await });
-    let seen = stream_rest(again.stream().unwrap()).await;
+    let seen = collect_events(resumed.stream().unwrap()).await;
     assert_eq!(seen.iter().find_map(|event| event.seq), Some(8));
-    let all = crate::support::seqs(&crate::support::rest(again.subscribe_after(0)).await);
+    let all =
+        crate::support::seqs(&crate::support::collect_items(resumed.subscribe_after(0)).await);
     assert_eq!(all, [1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
@@ -181,13 +182,13 @@ async fn a_dropped_child_start_does_not_count_against_the_limit() {
     });
     let stream = handle.stream().unwrap();
     was_dropped.await.unwrap();
-    stream_rest(stream).await;
+    collect_events(stream).await;
     assert_eq!(handle.ended().await.result, Ok(()));
 }
 
 #[tokio::test]
 async fn a_childs_panic_is_reported_to_its_parent_its_listeners_and_its_log() {
-    let (give, given) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         root.set_state(AgentState::Processing).await?;
         let owner = root.session_token().clone();
@@ -195,13 +196,13 @@ async fn a_childs_panic_is_reported_to_its_parent_its_listeners_and_its_log() {
             root.spawn_child(child("helper"), &owner, |_| async { panic!("oh no") }).await?;
         let end = root.wait_for_child(&helper, &owner).await?;
         assert_eq!(end.result, Err("the agent panicked: oh no".to_owned()));
-        give.send(helper).unwrap();
+        sender.send(helper).unwrap();
         Ok(())
     });
-    let seen = stream_rest(handle.stream().unwrap()).await;
+    let seen = collect_events(handle.stream().unwrap()).await;
     assert_eq!(handle.ended().await.result, Ok(()));
     assert!(seen.iter().any(|event| matches!(&event.event, AgentEvent::SubagentEnd { result, .. } if result.contains("oh no"))));
-    let helper = given.await.unwrap();
+    let helper = receiver.await.unwrap();
     assert!(matches!(helper.state(), AgentState::Error(_)));
     assert!(format!("{:?}", helper.history().unwrap().entries()).contains("oh no"));
 }
@@ -222,14 +223,14 @@ async fn a_child_ends_when_its_owner_token_is_cancelled() {
 
 #[tokio::test]
 async fn a_child_never_outlives_its_parent() {
-    let (give, given) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let (runtime, handle) = spawn(|mut root: AgentInternals| async move {
         // A token that is never cancelled.
-        give.send(start(&mut root, &CancellationToken::new()).await?).unwrap();
+        sender.send(start(&mut root, &CancellationToken::new()).await?).unwrap();
         Ok(())
     });
     handle.ended().await;
-    assert_eq!(given.await.unwrap().state(), AgentState::Done);
+    assert_eq!(receiver.await.unwrap().state(), AgentState::Done);
     assert!(runtime.list_active().is_empty());
 }
 
@@ -304,14 +305,14 @@ async fn children_of_a_driven_child_end_with_the_driver() {
         children: ChildLimits { depth: 2, running: 4 },
         ..RuntimeConfig::default()
     };
-    let (give, given) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let (runtime, handle) = spawn_with(config, |mut root: AgentInternals| async move {
         let mut partner = root.child(child("partner")).await?;
-        give.send(start(&mut partner, &CancellationToken::new()).await?).unwrap();
+        sender.send(start(&mut partner, &CancellationToken::new()).await?).unwrap();
         Ok(())
     });
     handle.ended().await;
-    assert_eq!(given.await.unwrap().state(), AgentState::Done);
+    assert_eq!(receiver.await.unwrap().state(), AgentState::Done);
     assert!(runtime.list_active().is_empty());
 }
 
@@ -335,7 +336,7 @@ async fn children_run_concurrently_with_their_parent_and_each_other() {
         }
         Ok(())
     });
-    let seen = stream_rest(handle.stream().unwrap()).await;
+    let seen = collect_events(handle.stream().unwrap()).await;
     assert_eq!(handle.ended().await.result, Ok(()));
     let seqs: Vec<_> = seen.iter().filter_map(|event| event.seq).collect();
     assert_eq!(seqs, (2..=5 * (MANY as u64 / 3) + 5).collect::<Vec<_>>());
@@ -355,8 +356,8 @@ async fn a_child_session_cannot_be_opened_but_can_be_forked() {
     let id = handle.child_sessions().remove(0);
     let abilities = crow_core::model::Abilities::default();
     let refused = AgentSession::open(&config, &id, abilities);
-    let Err(SessionError::IsChild { id: told, root }) = refused else { panic!("{refused:?}") };
-    assert_eq!((&told, &root), (&id, handle.session_id()));
+    let Err(SessionError::IsChild { id: child_id, root }) = refused else { panic!("{refused:?}") };
+    assert_eq!((&child_id, &root), (&id, handle.session_id()));
     AgentSession::fork(&config, &id, abilities).unwrap();
 }
 

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 use crate::support::SOON;
 
-struct Place {
+struct SessionFixture {
     folder: TempDir,
     config: RuntimeConfig,
 }
@@ -31,8 +31,8 @@ fn id() -> SessionId {
 }
 
 /// A session in which a model made two calls and then answered.
-fn place() -> Place {
-    place_of(spec())
+fn fixture() -> SessionFixture {
+    fixture_of(spec())
 }
 
 fn spec() -> SessionSpec {
@@ -42,7 +42,7 @@ fn spec() -> SessionSpec {
     }
 }
 
-fn place_of(spec: SessionSpec) -> Place {
+fn fixture_of(spec: SessionSpec) -> SessionFixture {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(FileStore::new(folder.path().join("sessions")));
     let config = RuntimeConfig { store, ..RuntimeConfig::default() };
@@ -53,7 +53,7 @@ fn place_of(spec: SessionSpec) -> Place {
     for (event, seq) in events().into_iter().zip(2..) {
         log.append(&Envelope { seq: Some(seq), event, ..first.clone() }).unwrap();
     }
-    Place { folder, config }
+    SessionFixture { folder, config }
 }
 
 fn events() -> Vec<AgentEvent> {
@@ -126,7 +126,7 @@ fn events() -> Vec<AgentEvent> {
     ]
 }
 
-impl Place {
+impl SessionFixture {
     fn path(&self, file: &str) -> PathBuf {
         self.folder.path().join("sessions/s1").join(file)
     }
@@ -166,38 +166,39 @@ fn texts_of(messages: &[Arc<Message>]) -> Vec<String> {
 
 #[test]
 fn one_damaged_byte_loses_at_most_one_event() {
-    let place = place();
-    let log = fs::read(place.path("history.jsonl")).unwrap();
-    let whole = History::from_log(&place.read()).unwrap();
+    let fixture = fixture();
+    let log = fs::read(fixture.path("history.jsonl")).unwrap();
+    let original = History::from_log(&fixture.read()).unwrap();
     let is_edge = |at: usize| log[at] == b'\n' || at == 0 || log[at - 1] == b'\n';
     for at in (0..log.len()).filter(|at| at % 7 == 0 || is_edge(*at)) {
         for byte in [b'x', 0xff] {
             let mut damaged = log.clone();
             damaged[at] = byte;
-            fs::write(place.path("history.jsonl"), &damaged).unwrap();
-            let stored = place.config.store.read(&id());
+            fs::write(fixture.path("history.jsonl"), &damaged).unwrap();
+            let stored = fixture.config.store.read(&id());
             let stored = stored.unwrap_or_else(|error| panic!("byte {at}: {error}"));
             assert!(stored.damage.lines.len() <= 1, "byte {at}: {}", stored.damage);
-            let known = (1..=13).filter(|seq| stored.events.iter().any(|e| e.seq == Some(*seq)));
-            assert!(known.count() >= 12, "byte {at}");
+            let intact = (1..=13).filter(|seq| stored.events.iter().any(|e| e.seq == Some(*seq)));
+            assert!(intact.count() >= 12, "byte {at}");
             // A process forked by another test holds the inherited lock until it calls exec.
-            fs::remove_file(place.path("lock")).unwrap();
+            fs::remove_file(fixture.path("lock")).unwrap();
             // Opening cuts a damaged last line off.
-            let opened = AgentSession::open(&place.config, &id(), Abilities::default());
+            let opened = AgentSession::open(&fixture.config, &id(), Abilities::default());
             let opened = opened.unwrap_or_else(|error| panic!("byte {at}: {error}"));
             assert!(opened.damage().lines.len() <= 2, "byte {at}: {}", opened.damage());
             let messages = opened.history().messages();
-            let kept = messages.map_or_else(|_| opened.history().results().count() + 3, <[_]>::len);
-            assert!(kept + 1 >= whole.messages().unwrap().len(), "byte {at}");
+            let message_count =
+                messages.map_or_else(|_| opened.history().results().count() + 3, <[_]>::len);
+            assert!(message_count + 1 >= original.messages().unwrap().len(), "byte {at}");
         }
     }
 }
 
 #[test]
 fn a_lost_result_is_replaced_and_keeps_the_snapshot_before_its_call() {
-    let place = place();
-    place.damage(&[8]);
-    let events = place.read();
+    let fixture = fixture();
+    fixture.damage(&[8]);
+    let events = fixture.read();
     let history = History::from_log(&events).unwrap();
     let messages = texts_of(history.messages().unwrap());
     assert!(messages[2].contains("The result of this call is lost"), "{messages:#?}");
@@ -214,9 +215,9 @@ fn a_lost_result_is_replaced_and_keeps_the_snapshot_before_its_call() {
 
 #[test]
 fn a_lost_reply_is_rebuilt_from_its_calls() {
-    let place = place();
-    place.damage(&[5]);
-    let history = History::from_log(&place.read()).unwrap();
+    let fixture = fixture();
+    fixture.damage(&[5]);
+    let history = History::from_log(&fixture.read()).unwrap();
     let calls: Vec<_> = history
         .messages()
         .unwrap()
@@ -235,9 +236,9 @@ fn a_lost_reply_is_rebuilt_from_its_calls() {
 
 #[test]
 fn a_lost_call_start_is_rebuilt_from_its_end() {
-    let place = place();
-    place.damage(&[7]);
-    let events = place.read();
+    let fixture = fixture();
+    fixture.damage(&[7]);
+    let events = fixture.read();
     let start = events.iter().find_map(|line| match &line.event {
         AgentEvent::CallStart { call_id, snapshot, .. } if call_id.as_str() == "a" => {
             Some((line.seq, snapshot.clone()))
@@ -249,41 +250,41 @@ fn a_lost_call_start_is_rebuilt_from_its_end() {
 
 #[test]
 fn a_lost_first_line_is_rebuilt_with_or_without_the_header() {
-    let place = place();
-    place.damage(&[1]);
-    let start = |place: &Place| place.read().into_iter().next().unwrap().event;
+    let fixture = fixture();
+    fixture.damage(&[1]);
+    let start = |fixture: &SessionFixture| fixture.read().into_iter().next().unwrap().event;
     let expected = AgentEvent::SessionStart {
         format_version: 1,
         model: "anthropic/claude".to_owned(),
         cwd: "/p".into(),
         settings: Some(Box::default()),
     };
-    assert_eq!(start(&place), expected);
-    fs::remove_file(place.path("metadata.json")).unwrap();
-    assert_eq!(start(&place), expected);
+    assert_eq!(start(&fixture), expected);
+    fs::remove_file(fixture.path("metadata.json")).unwrap();
+    assert_eq!(start(&fixture), expected);
 }
 
 #[test]
 fn a_session_with_a_lost_header_is_listed_as_rebuilt_and_can_be_opened() {
     for header in [None, Some(""), Some("{"), Some("{\"session_id\":\"s1\"}")] {
-        let place = place();
+        let fixture = fixture();
         match header {
-            None => fs::remove_file(place.path("metadata.json")).unwrap(),
-            Some(text) => fs::write(place.path("metadata.json"), text).unwrap(),
+            None => fs::remove_file(fixture.path("metadata.json")).unwrap(),
+            Some(text) => fs::write(fixture.path("metadata.json"), text).unwrap(),
         }
-        let listed = place.listed();
-        let [one] = listed.as_slice() else { panic!("{header:?}: {listed:?}") };
-        let crow = one.crow();
+        let listed = fixture.listed();
+        let [entry] = listed.as_slice() else { panic!("{header:?}: {listed:?}") };
+        let crow = entry.crow();
         assert!(crow.rebuilt);
         assert_eq!((crow.title.as_str(), crow.turns), ("do two things", 1));
         assert_eq!(crow.usage.input_tokens, 14);
-        assert_eq!(one.model_ref().to_string(), "anthropic/claude-2");
-        assert_eq!(place.config.store.find("s").unwrap(), id());
-        let mut session = place.open();
+        assert_eq!(entry.model_ref().to_string(), "anthropic/claude-2");
+        assert_eq!(fixture.config.store.find("s").unwrap(), id());
+        let mut session = fixture.open();
         assert!(session.damage().header.is_some());
         session.set_permission_mode(None).unwrap();
         drop(session);
-        let listed = place.listed();
+        let listed = fixture.listed();
         assert!(!listed[0].crow().rebuilt, "{header:?}");
         assert_eq!(listed[0].crow().title, "do two things");
     }
@@ -291,8 +292,8 @@ fn a_session_with_a_lost_header_is_listed_as_rebuilt_and_can_be_opened() {
 
 #[test]
 fn a_rebuilt_header_has_the_children_and_forgets_grants() {
-    let place = place();
-    let stored = place.config.store.read(&id()).unwrap();
+    let fixture = fixture();
+    let stored = fixture.config.store.read(&id()).unwrap();
     let child = SessionId::new("child");
     let parent = ParentCall { session_id: id(), call_id: Some(CallId::new("a")) };
     let mut metadata = stored.metadata.clone();
@@ -305,33 +306,33 @@ fn a_rebuilt_header_has_the_children_and_forgets_grants() {
         parent: Some(parent),
         ..stored.events[0].clone()
     };
-    place.config.store.create(&metadata).unwrap().append(&line).unwrap();
-    fs::remove_file(place.path("metadata.json")).unwrap();
-    let metadata = place.config.store.read(&id()).unwrap().metadata;
+    fixture.config.store.create(&metadata).unwrap().append(&line).unwrap();
+    fs::remove_file(fixture.path("metadata.json")).unwrap();
+    let metadata = fixture.config.store.read(&id()).unwrap().metadata;
     assert_eq!(metadata.child_session_ids, [child]);
     assert_eq!(metadata.crow().grants_forgotten, 14);
 }
 
 /// Deletes the header, repairs the session and returns the rebuilt header.
-fn made_anew(place: &Place) -> CrowMetadata {
-    fs::remove_file(place.path("metadata.json")).unwrap();
-    place.config.store.repair(&id()).unwrap();
-    place.config.store.header(&id()).unwrap().crow()
+fn rebuild_header(fixture: &SessionFixture) -> CrowMetadata {
+    fs::remove_file(fixture.path("metadata.json")).unwrap();
+    fixture.config.store.repair(&id()).unwrap();
+    fixture.config.store.header(&id()).unwrap().crow()
 }
 
-fn smart() -> OpenedWith {
+fn smart_agent() -> OpenedWith {
     OpenedWith { thinking: Some(Thinking::High), ..OpenedWith::new("BUILD-SMART") }
 }
 
 #[test]
 fn a_rebuilt_header_has_the_agent_and_directories_of_the_session() {
-    let place = place_of(SessionSpec {
-        opened_with: Some(smart()),
+    let fixture = fixture_of(SessionSpec {
+        opened_with: Some(smart_agent()),
         additional_directories: vec!["/beside".into()],
         ..spec()
     });
-    let crow = made_anew(&place);
-    assert_eq!(crow.opened_with, Some(smart()));
+    let crow = rebuild_header(&fixture);
+    assert_eq!(crow.opened_with, Some(smart_agent()));
     assert_eq!(crow.additional_directories, [PathBuf::from("/beside")]);
     assert!(!crow.agent_lost);
 }
@@ -341,37 +342,38 @@ fn a_rebuilt_header_lowers_the_permission_mode_to_ask_at_most() {
     use PermissionMode::{AcceptEdits, Ask, FullAuto, ReadOnly};
     let table = [(ReadOnly, ReadOnly), (Ask, Ask), (AcceptEdits, Ask), (FullAuto, Ask)];
     for (before, after) in table {
-        let place = place_of(SessionSpec { permissions: Some(before), ..spec() });
-        assert_eq!(made_anew(&place).permissions, Some(after), "{before}");
+        let fixture = fixture_of(SessionSpec { permissions: Some(before), ..spec() });
+        assert_eq!(rebuild_header(&fixture).permissions, Some(after), "{before}");
     }
 }
 
 #[test]
 fn a_header_rebuilt_from_a_log_without_settings_is_read_only() {
-    let place = place_of(SessionSpec { opened_with: Some(smart()), ..spec() });
-    let log = fs::read_to_string(place.path("history.jsonl")).unwrap();
+    let fixture = fixture_of(SessionSpec { opened_with: Some(smart_agent()), ..spec() });
+    let log = fs::read_to_string(fixture.path("history.jsonl")).unwrap();
     let (first, rest) = log.split_once('\n').unwrap();
     let mut first: serde_json::Value = serde_json::from_str(first).unwrap();
     assert!(first.as_object_mut().unwrap().remove("settings").is_some());
-    fs::write(place.path("history.jsonl"), format!("{first}\n{rest}")).unwrap();
+    fs::write(fixture.path("history.jsonl"), format!("{first}\n{rest}")).unwrap();
     // While the header is intact, nothing is missing.
-    let crow = place.config.store.header(&id()).unwrap().crow();
-    assert_eq!((crow.opened_with, crow.agent_lost), (Some(smart()), false));
-    let crow = made_anew(&place);
+    let crow = fixture.config.store.header(&id()).unwrap().crow();
+    assert_eq!((crow.opened_with, crow.agent_lost), (Some(smart_agent()), false));
+    let crow = rebuild_header(&fixture);
     assert_eq!((crow.opened_with, crow.agent_lost), (None, true));
     assert_eq!(crow.permissions, Some(PermissionMode::ReadOnly));
     // The agent is unknown until one is set.
-    let mut session = place.open();
-    session.set_agent(&place.config, "builder", smart()).unwrap();
+    let mut session = fixture.open();
+    session.set_agent(&fixture.config, "builder", smart_agent()).unwrap();
     let crow = session.metadata().crow();
-    assert_eq!((crow.opened_with, crow.agent_lost), (Some(smart()), false));
+    assert_eq!((crow.opened_with, crow.agent_lost), (Some(smart_agent()), false));
 }
 
 #[tokio::test]
 async fn a_run_start_records_the_settings_only_if_they_changed() {
-    let place = place_of(SessionSpec { opened_with: Some(OpenedWith::new("builder")), ..spec() });
-    let runtime = AgentRuntime::new(place.config.clone());
-    let handle = runtime.spawn(place.open(), |mut internals| async move {
+    let fixture =
+        fixture_of(SessionSpec { opened_with: Some(OpenedWith::new("builder")), ..spec() });
+    let runtime = AgentRuntime::new(fixture.config.clone());
+    let handle = runtime.spawn(fixture.open(), |mut internals| async move {
         loop {
             let InputMessage::UserInput { run_id, .. } = internals.receive().await? else {
                 continue;
@@ -381,87 +383,87 @@ async fn a_run_start_records_the_settings_only_if_they_changed() {
         }
     });
     let run = async || {
-        let wanted = handle.send_input(vec![Block::text("go on")]).unwrap();
+        let started_run = handle.send_input(vec![Block::text("go on")]).unwrap();
         let mut events = handle.subscribe();
         while let Some(observed) = events.next().await {
             if let ObserverItem::Event(event) = observed
-                && matches!(&event.event, AgentEvent::RunEnd { run_id, .. } if *run_id == wanted)
+                && matches!(&event.event, AgentEvent::RunEnd { run_id, .. } if *run_id == started_run)
             {
                 break;
             }
         }
     };
     run().await;
-    handle.set_opened_with(smart()).unwrap();
+    handle.set_opened_with(smart_agent()).unwrap();
     handle.set_permission_mode(PermissionMode::ReadOnly).unwrap();
     run().await;
     run().await;
     runtime.shutdown(handle.session_id(), SOON).await;
-    let settings = place.read().into_iter().filter_map(|line| match line.event {
+    let settings = fixture.read().into_iter().filter_map(|line| match line.event {
         AgentEvent::RunStart { settings, .. } => Some(settings.is_some()),
         _ => None,
     });
     // The first run is the one of the prepared log.
     assert_eq!(settings.collect::<Vec<_>>(), [false, false, true, false]);
-    let crow = made_anew(&place);
-    assert_eq!(crow.opened_with, Some(smart()));
+    let crow = rebuild_header(&fixture);
+    assert_eq!(crow.opened_with, Some(smart_agent()));
     assert_eq!(crow.permissions, Some(PermissionMode::ReadOnly));
 }
 
 #[test]
 fn a_rebuilt_header_includes_the_usage_of_child_agents() {
-    let place = place();
-    let stored = place.config.store.read(&id()).unwrap();
+    let fixture = fixture();
+    let stored = fixture.config.store.read(&id()).unwrap();
     let mut metadata = stored.metadata.clone();
     metadata.session_id = SessionId::new("child");
     metadata.parent_session_id = Some(id());
-    let mut log = place.config.store.create(&metadata).unwrap();
+    let mut log = fixture.config.store.create(&metadata).unwrap();
     for (line, seq) in stored.events.iter().zip(100..) {
         let parent = Some(ParentCall { session_id: id(), call_id: Some(CallId::new("a")) });
         let (session_id, seq) = (metadata.session_id.clone(), Some(seq));
         log.append(&Envelope { seq, session_id, parent, ..line.clone() }).unwrap();
     }
     drop(log);
-    fs::remove_file(place.path("metadata.json")).unwrap();
-    let used = |metadata: &SessionMetadata| {
+    fs::remove_file(fixture.path("metadata.json")).unwrap();
+    let child_tokens = |metadata: &SessionMetadata| {
         metadata.crow().spent.iter().map(|spent| spent.usage.input_tokens).sum::<u64>()
     };
-    assert_eq!(used(&place.listed()[0]), 28);
-    place.config.store.repair(&id()).unwrap();
-    assert_eq!(used(&place.listed()[0]), 28);
+    assert_eq!(child_tokens(&fixture.listed()[0]), 28);
+    fixture.config.store.repair(&id()).unwrap();
+    assert_eq!(child_tokens(&fixture.listed()[0]), 28);
 }
 
 #[test]
 fn a_repair_keeps_copies_of_damaged_files_and_reports_the_lost_lines() {
-    let place = place();
-    place.damage(&[5, 9]);
-    fs::write(place.path("metadata.json"), "nothing").unwrap();
-    let damaged = fs::read(place.path("history.jsonl")).unwrap();
-    let read = place.read();
-    let repair = place.config.store.repair(&id()).unwrap();
+    let fixture = fixture();
+    fixture.damage(&[5, 9]);
+    fs::write(fixture.path("metadata.json"), "nothing").unwrap();
+    let damaged = fs::read(fixture.path("history.jsonl")).unwrap();
+    let read = fixture.read();
+    let repair = fixture.config.store.repair(&id()).unwrap();
     let lines: Vec<_> = repair.damage.lines.iter().map(|lost| lost.line).collect();
     assert_eq!((lines, repair.damage.header.is_some()), (vec![5, 9], true));
     assert_eq!(
         repair.kept,
-        [place.path("history.jsonl.damaged"), place.path("metadata.json.damaged")]
+        [fixture.path("history.jsonl.damaged"), fixture.path("metadata.json.damaged")]
     );
-    assert_eq!(fs::read(place.path("history.jsonl.damaged")).unwrap(), damaged);
-    assert_eq!(fs::read(place.path("metadata.json.damaged")).unwrap(), b"nothing");
-    let repaired = place.config.store.read(&id()).unwrap();
+    assert_eq!(fs::read(fixture.path("history.jsonl.damaged")).unwrap(), damaged);
+    assert_eq!(fs::read(fixture.path("metadata.json.damaged")).unwrap(), b"nothing");
+    let repaired = fixture.config.store.read(&id()).unwrap();
     assert!(repaired.damage.is_none(), "{}", repaired.damage);
     assert_eq!(repaired.events, read);
-    assert!(!place.listed()[0].crow().rebuilt);
+    assert!(!fixture.listed()[0].crow().rebuilt);
     // Nothing is left to repair, and after new damage the first copy is kept.
-    assert_eq!(place.config.store.repair(&id()).unwrap(), crow_runtime::SessionRepair::default());
-    place.damage(&[3]);
-    let again = place.config.store.repair(&id()).unwrap();
-    assert_eq!(again.kept, [place.path("history.jsonl.damaged-2")]);
+    assert_eq!(fixture.config.store.repair(&id()).unwrap(), crow_runtime::SessionRepair::default());
+    fixture.damage(&[3]);
+    let again = fixture.config.store.repair(&id()).unwrap();
+    assert_eq!(again.kept, [fixture.path("history.jsonl.damaged-2")]);
 }
 
 #[test]
 fn a_session_in_use_is_not_repaired() {
-    let place = place();
-    let _session = place.open();
-    let refused = place.config.store.repair(&id());
+    let fixture = fixture();
+    let _session = fixture.open();
+    let refused = fixture.config.store.repair(&id());
     assert!(matches!(refused, Err(SessionError::Locked { .. })), "{refused:?}");
 }

@@ -82,7 +82,7 @@ async fn wait(jobs: &Arc<dyn Jobs>, id: &JobId, since: OutputPosition) -> JobOut
 }
 
 /// Reads until the job has ended. Returns everything printed since the last read, and the last `JobOutput`.
-async fn rest(jobs: &Arc<dyn Jobs>, id: &JobId) -> (String, JobOutput) {
+async fn read_to_end(jobs: &Arc<dyn Jobs>, id: &JobId) -> (String, JobOutput) {
     let mut printed = Vec::new();
     loop {
         let output = wait(jobs, id, OutputPosition::LastRead).await;
@@ -112,7 +112,7 @@ async fn job_output_can_be_read_while_it_runs_and_after_it_ended() {
     assert_eq!(output.job.state, JobState::Running);
     assert_eq!(jobs.read(&id, OutputPosition::LastRead).unwrap().bytes, b"");
     std::fs::write(gate, "").unwrap();
-    let (printed, output) = rest(&jobs, &id).await;
+    let (printed, output) = read_to_end(&jobs, &id).await;
     assert_eq!(printed, "two\n");
     assert_eq!(output.job.state, JobState::Ended(ProcessEnd::Exited(3)));
     assert_eq!(jobs.read(&id, OutputPosition::Offset(2)).unwrap().bytes, b"e\ntwo\n");
@@ -127,9 +127,9 @@ async fn a_wait_ends_on_its_timeout_and_on_cancellation() {
         jobs.wait(&id, OutputPosition::LastRead, Duration::from_millis(20), &token).await.unwrap();
     assert_eq!((output.bytes.len(), output.job.state), (0, JobState::Running));
     token.cancel();
-    let begun = Instant::now();
+    let started = Instant::now();
     jobs.wait(&id, OutputPosition::LastRead, LONG, &token).await.unwrap();
-    assert!(begun.elapsed() < SOON);
+    assert!(started.elapsed() < SOON);
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn a_job_ends_on_its_timeout() {
     let (_runtime, _handle, jobs) = agent().await;
     let spec = ProcessSpec { timeout: Duration::from_millis(50), ..spec("sleep 60") };
     let id = jobs.start(spec, String::new(), &CancellationToken::new()).await.unwrap();
-    assert_eq!(rest(&jobs, &id).await.1.job.state, JobState::Ended(ProcessEnd::TimedOut));
+    assert_eq!(read_to_end(&jobs, &id).await.1.job.state, JobState::Ended(ProcessEnd::TimedOut));
 }
 
 #[tokio::test]
@@ -205,18 +205,18 @@ async fn only_the_most_recent_ended_jobs_stay_listed() {
     let (_runtime, _handle, jobs) = agent().await;
     for _ in 0..34 {
         let id = start(&jobs, "true").await;
-        rest(&jobs, &id).await;
+        read_to_end(&jobs, &id).await;
     }
-    let known = jobs.list();
-    assert_eq!(known.len(), 33);
-    assert_eq!(known[0].id.as_str(), "job-2");
+    let listed = jobs.list();
+    assert_eq!(listed.len(), 33);
+    assert_eq!(listed[0].id.as_str(), "job-2");
 }
 
 #[tokio::test]
 async fn the_end_of_a_job_is_reported_once_and_only_if_it_was_not_read() {
     let (_runtime, _handle, jobs) = agent().await;
     let (read, unread) = (start(&jobs, "true").await, start(&jobs, "exit 2").await);
-    rest(&jobs, &read).await;
+    read_to_end(&jobs, &read).await;
     // Offset 1 is never reached: only the end of the job ends this wait, and it counts as read.
     let third = start(&jobs, "true").await;
     wait(&jobs, &third, OutputPosition::Offset(1)).await;
@@ -224,8 +224,8 @@ async fn the_end_of_a_job_is_reported_once_and_only_if_it_was_not_read() {
     while jobs.list().iter().any(|job| job.state.is_running()) && Instant::now() < until {
         tokio::task::yield_now().await;
     }
-    let told: Vec<_> = jobs.take_ended().into_iter().map(|job| (job.id, job.state)).collect();
-    assert_eq!(told, [(unread, JobState::Ended(ProcessEnd::Exited(2)))]);
+    let ended: Vec<_> = jobs.take_ended().into_iter().map(|job| (job.id, job.state)).collect();
+    assert_eq!(ended, [(unread, JobState::Ended(ProcessEnd::Exited(2)))]);
     assert_eq!(jobs.take_ended(), []);
 }
 
@@ -271,16 +271,16 @@ async fn two_calls_with_the_same_id_write_to_different_files() {
         || OutputLimits { head: 10, tail: 10, spill: Some(path("call.log")), spill_cap: 1 << 20 };
     let part = "head -c 5000 /dev/zero | tr '\\0' j";
     let script = format!("{part}; touch first; until [ -e go ]; do sleep 0.01; done; {part}");
-    let place = folder.path().to_owned();
-    let first = ProcessSpec { cwd: place.clone(), output: limits(), ..spec(&script) };
+    let work_dir = folder.path().to_owned();
+    let first = ProcessSpec { cwd: work_dir.clone(), output: limits(), ..spec(&script) };
     let first = jobs.start(first, String::new(), &CancellationToken::new()).await.unwrap();
     wait_until(|| path("first").exists()).await;
     let script = "head -c 3000 /dev/zero | tr '\\0' c";
-    let second = ProcessSpec { cwd: place, output: limits(), ..spec(script) };
+    let second = ProcessSpec { cwd: work_dir, output: limits(), ..spec(script) };
     let second = jobs.start(second, String::new(), &CancellationToken::new()).await.unwrap();
-    rest(&jobs, &second).await;
+    read_to_end(&jobs, &second).await;
     std::fs::write(path("go"), "").unwrap();
-    rest(&jobs, &first).await;
+    read_to_end(&jobs, &first).await;
     assert!(std::fs::read(path("call.log")).unwrap() == [b'j'; 10_000]);
     assert!(std::fs::read(path("call-2.log")).unwrap() == [b'c'; 3000]);
 }
@@ -289,15 +289,15 @@ async fn two_calls_with_the_same_id_write_to_different_files() {
 async fn ask(
     internals: &mut AgentInternals,
     model: &ScriptedModel,
-    told: &[Value],
+    extras: &[Value],
 ) -> Result<(), AgentError> {
     let (model, config) = (model.resolved(), ModelConfig::default());
     let (system, tools, tool_choice) = ("", &[], ToolChoice::Auto);
-    let asked = ModelCall { model: &model, system, tools, config: &config, tool_choice };
-    let (reply_id, reply) = internals.call_model(asked, &CancellationToken::new()).await?;
+    let model_call = ModelCall { model: &model, system, tools, config: &config, tool_choice };
+    let (reply_id, reply) = internals.call_model(model_call, &CancellationToken::new()).await?;
     let calls: Vec<_> = reply.calls().cloned().collect();
-    assert_eq!(calls.len(), told.len());
-    for (call, extra) in calls.into_iter().zip(told) {
+    assert_eq!(calls.len(), extras.len());
+    for (call, extra) in calls.into_iter().zip(extras) {
         let mut result = ToolResult::success("done");
         result.metadata.extra = extra.clone();
         let (reply_id, tool) = (reply_id.clone(), call.name);
@@ -308,7 +308,7 @@ async fn ask(
 }
 
 /// Returns the lines about jobs in the last request to the model.
-fn told_of_jobs(model: &ScriptedModel) -> Vec<String> {
+fn job_lines(model: &ScriptedModel) -> Vec<String> {
     let outline = model.requests().last().unwrap().outline().join("\n");
     outline.lines().filter(|line| line.contains("job-")).map(str::to_owned).collect()
 }
@@ -333,39 +333,39 @@ async fn a_resumed_session_is_told_once_which_jobs_are_gone() {
     let handle = runtime.spawn(session, async move |mut internals: AgentInternals| {
         let running = json!({"job_id": "job-1", "running": true});
         let ended = json!({"job_id": "job-2", "running": false});
-        let told = [json!({"job_id": "job-1"}), json!({"job_id": "job-2"}), running, ended];
-        ask(&mut internals, &model, &told).await
+        let extras = [json!({"job_id": "job-1"}), json!({"job_id": "job-2"}), running, ended];
+        ask(&mut internals, &model, &extras).await
     });
     assert_eq!(handle.ended().await.result, Ok(()));
 
     let model = ScriptedModel::new([done(), reply([bash("c1")]), done()]);
     let session = open(&config, &id, &model);
-    let asked = model.clone();
+    let agent_model = model.clone();
     let handle = runtime.spawn(session, async move |mut internals: AgentInternals| {
-        ask(&mut internals, &asked, &[]).await?;
-        assert_eq!(told_of_jobs(&asked).len(), 1);
+        ask(&mut internals, &agent_model, &[]).await?;
+        assert_eq!(job_lines(&agent_model).len(), 1);
         let jobs = internals.context().jobs.clone().unwrap();
         // Its number continues after those of the lost jobs.
         let job = start(&jobs, "exit 3").await;
         assert_eq!(job.as_str(), "job-3");
-        ask(&mut internals, &asked, &[json!({"job_id": job})]).await?;
+        ask(&mut internals, &agent_model, &[json!({"job_id": job})]).await?;
         wait_until(|| !jobs.list()[0].state.is_running()).await;
-        ask(&mut internals, &asked, &[]).await
+        ask(&mut internals, &agent_model, &[]).await
     });
     assert_eq!(handle.ended().await.result, Ok(()));
-    let told = told_of_jobs(&model);
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].contains("job-1 is gone"), "{told:?}");
-    assert!(told[1].contains("job-3 (exit 3) ended with exit code 3"), "{told:?}");
+    let lines = job_lines(&model);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("job-1 is gone"), "{lines:?}");
+    assert!(lines[1].contains("job-3 (exit 3) ended with exit code 3"), "{lines:?}");
 
     let model = ScriptedModel::new([done()]);
     let session = open(&config, &id, &model);
-    let asked = model.clone();
+    let agent_model = model.clone();
     let handle = runtime.spawn(session, async move |mut internals: AgentInternals| {
-        ask(&mut internals, &asked, &[]).await
+        ask(&mut internals, &agent_model, &[]).await
     });
     assert_eq!(handle.ended().await.result, Ok(()));
-    assert_eq!(told_of_jobs(&model), told);
+    assert_eq!(job_lines(&model), lines);
 }
 
 #[tokio::test]
@@ -397,7 +397,7 @@ async fn a_job_cannot_change_a_git_config_replaced_while_it_runs() {
     let base = folder.path().canonicalize().unwrap();
     let project = base.join("project");
     std::fs::create_dir(&project).unwrap();
-    let git = |words: &[&str]| run_git(&project, words);
+    let git = |args: &[&str]| run_git(&project, args);
     git(&["init", "-q", "."]);
     let config = SandboxConfig::new(base.join("own"));
     let (_runtime, _handle, jobs) = agent_in(&project, Some(config)).await;
@@ -406,10 +406,10 @@ async fn a_job_cannot_change_a_git_config_replaced_while_it_runs() {
     let spec = ProcessSpec { cwd: project.clone(), ..spec(script) };
     let token = CancellationToken::new();
     let id = jobs.start(spec, script.to_owned(), &token).await.unwrap();
-    let until = async |word: &str| {
-        let mut said = String::new();
-        while !said.contains(word) {
-            said.push_str(
+    let until = async |text: &str| {
+        let mut printed = String::new();
+        while !printed.contains(text) {
+            printed.push_str(
                 &String::from_utf8(wait(&jobs, &id, OutputPosition::LastRead).await.bytes).unwrap(),
             );
         }
@@ -427,14 +427,14 @@ async fn a_job_cannot_change_a_git_config_replaced_while_it_runs() {
 
 /// Runs git as the user does, outside of the sandbox.
 #[expect(clippy::disallowed_methods, reason = "the user works beside the job")]
-fn run_git(project: &std::path::Path, words: &[&str]) {
-    let done = std::process::Command::new("git")
-        .args(words)
+fn run_git(project: &std::path::Path, args: &[&str]) {
+    let status = std::process::Command::new("git")
+        .args(args)
         .current_dir(project)
         .env("HOME", project)
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .status();
-    assert!(done.unwrap().success(), "git {words:?}");
+    assert!(status.unwrap().success(), "git {args:?}");
 }
 
 #[tokio::test]
@@ -454,7 +454,7 @@ async fn a_server_is_reachable_by_commands_of_a_new_keeper() {
     };
     // The first command starts the keeper.
     let first = start("true").await;
-    rest(&jobs, &first).await;
+    read_to_end(&jobs, &first).await;
     let keeper = living_children();
     assert_eq!(keeper.len(), 1, "{keeper:?}");
     let server =
@@ -462,7 +462,7 @@ async fn a_server_is_reachable_by_commands_of_a_new_keeper() {
     wait(&jobs, &server, OutputPosition::LastRead).await;
     kill_children(&keeper);
     let client = start("curl -s http://127.0.0.1:8766/file").await;
-    assert_eq!(rest(&jobs, &client).await.0, "here\n");
+    assert_eq!(read_to_end(&jobs, &client).await.0, "here\n");
     assert_eq!(jobs.read(&server, OutputPosition::LastRead).unwrap().job.state, JobState::Running);
     jobs.kill(&server).await.unwrap();
 }
@@ -478,17 +478,17 @@ async fn a_resumed_session_is_told_once_which_tasks_are_gone() {
         ScriptedModel::new([reply(["c1", "c2", "c3"].map(|id| call(id, "task", json!({}))))]);
     let handle = runtime.spawn(session, async move |mut internals: AgentInternals| {
         let collected = json!({"task_id": "task-2", "running": false});
-        let told = [json!({"task_id": "task-1"}), json!({"task_id": "task-2"}), collected];
-        ask(&mut internals, &model, &told).await
+        let extras = [json!({"task_id": "task-1"}), json!({"task_id": "task-2"}), collected];
+        ask(&mut internals, &model, &extras).await
     });
     assert_eq!(handle.ended().await.result, Ok(()));
 
     let model = ScriptedModel::new([done(), done()]);
-    let asked = model.clone();
+    let agent_model = model.clone();
     let session = open(&config, &id, &model);
     let handle = runtime.spawn(session, async move |mut internals: AgentInternals| {
-        ask(&mut internals, &asked, &[]).await?;
-        ask(&mut internals, &asked, &[]).await
+        ask(&mut internals, &agent_model, &[]).await?;
+        ask(&mut internals, &agent_model, &[]).await
     });
     assert_eq!(handle.ended().await.result, Ok(()));
     let outline = model.requests().last().unwrap().outline().join("\n");

@@ -11,17 +11,17 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::oneshot;
 
 use crate::support::{
-    MANY, SOON, child, create, delta, emit_notices, events, idle, notice, rest, seqs, spawn,
-    spawn_with, stream_rest,
+    MANY, SOON, child, collect_events, collect_items, create, delta, emit_notices, events, idle,
+    notice, seqs, spawn, spawn_with,
 };
 
 /// Spawns an agent that emits these events when the returned sender fires, and then ends.
 fn emitting(
     events: Vec<AgentEvent>,
 ) -> (crow_runtime::AgentRuntime, crow_runtime::AgentHandle, oneshot::Sender<()>) {
-    let (go, gone) = oneshot::channel();
+    let (go, start_signal) = oneshot::channel();
     let (runtime, handle) = spawn(|mut internals: AgentInternals| async move {
-        gone.await.unwrap();
+        start_signal.await.unwrap();
         for event in events {
             internals.emit(event).await?;
         }
@@ -39,8 +39,8 @@ async fn every_observer_sees_all_events_after_its_subscription() {
     let (_runtime, handle, go) = emitting(notices(5));
     let (first, second) = (handle.subscribe(), handle.subscribe());
     go.send(()).unwrap();
-    assert_eq!(seqs(&rest(first).await), [2, 3, 4, 5, 6]);
-    assert_eq!(seqs(&rest(second).await), [2, 3, 4, 5, 6]);
+    assert_eq!(seqs(&collect_items(first).await), [2, 3, 4, 5, 6]);
+    assert_eq!(seqs(&collect_items(second).await), [2, 3, 4, 5, 6]);
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn a_lagging_observer_is_informed_and_misses_no_durable_event() {
     let observer = handle.subscribe();
     go.send(()).unwrap();
     handle.ended().await;
-    let seen = rest(observer).await;
+    let seen = collect_items(observer).await;
     assert!(
         matches!(seen[0], ObserverItem::Lagged { missed } if missed >= MANY as u64),
         "{:?}",
@@ -65,9 +65,9 @@ async fn subscribe_after_returns_exactly_the_later_durable_events() {
     go.send(()).unwrap();
     handle.ended().await;
     let late = handle.subscribe_after(4);
-    assert_eq!(seqs(&rest(early).await), [5, 6, 7, 8, 9, 10, 11]);
-    assert_eq!(seqs(&rest(late).await), [5, 6, 7, 8, 9, 10, 11]);
-    assert_eq!(seqs(&rest(handle.subscribe_after(0)).await)[0], 1);
+    assert_eq!(seqs(&collect_items(early).await), [5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(seqs(&collect_items(late).await), [5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(seqs(&collect_items(handle.subscribe_after(0)).await)[0], 1);
 }
 
 #[tokio::test]
@@ -77,22 +77,22 @@ async fn subscribe_after_includes_events_emitted_before_the_first_read() {
     let observer = handle.subscribe_after(0);
     go.send(()).unwrap();
     handle.ended().await;
-    let seen = rest(observer).await;
+    let seen = collect_items(observer).await;
     assert!(events(&seen).iter().any(|event| event.event == state), "{seen:?}");
 }
 
 #[tokio::test]
 async fn a_late_observer_gets_the_open_reply_and_matching_deltas() {
-    let (half, halved) = oneshot::channel();
-    let (go, gone) = oneshot::channel::<()>();
+    let (half_sent, half_received) = oneshot::channel();
+    let (go, start_signal) = oneshot::channel::<()>();
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         internals.emit(delta("r", 0, "Hello ")).await?;
         internals.emit(delta("r", 6, "wor")).await?;
-        half.send(()).unwrap();
-        gone.await.unwrap();
+        half_sent.send(()).unwrap();
+        start_signal.await.unwrap();
         internals.emit(delta("r", 9, "ld")).await
     });
-    halved.await.unwrap();
+    half_received.await.unwrap();
     let mut observer = handle.subscribe();
     let Some(ObserverItem::OpenReply(open)) = observer.next().await else {
         panic!("no open reply")
@@ -145,7 +145,7 @@ async fn a_cancelled_read_of_the_log_continues_where_it_stopped() {
 
 #[tokio::test]
 async fn an_observer_of_a_child_sees_only_that_child_and_ends_with_it() {
-    let (give, given) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let (_runtime, handle) = spawn(|mut root: AgentInternals| async move {
         let owner = root.session_token().clone();
         let helper = root
@@ -155,13 +155,13 @@ async fn an_observer_of_a_child_sees_only_that_child_and_ends_with_it() {
             })
             .await?;
         root.emit(notice("not its")).await?;
-        give.send(helper).unwrap();
+        sender.send(helper).unwrap();
         idle(root).await
     });
-    let helper = given.await.unwrap();
+    let helper = receiver.await.unwrap();
     let observer = helper.subscribe();
     helper.send_input(Vec::new()).unwrap();
-    let seen = rest(observer).await;
+    let seen = collect_items(observer).await;
     assert!(events(&seen).iter().all(|event| event.session_id == *helper.session_id()));
     assert_eq!(seqs(&seen).len(), 1);
     assert!(!handle.state().is_end());
@@ -174,14 +174,14 @@ async fn an_observer_reports_a_log_that_cannot_be_read() {
     let (_runtime, handle) = spawn_with(config, |_internals| async { Ok(()) });
     handle.ended().await;
     store.remove(handle.session_id()).unwrap();
-    let seen = rest(handle.subscribe_after(0)).await;
+    let seen = collect_items(handle.subscribe_after(0)).await;
     assert!(matches!(seen.as_slice(), [ObserverItem::Lost(_)]), "{seen:?}");
 }
 
 #[tokio::test]
 async fn an_unread_observer_does_not_block_the_agent() {
     let (_runtime, handle, go) = emitting(notices(MANY));
-    let _dead = handle.subscribe();
+    let _unread = handle.subscribe();
     go.send(()).unwrap();
     assert_eq!(handle.ended().await.result, Ok(()));
 }
@@ -192,7 +192,7 @@ async fn an_unread_main_stream_blocks_the_agent_and_loses_nothing() {
     let stream = handle.stream().unwrap();
     go.send(()).unwrap();
     assert!(tokio::time::timeout(SOON / 20, handle.ended()).await.is_err(), "it was not held up");
-    let seen = stream_rest(stream).await;
+    let seen = collect_events(stream).await;
     let seen: Vec<_> = seen.iter().filter_map(|event| event.seq).collect();
     assert_eq!(seen, (2..MANY as u64 + 2).collect::<Vec<_>>());
 }
@@ -211,9 +211,9 @@ async fn a_main_stream_taken_late_counts_the_missed_events() {
     go.send(()).unwrap();
     handle.ended().await;
     let mut stream = handle.stream().unwrap();
-    let kept = std::iter::from_fn(|| stream.try_next()).count() as u64;
+    let read_count = std::iter::from_fn(|| stream.try_next()).count() as u64;
     // There is one event besides the notices: the change of state.
-    assert_eq!(kept + stream.missed(), MANY as u64 + 1);
+    assert_eq!(read_count + stream.missed(), MANY as u64 + 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,7 +234,10 @@ async fn an_unread_main_stream_does_not_stall_an_interrupt() {
     let last = tokio::time::timeout(SOON, is_done).await.expect("the listener stalled it").unwrap();
     assert!(stream.missed() > 0);
     handle.shutdown();
-    assert_eq!(seqs(&rest(handle.subscribe_after(0)).await), (1..=last).collect::<Vec<_>>());
+    assert_eq!(
+        seqs(&collect_items(handle.subscribe_after(0)).await),
+        (1..=last).collect::<Vec<_>>()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -253,7 +256,7 @@ async fn a_stream_abandoned_by_a_cancelled_child_misses_no_events_of_the_root() 
     let stream = handle.stream().unwrap();
     // The talker stopped waiting for the stream and has ended; the root still waits for its reader.
     assert!(tokio::time::timeout(SOON, handle.ended()).await.is_err(), "it was not held up");
-    let seen = stream_rest(stream).await;
+    let seen = collect_events(stream).await;
     let of_root =
         seen.iter().filter(|event| event.seq.is_some() && event.session_id == *handle.session_id());
     assert_eq!(of_root.count(), 10);
@@ -270,7 +273,7 @@ async fn an_observer_that_outlives_the_agent_reads_to_the_end() {
     let observer = handle.subscribe_after(1);
     handle.ended().await;
     drop((handle, runtime));
-    assert_eq!(seqs(&rest(observer).await), [2, 3, 4]);
+    assert_eq!(seqs(&collect_items(observer).await), [2, 3, 4]);
 }
 
 #[tokio::test]
@@ -286,7 +289,7 @@ async fn the_open_reply_of_a_dropped_driven_child_is_not_shown() {
     gone.await.unwrap();
     let observer = handle.subscribe();
     handle.send_input(Vec::new()).unwrap();
-    let seen = rest(observer).await;
+    let seen = collect_items(observer).await;
     assert!(!seen.iter().any(|seen| matches!(seen, ObserverItem::OpenReply(_))), "{seen:?}");
 }
 
@@ -306,7 +309,7 @@ async fn a_lagging_observer_does_not_read_logs_without_missed_events() {
     let observer = handle.subscribe();
     handle.send_input(Vec::new()).unwrap();
     handle.ended().await;
-    let seen = rest(observer).await;
+    let seen = collect_items(observer).await;
     assert!(seen.iter().any(|seen| matches!(seen, ObserverItem::Lagged { .. })));
     assert!(!seen.iter().any(|seen| matches!(seen, ObserverItem::Lost(_))), "a log was missed");
 }

@@ -25,9 +25,9 @@ use crate::support::{idle, spawn_with};
 const LONG: Duration = Duration::from_secs(20);
 
 /// A directory to which scripts write their process ids, in a process that adopts orphans.
-struct Place(TempDir);
+struct ScratchDir(TempDir);
 
-impl Place {
+impl ScratchDir {
     fn new() -> Self {
         adopt_orphans().unwrap();
         Self(tempfile::tempdir().unwrap())
@@ -85,7 +85,7 @@ async fn a_process_that_leaves_its_group_in_any_way_ends_with_its_command() {
     if !has_own_process() {
         return;
     }
-    for (way, detached) in [
+    for (line, detached) in [
         (format!("setsid {SLEEPER} > out 2>&1 &"), 1),
         (format!("setsid -f {SLEEPER} > out 2>&1"), 1),
         (format!("(setsid {SLEEPER} > out 2>&1 &)"), 1),
@@ -96,12 +96,12 @@ async fn a_process_that_leaves_its_group_in_any_way_ends_with_its_command() {
         // This one keeps the output pipe open.
         (format!("setsid {SLEEPER} &"), 1),
     ] {
-        let place = Place::new();
-        let outcome = place.run(&format!("{way}\n{UNTIL}; echo done")).await;
+        let scratch = ScratchDir::new();
+        let outcome = scratch.run(&format!("{line}\n{UNTIL}; echo done")).await;
         assert_eq!((outcome.end, outcome.output.head), (ProcessEnd::Exited(0), b"done\n".into()));
-        assert!(!is_running(&place.pid("pid").await), "{way}");
-        assert_eq!((outcome.left_running, outcome.detached), (true, detached), "{way}");
-        assert!(outcome.duration < LONG, "{way}: {:?}", outcome.duration);
+        assert!(!is_running(&scratch.pid("pid").await), "{line}");
+        assert_eq!((outcome.left_running, outcome.detached), (true, detached), "{line}");
+        assert!(outcome.duration < LONG, "{line}: {:?}", outcome.duration);
     }
 }
 
@@ -110,10 +110,10 @@ async fn an_orphan_that_ignores_sigterm_is_killed() {
     if !has_own_process() {
         return;
     }
-    let place = Place::new();
-    let deaf = "sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 1; done'";
-    let outcome = place.run(&format!("setsid {deaf} > out 2>&1 & {UNTIL}")).await;
-    assert!(!is_running(&place.pid("pid").await));
+    let scratch = ScratchDir::new();
+    let stubborn = "sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 1; done'";
+    let outcome = scratch.run(&format!("setsid {stubborn} > out 2>&1 & {UNTIL}")).await;
+    assert!(!is_running(&scratch.pid("pid").await));
     assert_eq!(outcome.detached, 1);
     assert!(outcome.duration < LONG, "{:?}", outcome.duration);
 }
@@ -123,14 +123,14 @@ async fn processes_started_by_an_orphan_end_with_it() {
     if !has_own_process() {
         return;
     }
-    let place = Place::new();
+    let scratch = ScratchDir::new();
     let family =
         "sh -c 'setsid sh -c \"echo \\$\\$ > child; exec sleep 1000\" & echo $$ > pid; wait'";
-    place
+    scratch
         .run(&format!("setsid {family} > out 2>&1 & {UNTIL}; until [ -s child ]; do :; done"))
         .await;
-    assert!(!is_running(&place.pid("pid").await));
-    assert!(!is_running(&place.pid("child").await));
+    assert!(!is_running(&scratch.pid("pid").await));
+    assert!(!is_running(&scratch.pid("child").await));
 }
 
 #[tokio::test]
@@ -139,14 +139,14 @@ async fn an_orphan_ends_when_its_command_times_out_or_is_cancelled() {
         return;
     }
     for is_cancelled in [true, false] {
-        let place = Place::new();
+        let scratch = ScratchDir::new();
         let timeout = if is_cancelled { LONG } else { Duration::from_millis(300) };
         let script = format!("setsid -f {SLEEPER}; sleep 1000");
-        let spec = ProcessSpec { timeout, ..place.spec(&script) };
+        let spec = ProcessSpec { timeout, ..scratch.spec(&script) };
         let token = CancellationToken::new();
         let runner = runner();
         let cancel = async {
-            let pid = place.pid("pid").await;
+            let pid = scratch.pid("pid").await;
             if is_cancelled {
                 token.cancel();
             }
@@ -165,32 +165,32 @@ async fn concurrent_commands_leave_each_others_orphans_alone() {
     if !has_own_process() {
         return;
     }
-    let place = Place::new();
+    let scratch = ScratchDir::new();
     let runner = runner();
     let first = format!("setsid -f {SLEEPER} > out 2>&1; until [ -e gate ]; do sleep 0.01; done");
     let (first, ()) =
-        tokio::join!(runner.run(place.spec(&first), CancellationToken::new()), async {
-            let pid = place.pid("pid").await;
+        tokio::join!(runner.run(scratch.spec(&first), CancellationToken::new()), async {
+            let pid = scratch.pid("pid").await;
             let second = "setsid -f sh -c 'touch away; exec sleep 1000' > out 2>&1
              until [ -e away ]; do sleep 0.01; done";
-            let second = place.run(second).await;
+            let second = scratch.run(second).await;
             assert_eq!(second.detached, 1);
             assert!(is_running(&pid));
-            std::fs::write(place.path("gate"), "").unwrap();
+            std::fs::write(scratch.path("gate"), "").unwrap();
         });
     assert_eq!(first.unwrap().detached, 1);
-    assert!(!is_running(&place.pid("pid").await));
+    assert!(!is_running(&scratch.pid("pid").await));
 }
 
 /// Starts an idle agent. Returns a guard that keeps it alive, and its jobs.
 async fn jobs() -> (impl Sized, Arc<dyn Jobs>) {
     let config = RuntimeConfig { child_env: env().into(), ..RuntimeConfig::default() };
     let (sent, jobs) = oneshot::channel();
-    let kept = spawn_with(config, |internals: AgentInternals| async {
+    let guard = spawn_with(config, |internals: AgentInternals| async {
         drop(sent.send(Arc::clone(internals.context().jobs.as_ref().unwrap())));
         idle(internals).await
     });
-    (kept, jobs.await.unwrap())
+    (guard, jobs.await.unwrap())
 }
 
 #[tokio::test]
@@ -198,15 +198,15 @@ async fn orphans_of_a_job_outlive_other_commands_and_end_with_the_job() {
     if !has_own_process() {
         return;
     }
-    let place = Place::new();
-    let (_kept, jobs) = jobs().await;
+    let scratch = ScratchDir::new();
+    let (_guard, jobs) = jobs().await;
     // One orphan in the job's group, one outside.
     let script =
         format!("(sh -c 'echo $$ > inside; exec sleep 1000' &); setsid -f {SLEEPER}; sleep 1000");
     let token = CancellationToken::new();
-    let id = jobs.start(place.spec(&script), String::new(), &token).await.unwrap();
-    let (outside, inside) = (place.pid("pid").await, place.pid("inside").await);
-    assert_eq!(place.run("true").await.detached, 0);
+    let id = jobs.start(scratch.spec(&script), String::new(), &token).await.unwrap();
+    let (outside, inside) = (scratch.pid("pid").await, scratch.pid("inside").await);
+    assert_eq!(scratch.run("true").await.detached, 0);
     assert!(is_running(&outside) && is_running(&inside));
     jobs.kill(&id).await.unwrap();
     assert!(!is_running(&outside) && !is_running(&inside));
@@ -218,27 +218,28 @@ async fn an_unmarked_orphan_ends_with_the_last_command_or_job_that_may_have_star
     if !has_own_process() {
         return;
     }
-    let bare = format!("env -i PATH=$PATH setsid -f {SLEEPER} > out 2>&1; {UNTIL}");
+    let unmarked = format!("env -i PATH=$PATH setsid -f {SLEEPER} > out 2>&1; {UNTIL}");
     let wait = "echo $$ > ready; exec sleep 1000";
-    for is_of_the_job in [true, false] {
-        let place = Place::new();
-        let (_kept, jobs) = jobs().await;
-        let (of_job, of_command) = if is_of_the_job { (&*bare, "true") } else { ("true", &*bare) };
+    for is_started_by_job in [true, false] {
+        let scratch = ScratchDir::new();
+        let (_guard, jobs) = jobs().await;
+        let (job_line, command_line) =
+            if is_started_by_job { (&*unmarked, "true") } else { ("true", &*unmarked) };
         let token = CancellationToken::new();
         let start = async |script: String| {
-            jobs.start(place.spec(&script), String::new(), &token).await.unwrap()
+            jobs.start(scratch.spec(&script), String::new(), &token).await.unwrap()
         };
-        let job = start(format!("{of_job}; {wait}")).await;
-        place.pid("ready").await;
-        if is_of_the_job {
-            place.pid("pid").await;
+        let job = start(format!("{job_line}; {wait}")).await;
+        scratch.pid("ready").await;
+        if is_started_by_job {
+            scratch.pid("pid").await;
         }
-        let outcome = place.run(of_command).await;
-        let pid = place.pid("pid").await;
+        let outcome = scratch.run(command_line).await;
+        let pid = scratch.pid("pid").await;
         assert!(is_running(&pid) && outcome.detached == 0, "{outcome:?}");
         // A job that started later cannot have started the orphan.
         let later = start("sleep 1000".to_owned()).await;
-        place.run("true").await;
+        scratch.run("true").await;
         assert!(is_running(&pid));
         jobs.kill(&job).await.unwrap();
         assert!(!is_running(&pid));
@@ -252,15 +253,15 @@ async fn an_orphan_of_a_dropped_command_ends_with_the_next_command_at_the_latest
     if !has_own_process() {
         return;
     }
-    let place = Place::new();
+    let scratch = ScratchDir::new();
     let script = format!("setsid -f {SLEEPER}; sleep 1000");
     let runner = runner();
     tokio::select! {
-        outcome = runner.run(place.spec(&script), CancellationToken::new()) => panic!("{outcome:?}"),
-        _ = place.pid("pid") => {}
+        outcome = runner.run(scratch.spec(&script), CancellationToken::new()) => panic!("{outcome:?}"),
+        _ = scratch.pid("pid") => {}
     }
-    place.run("true").await;
-    assert!(!is_running(&place.pid("pid").await));
+    scratch.run("true").await;
+    assert!(!is_running(&scratch.pid("pid").await));
 }
 
 #[tokio::test]
@@ -268,16 +269,16 @@ async fn commands_leave_no_zombies() {
     if !has_own_process() {
         return;
     }
-    let place = Place::new();
+    let scratch = ScratchDir::new();
     for _ in 0..20 {
-        place.run("for i in 1 2 3; do setsid -f true; (sleep 0.001 &); done").await;
+        scratch.run("for i in 1 2 3; do setsid -f true; (sleep 0.001 &); done").await;
     }
-    let own = std::process::id();
+    let own_pid = std::process::id();
     let zombies = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
         fields.first() == Some(&"Z")
-            && fields.get(1).is_some_and(|parent| *parent == own.to_string())
+            && fields.get(1).is_some_and(|parent| *parent == own_pid.to_string())
     });
     assert_eq!(zombies.count(), 0);
 }
@@ -287,10 +288,10 @@ async fn many_concurrent_commands_end_only_their_own_orphans() {
     if !has_own_process() {
         return;
     }
-    let place = Arc::new(Place::new());
+    let scratch = Arc::new(ScratchDir::new());
     let mut workers = tokio::task::JoinSet::new();
     for worker in 0..6 {
-        let place = Arc::clone(&place);
+        let scratch = Arc::clone(&scratch);
         workers.spawn(async move {
             for _ in 0..15 {
                 let script = format!(
@@ -298,7 +299,7 @@ async fn many_concurrent_commands_end_only_their_own_orphans() {
                      for i in 1 2 3; do setsid sh -c 'exit 7'; [ $? = 7 ] || exit 1; done
                      (sleep 0.002; echo late) & wait $!; echo done"
                 );
-                let outcome = place.run(&script).await;
+                let outcome = scratch.run(&script).await;
                 assert_eq!(outcome.end, ProcessEnd::Exited(0));
                 assert_eq!(outcome.output.head, b"late\ndone\n");
             }
@@ -308,9 +309,9 @@ async fn many_concurrent_commands_end_only_their_own_orphans() {
         worker.unwrap();
     }
     for worker in 0..6 {
-        let pids = std::fs::read_to_string(place.path(&format!("pids.{worker}"))).unwrap();
-        let left: Vec<_> = pids.lines().filter(|pid| is_running(pid)).collect();
-        assert_eq!(left, Vec::<&str>::new());
+        let pids = std::fs::read_to_string(scratch.path(&format!("pids.{worker}"))).unwrap();
+        let survivors: Vec<_> = pids.lines().filter(|pid| is_running(pid)).collect();
+        assert_eq!(survivors, Vec::<&str>::new());
     }
 }
 
@@ -320,19 +321,19 @@ async fn unmarked_orphans_survive_while_the_process_has_children_of_its_own() {
     if !has_own_process() {
         return;
     }
-    let mut stranger = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-    let place = Place::new();
+    let mut own_child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let scratch = ScratchDir::new();
     let script = format!(
         "env -i PATH=$PATH setsid -f {SLEEPER}; setsid -f sh -c 'echo $$ > marked; exec sleep 1000'
          {UNTIL}; until [ -s marked ]; do sleep 0.01; done"
     );
-    let outcome = place.run(&script).await;
+    let outcome = scratch.run(&script).await;
     assert_eq!(outcome.detached, 1);
-    assert!(!is_running(&place.pid("marked").await));
-    let bare = place.pid("pid").await;
-    assert!(is_running(&bare) && is_running(&stranger.id().to_string()));
-    stranger.kill().unwrap();
-    stranger.wait().unwrap();
-    let killed = std::process::Command::new("kill").args(["-9", &bare]).status();
+    assert!(!is_running(&scratch.pid("marked").await));
+    let unmarked = scratch.pid("pid").await;
+    assert!(is_running(&unmarked) && is_running(&own_child.id().to_string()));
+    own_child.kill().unwrap();
+    own_child.wait().unwrap();
+    let killed = std::process::Command::new("kill").args(["-9", &unmarked]).status();
     assert!(killed.unwrap().success());
 }

@@ -18,14 +18,14 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::support::{
-    SOON, deploy_tools, deploying, deploying_twice, spawn, spawn_with, stream_rest,
+    SOON, collect_events, deploy_tools, deploying, deploying_twice, spawn, spawn_with,
 };
 
 fn id() -> CallId {
     CallId::new("c1")
 }
 
-fn refused() -> Result<(), HandleError> {
+fn call_not_open() -> Result<(), HandleError> {
     Err(HandleError::CallNotOpen { call_id: id() })
 }
 
@@ -53,7 +53,7 @@ async fn an_early_external_result_is_stored_and_a_second_one_is_refused() {
     agent.handle.send_input(Vec::new()).unwrap();
     let seen = agent.until(|event| matches!(event, AgentEvent::PermissionRequest { .. })).await;
     agent.handle.send_tool_result(id(), ToolResult::success("first")).unwrap();
-    assert_eq!(agent.handle.send_tool_result(id(), ToolResult::success("second")), refused());
+    assert_eq!(agent.handle.send_tool_result(id(), ToolResult::success("second")), call_not_open());
     let AgentEvent::PermissionRequest { request_id, .. } = &seen.last().unwrap().event else {
         panic!("no question")
     };
@@ -69,7 +69,7 @@ async fn an_early_external_result_is_stored_and_a_second_one_is_refused() {
 #[tokio::test]
 async fn a_result_for_an_unknown_call_is_refused() {
     let agent = deploying(PermissionMode::FullAuto, Arc::new(HandleAnswerer));
-    assert_eq!(agent.handle.send_tool_result(id(), ToolResult::success("x")), refused());
+    assert_eq!(agent.handle.send_tool_result(id(), ToolResult::success("x")), call_not_open());
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn a_result_for_a_cancelled_call_is_refused() {
     let seen = agent.until(|event| matches!(event, AgentEvent::CallEnd { .. })).await;
     let AgentEvent::CallEnd { result, .. } = &seen.last().unwrap().event else { panic!("no end") };
     assert_eq!(result.status, ToolStatus::Cancelled);
-    assert_eq!(agent.handle.send_tool_result(id(), ToolResult::success("late")), refused());
+    assert_eq!(agent.handle.send_tool_result(id(), ToolResult::success("late")), call_not_open());
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_result_for_an_ended_agent_is_refused() {
     assert!(matches!(refused, Err(HandleError::Ended { .. })));
 }
 
-fn asks(reply_id: &ReplyId, blocks: Vec<ReplyBlock>) -> AgentEvent {
+fn reply_event(reply_id: &ReplyId, blocks: Vec<ReplyBlock>) -> AgentEvent {
     AgentEvent::Reply {
         reply_id: reply_id.clone(),
         blocks,
@@ -118,7 +118,7 @@ fn asks(reply_id: &ReplyId, blocks: Vec<ReplyBlock>) -> AgentEvent {
 async fn a_custom_loop_receives_external_results_as_input() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         let reply_id = ReplyId::new("r");
-        internals.emit(asks(&reply_id, vec![call("c1", "deploy", json!({}))])).await?;
+        internals.emit(reply_event(&reply_id, vec![call("c1", "deploy", json!({}))])).await?;
         let InputMessage::ToolResult { call_id, result } = internals.receive().await? else {
             panic!("no result")
         };
@@ -161,10 +161,10 @@ async fn result_before_call(tool: &'static str) -> Vec<Arc<Envelope>> {
     let (_runtime, handle) = spawn_with(config, move |mut internals: AgentInternals| async move {
         let reply_id = ReplyId::new("r");
         let block = call("c1", tool, json!({}));
-        let ReplyContent::Call(asked) = block.content.clone() else { panic!("no call") };
-        internals.emit(asks(&reply_id, vec![block])).await?;
+        let ReplyContent::Call(tool_call) = block.content.clone() else { panic!("no call") };
+        internals.emit(reply_event(&reply_id, vec![block])).await?;
         gate.notified().await;
-        let calls = vec![RequestedCall { call: asked, refusal: None }];
+        let calls = vec![RequestedCall { call: tool_call, refusal: None }];
         let cancel = internals.session_token().clone();
         internals.call(&deploy_tools(), &reply_id, calls, &cancel).await.map(drop)
     });
@@ -172,7 +172,7 @@ async fn result_before_call(tool: &'static str) -> Vec<Arc<Envelope>> {
     while !matches!(stream.next().await.unwrap().event, AgentEvent::Reply { .. }) {}
     handle.send_tool_result(id(), ToolResult::success("early")).unwrap();
     go.notify_one();
-    let seen = tokio::time::timeout(SOON, stream_rest(stream)).await.unwrap();
+    let seen = tokio::time::timeout(SOON, collect_events(stream)).await.unwrap();
     assert_eq!(handle.ended().await.result, Ok(()));
     seen
 }

@@ -81,7 +81,7 @@ fn model() -> ScriptedModel {
 async fn asking() -> (AgentHarness, RequestId) {
     let mut agent = AgentHarness::start(model(), options(Arc::new(HandleAnswerer)));
     agent.handle.send_input(Vec::new()).unwrap();
-    let id = asked(&agent.until(is_question).await);
+    let id = question_id(&agent.until(is_question).await);
     (agent, id)
 }
 
@@ -93,7 +93,7 @@ fn is_end(event: &AgentEvent) -> bool {
     matches!(event, AgentEvent::RunEnd { .. })
 }
 
-fn asked(seen: &[Arc<Envelope>]) -> RequestId {
+fn question_id(seen: &[Arc<Envelope>]) -> RequestId {
     let AgentEvent::QuestionAsked { request_id, .. } = &seen.last().unwrap().event else {
         panic!("no question: {seen:?}")
     };
@@ -117,7 +117,7 @@ fn result(seen: &[Arc<Envelope>]) -> ToolResult {
     end.unwrap()
 }
 
-fn left() -> QuestionAnswer {
+fn choose_left() -> QuestionAnswer {
     QuestionAnswer::Chosen { labels: vec!["left".into()] }
 }
 
@@ -130,20 +130,20 @@ async fn a_question_is_listed_until_it_is_answered_and_the_call_gets_the_answer(
         (listed[0].agent.as_str(), listed[0].question.text.as_str()),
         ("builder", "Where to?")
     );
-    agent.handle.answer_question(&id, left()).unwrap();
+    agent.handle.answer_question(&id, choose_left()).unwrap();
     let seen = agent.until(is_end).await;
     assert!(agent.handle.open_user_questions().is_empty());
-    assert_eq!(answers(&seen), [left()]);
+    assert_eq!(answers(&seen), [choose_left()]);
     assert!(result(&seen).output.contains("left"));
 }
 
 #[tokio::test]
 async fn question_and_answer_are_in_the_log() {
     let (mut agent, id) = asking().await;
-    agent.handle.answer_question(&id, left()).unwrap();
+    agent.handle.answer_question(&id, choose_left()).unwrap();
     agent.until(is_end).await;
     let stored = agent.runtime.config().store.read(agent.handle.session_id()).unwrap();
-    let told: Vec<_> = stored
+    let logged: Vec<_> = stored
         .events
         .iter()
         .filter_map(|line| match &line.event {
@@ -156,7 +156,7 @@ async fn question_and_answer_are_in_the_log() {
             _ => None,
         })
         .collect();
-    assert_eq!(told, ["true c1 Where to?".to_owned(), format!("true {:?}", left())]);
+    assert_eq!(logged, ["true c1 Where to?".to_owned(), format!("true {:?}", choose_left())]);
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn an_unoffered_answer_is_refused_and_the_question_stays_open() {
     assert_eq!(refused, Err(AnswerError::NotOffered { id: id.clone() }));
     assert_eq!(agent.handle.open_user_questions().len(), 1);
     agent.handle.answer_question(&id, QuestionAnswer::Text { text: "up".into() }).unwrap();
-    let refused = agent.handle.answer_question(&id, left());
+    let refused = agent.handle.answer_question(&id, choose_left());
     assert_eq!(refused, Err(AnswerError::Answered { id }));
 }
 
@@ -187,7 +187,7 @@ async fn an_interrupt_withdraws_the_question_before_the_call_ends() {
         })
         .collect();
     assert_eq!(order, ["withdrawn", "call end"]);
-    let refused = agent.handle.answer_question(&id, left());
+    let refused = agent.handle.answer_question(&id, choose_left());
     assert_eq!(refused, Err(AnswerError::Withdrawn { id }));
     assert!(agent.handle.open_user_questions().is_empty());
 }
@@ -197,7 +197,7 @@ async fn an_abort_withdraws_the_user_question() {
     let (agent, id) = asking().await;
     agent.handle.abort();
     tokio::time::timeout(SOON, agent.handle.ended()).await.unwrap();
-    let refused = agent.handle.answer_question(&id, left());
+    let refused = agent.handle.answer_question(&id, choose_left());
     assert_eq!(refused, Err(AnswerError::Withdrawn { id }));
 }
 
@@ -211,10 +211,10 @@ async fn without_an_answerer_a_question_is_answered_at_once_with_nobody() {
 
 /// Gives an answer that the question does not offer.
 #[derive(Debug)]
-struct Wayward;
+struct InvalidAnswerer;
 
 #[async_trait]
-impl Answerer for Wayward {
+impl Answerer for InvalidAnswerer {
     async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
         PermissionAnswer::AllowOnce
     }
@@ -226,7 +226,7 @@ impl Answerer for Wayward {
 
 #[tokio::test]
 async fn an_invalid_answer_of_the_answerer_becomes_nobody() {
-    let mut agent = AgentHarness::start(model(), options(Arc::new(Wayward)));
+    let mut agent = AgentHarness::start(model(), options(Arc::new(InvalidAnswerer)));
     let seen = agent.run("go").await;
     let hint = "the answer does not fit the question".to_owned();
     assert_eq!(answers(&seen), [QuestionAnswer::Nobody { hint }]);
@@ -245,13 +245,13 @@ async fn several_calls_can_ask_concurrently() {
         agent.handle.answer_question(&request.id, QuestionAnswer::Text { text }).unwrap();
     }
     let seen = agent.until(is_end).await;
-    let told = seen.iter().filter_map(|event| match &event.event {
+    let answered = seen.iter().filter_map(|event| match &event.event {
         AgentEvent::CallEnd { call_id, result, .. } => {
             Some(result.output.contains(&format!("answer to {call_id}")))
         }
         _ => None,
     });
-    assert_eq!(told.collect::<Vec<_>>(), [true, true]);
+    assert_eq!(answered.collect::<Vec<_>>(), [true, true]);
 }
 
 #[tokio::test]

@@ -50,108 +50,108 @@ fn policy(rule: PermissionRule) -> PermissionPolicy {
 /// `inside` does not.
 fn folders() -> (tempfile::TempDir, std::path::PathBuf, Workspace) {
     let folder = tempfile::tempdir().unwrap();
-    let top = folder.path().canonicalize().unwrap();
-    fs::create_dir_all(top.join("private/tmp")).unwrap();
-    fs::create_dir_all(top.join("work/real")).unwrap();
-    symlink(top.join("private/tmp"), top.join("tmp")).unwrap();
-    symlink(top.join("private/tmp"), top.join("work/link")).unwrap();
-    symlink(top.join("work/real"), top.join("work/inside")).unwrap();
-    let workspace = Workspace::new(top.join("work"));
-    (folder, top, workspace)
+    let base = folder.path().canonicalize().unwrap();
+    fs::create_dir_all(base.join("private/tmp")).unwrap();
+    fs::create_dir_all(base.join("work/real")).unwrap();
+    symlink(base.join("private/tmp"), base.join("tmp")).unwrap();
+    symlink(base.join("private/tmp"), base.join("work/link")).unwrap();
+    symlink(base.join("work/real"), base.join("work/inside")).unwrap();
+    let workspace = Workspace::new(base.join("work"));
+    (folder, base, workspace)
 }
 
 #[test]
 fn a_rule_on_a_symlink_applies_to_its_target() {
-    let (_folder, top, workspace) = folders();
-    for (rule, path, wanted) in [
-        (PermissionRule::deny_path(Access::Write, top.join("tmp")), "private/tmp/a", "deny"),
+    let (_folder, base, workspace) = folders();
+    for (rule, path, expected) in [
+        (PermissionRule::deny_path(Access::Write, base.join("tmp")), "private/tmp/a", "deny"),
         (
-            PermissionRule::deny_path(Access::Write, top.join("tmp/new/a")),
+            PermissionRule::deny_path(Access::Write, base.join("tmp/new/a")),
             "private/tmp/new/a",
             "deny",
         ),
-        (PermissionRule::allow_path(Access::Write, top.join("tmp")), "private/tmp/a", "allow"),
+        (PermissionRule::allow_path(Access::Write, base.join("tmp")), "private/tmp/a", "allow"),
         (PermissionRule::deny_path(Access::Write, "inside"), "work/real/a", "deny"),
         (PermissionRule::deny_path(Access::Write, "link"), "private/tmp/a", "deny"),
         (PermissionRule::allow_path(Access::Write, "inside"), "work/real/a", "allow"),
-        (PermissionRule::allow_path(Access::Write, top.join("private")), "private/tmp/a", "allow"),
+        (PermissionRule::allow_path(Access::Write, base.join("private")), "private/tmp/a", "allow"),
     ] {
         let policy = resolve_rules(policy(rule.clone()), &workspace);
-        assert_eq!(decide(&policy, &workspace, &top.join(path)), wanted, "{}", rule.id);
+        assert_eq!(decide(&policy, &workspace, &base.join(path)), expected, "{}", rule.id);
     }
 }
 
 #[test]
 fn hidden_and_writable_paths_are_resolved_through_symlinks() {
-    let (_folder, top, workspace) = folders();
+    let (_folder, base, workspace) = folders();
     let places = SandboxPlaces {
-        hidden: vec![top.join("tmp/new/keys")],
-        writable: vec![top.join("tmp")],
+        hidden: vec![base.join("tmp/new/keys")],
+        writable: vec![base.join("tmp")],
         ..SandboxPlaces::default()
     };
     let policy = PermissionPolicy::new(PermissionMode::FullAuto).with_places(places);
     let policy = resolve_rules(policy, &workspace);
-    for (path, wanted) in [
+    for (path, expected) in [
         ("private/tmp/a", "allow"),
         ("private/tmp/new/keys", "ask"),
         ("private/tmp/new/keys/a", "ask"),
         ("private/a", "ask"),
         ("work/a", "allow"),
     ] {
-        assert_eq!(decide(&policy, &workspace, &top.join(path)), wanted, "{path}");
+        assert_eq!(decide(&policy, &workspace, &base.join(path)), expected, "{path}");
     }
 }
 
 #[tokio::test]
 async fn the_policy_uses_the_hidden_and_writable_paths_of_the_sandbox() {
     let folder = tempfile::tempdir().unwrap();
-    let top = folder.path().canonicalize().unwrap();
-    let mut sandbox = SandboxConfig::new(top.join("sandbox"));
-    sandbox.hidden = vec![top.join("keys")];
-    sandbox.writable = vec![top.join("cache")];
+    let base = folder.path().canonicalize().unwrap();
+    let mut sandbox = SandboxConfig::new(base.join("sandbox"));
+    sandbox.hidden = vec![base.join("keys")];
+    sandbox.writable = vec![base.join("cache")];
     let config = RuntimeConfig {
         policy: PermissionPolicy::new(PermissionMode::FullAuto),
         sandbox: Some(sandbox),
         ..RuntimeConfig::default()
     };
-    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), top.join("work"));
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), base.join("work"));
     let session = AgentSession::create(&config, spec).unwrap();
     let policy = AgentRuntime::new(config).spawn(session, idle).policy();
-    let is_temp = |path: &&PathBuf| path.starts_with(top.join("sandbox")) && path.ends_with("tmp");
+    let is_temp = |path: &&PathBuf| path.starts_with(base.join("sandbox")) && path.ends_with("tmp");
     let temp = policy.places().writable.iter().find(is_temp).unwrap();
-    let workspace = Workspace::new(top.join("work"));
-    for (path, wanted) in [
-        (top.join("cache/a"), "allow"),
+    let workspace = Workspace::new(base.join("work"));
+    for (path, expected) in [
+        (base.join("cache/a"), "allow"),
         (temp.join("a"), "allow"),
-        (top.join("work/a"), "allow"),
-        (top.join("keys/a"), "ask"),
-        (top.join("a"), "ask"),
+        (base.join("work/a"), "allow"),
+        (base.join("keys/a"), "ask"),
+        (base.join("a"), "ask"),
     ] {
-        assert_eq!(decide(&policy, &workspace, &path), wanted, "{}", path.display());
+        assert_eq!(decide(&policy, &workspace, &path), expected, "{}", path.display());
     }
 }
 
 #[test]
 fn an_allow_rule_on_a_workspace_symlink_does_not_allow_its_outside_target() {
-    let (_folder, top, workspace) = folders();
-    symlink(top.join("work"), top.join("way")).unwrap();
-    for path in ["link".into(), top.join("work/link"), top.join("way/link")] {
+    let (_folder, base, workspace) = folders();
+    symlink(base.join("work"), base.join("way")).unwrap();
+    for path in ["link".into(), base.join("work/link"), base.join("way/link")] {
         let policy =
             resolve_rules(policy(PermissionRule::allow_path(Access::Write, path)), &workspace);
-        assert_eq!(decide(&policy, &workspace, &top.join("private/tmp/a")), "ask");
+        assert_eq!(decide(&policy, &workspace, &base.join("private/tmp/a")), "ask");
     }
 }
 
 #[tokio::test]
 async fn a_session_resolves_symlink_rules_for_its_policy() {
-    let (_folder, top, workspace) = folders();
+    let (_folder, base, workspace) = folders();
     let config = RuntimeConfig {
         policy: policy(PermissionRule::deny_path(Access::Write, "inside")),
         ..RuntimeConfig::default()
     };
-    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), top.join("work"));
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), base.join("work"));
     let session = AgentSession::create(&config, spec).unwrap();
     let runtime = AgentRuntime::new(config);
     let handle = runtime.spawn(session, idle);
-    assert_eq!(decide(&handle.policy(), &workspace, &top.join("work/real/a")), "deny");
+    assert_eq!(decide(&handle.policy(), &workspace, &base.join("work/real/a")), "deny");
 }

@@ -8,7 +8,7 @@ use crow_core::permission::{
 use crow_runtime::{RuleStore, RuleStoreError, StoredRules};
 
 /// Returns the rules as they are after loading, with the file of the store as their origin.
-fn in_file_of(store: &RuleStore, rules: RuleSet) -> RuleSet {
+fn with_store_file(store: &RuleStore, rules: RuleSet) -> RuleSet {
     let rules = rules.into_rules().into_iter().map(|rule| rule.with_file(store.user_file()));
     RuleSet::new(rules).unwrap()
 }
@@ -24,7 +24,7 @@ fn saved_rules_are_loaded_again_and_readable_by_their_owner_only() {
     ])
     .unwrap();
     store.save(&rules).unwrap();
-    assert_eq!(store.load().unwrap().user, in_file_of(&store, rules));
+    assert_eq!(store.load().unwrap().user, with_store_file(&store, rules));
     let mode = fs::metadata(store.user_file()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(fs::read_dir(folder.path().join("new")).unwrap().count(), 1, "nothing stays beside");
@@ -72,14 +72,14 @@ fn rules_of_the_managed_file_are_managed_regardless_of_their_scope() {
 fn saving_a_rule_with_a_custom_matcher_fails_and_keeps_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let store = RuleStore::new(folder.path().join("permissions.json"));
-    let kept = RuleSet::new([PermissionRule::deny_tool("bash")]).unwrap();
-    store.save(&kept).unwrap();
+    let saved = RuleSet::new([PermissionRule::deny_tool("bash")]).unwrap();
+    store.save(&saved).unwrap();
     let custom = RuleMatcher::Custom(CustomMatcher::new("mine", |_| true));
     let rules = RuleSet::new([PermissionRule::new("own", custom, RuleDecision::Allow)]).unwrap();
     let error = store.save(&rules).unwrap_err();
     assert!(matches!(error, RuleStoreError::Save { .. }), "{error}");
     assert!(error.to_string().contains("own"), "{error}");
-    assert_eq!(store.load().unwrap().user, in_file_of(&store, kept));
+    assert_eq!(store.load().unwrap().user, with_store_file(&store, saved));
 }
 
 #[test]
@@ -107,6 +107,6 @@ fn the_error_of_a_broken_rule_has_its_line_and_reason() {
     .unwrap_err()
     .to_string();
     assert!(error.contains("permissions.json:3:"), "{error}");
-    let wanted = "cannot be understood as JSON: missing field `matcher`";
-    assert!(error.ends_with(wanted), "{error}");
+    let expected = "cannot be understood as JSON: missing field `matcher`";
+    assert!(error.ends_with(expected), "{error}");
 }

@@ -73,8 +73,8 @@ async fn a_panic_sets_the_error_state_and_is_emitted_and_logged() {
     let mut events = handle.stream().unwrap();
     handle.ended().await;
     assert_eq!(handle.state(), AgentState::Error("the agent panicked: oh no".into()));
-    let told = events.next().await.unwrap();
-    assert!(matches!(&told.event, AgentEvent::Error { error, .. } if error.contains("oh no")));
+    let envelope = events.next().await.unwrap();
+    assert!(matches!(&envelope.event, AgentEvent::Error { error, .. } if error.contains("oh no")));
     let history = handle.history().unwrap();
     assert!(format!("{:?}", history.entries()).contains("oh no"));
 }
@@ -86,8 +86,8 @@ async fn input_beyond_the_inbox_capacity_is_refused_with_an_error() {
         drop(internals);
         Ok(())
     });
-    let sent = (0..100).take_while(|_| handle.send_input(Vec::new()).is_ok()).count();
-    assert_eq!(sent, 16);
+    let accepted = (0..100).take_while(|_| handle.send_input(Vec::new()).is_ok()).count();
+    assert_eq!(accepted, 16);
     assert_eq!(handle.send_input(Vec::new()), Err(HandleError::Full { capacity: 16 }));
 }
 
@@ -162,16 +162,16 @@ async fn an_interrupt_does_not_cancel_the_next_run() {
 #[tokio::test]
 async fn cancel_run_cancels_only_the_named_run() {
     let (_runtime, handle) = spawn(|mut internals: AgentInternals| async move {
-        let mut begun = Vec::new();
+        let mut started_runs = Vec::new();
         for _ in 0..3 {
             let InputMessage::UserInput { run_id, .. } = internals.receive().await? else {
                 panic!("no input")
             };
-            begun.push(internals.start_run(run_id).await?);
+            started_runs.push(internals.start_run(run_id).await?);
         }
-        let cancelled: Vec<_> = begun.iter().map(|run| run.cancel.is_cancelled()).collect();
+        let cancelled: Vec<_> = started_runs.iter().map(|run| run.cancel.is_cancelled()).collect();
         assert_eq!(cancelled, [false, true, false]);
-        let last = begun.pop().unwrap();
+        let last = started_runs.pop().unwrap();
         last.cancel.cancelled().await;
         Ok(())
     });
@@ -249,8 +249,8 @@ async fn steering_that_was_taken_back_is_not_delivered() {
         handle.steer(vec![Block::text(words)]).unwrap();
     }
     handle.interrupt();
-    let back = handle.take_back_steering();
-    assert_eq!(back, [[Block::text("one")], [Block::text("two")]]);
+    let returned = handle.take_back_steering();
+    assert_eq!(returned, [[Block::text("one")], [Block::text("two")]]);
     handle.send_input(Vec::new()).unwrap();
     assert_eq!(handle.ended().await.result, Ok(()));
 }
@@ -262,8 +262,8 @@ async fn steering_beyond_the_queue_capacity_is_refused() {
         drop(internals);
         Ok(())
     });
-    let taken = (0..100).take_while(|_| handle.steer(Vec::new()).is_ok()).count();
-    assert_eq!(taken, 16);
+    let accepted = (0..100).take_while(|_| handle.steer(Vec::new()).is_ok()).count();
+    assert_eq!(accepted, 16);
     assert_eq!(handle.steer(Vec::new()), Err(HandleError::Full { capacity: 16 }));
 }
 
@@ -294,8 +294,8 @@ async fn run_ids_of_inputs_that_start_no_run_are_forgotten() {
         handle.send_input(Vec::new()).unwrap();
         tokio::task::yield_now().await;
     }
-    let kept = format!("{handle:?}").matches("RunId(").count();
-    assert!((1..=32).contains(&kept), "{kept} are kept");
+    let count = format!("{handle:?}").matches("RunId(").count();
+    assert!((1..=32).contains(&count), "{count} are kept");
 }
 
 #[tokio::test]
@@ -315,9 +315,9 @@ async fn concurrent_metadata_changes_are_both_stored() {
 
 /// A clock and a tool: reading the time sends a progress report of the call, so every event leaves another report pending.
 #[derive(Debug, Clone, Default)]
-struct Chatty(Arc<OnceLock<Progress>>);
+struct ChattyTool(Arc<OnceLock<Progress>>);
 
-impl Clock for Chatty {
+impl Clock for ChattyTool {
     fn now(&self) -> jiff::Timestamp {
         if let Some(progress) = self.0.get() {
             progress.report("line\n".to_owned());
@@ -331,10 +331,10 @@ impl Clock for Chatty {
 }
 
 /// Number of times the call is polled before it ends.
-const LOOKS: usize = 50;
+const POLLS: usize = 50;
 
 #[async_trait::async_trait]
-impl Tool for Chatty {
+impl Tool for ChattyTool {
     fn name(&self) -> &'static str {
         "chatty"
     }
@@ -358,13 +358,13 @@ impl Tool for Chatty {
     async fn execute(&self, _: serde_json::Value, _: &CallPlan, ctx: &ToolContext) -> ToolResult {
         self.0.set(ctx.progress.clone()).unwrap();
         ctx.progress.report("the first\n".to_owned());
-        let mut left = LOOKS;
-        std::future::poll_fn(|polled| {
-            if left == 0 {
+        let mut remaining = POLLS;
+        std::future::poll_fn(|task_context| {
+            if remaining == 0 {
                 return Poll::Ready(());
             }
-            left -= 1;
-            polled.waker().wake_by_ref();
+            remaining -= 1;
+            task_context.waker().wake_by_ref();
             Poll::Pending
         })
         .await;
@@ -374,7 +374,7 @@ impl Tool for Chatty {
 
 #[tokio::test]
 async fn constant_progress_reports_do_not_keep_a_call_from_ending() {
-    let (mut tools, chatty) = (ToolRegistry::new(), Chatty::default());
+    let (mut tools, chatty) = (ToolRegistry::new(), ChattyTool::default());
     tools.register(chatty.clone());
     let model =
         ScriptedModel::new([reply([call("c1", "chatty", json!({}))]), reply([text("done")])]);
@@ -387,26 +387,26 @@ async fn constant_progress_reports_do_not_keep_a_call_from_ending() {
     let seen = tokio::time::timeout(SOON, ended).await.expect("its reports keep it from ending");
     let reports = seen.iter().filter(|e| matches!(e.event, AgentEvent::CallProgress { .. }));
     let count = reports.count();
-    assert!((1..10 * LOOKS).contains(&count), "{count} reports came before the call");
+    assert!((1..10 * POLLS).contains(&count), "{count} reports came before the call");
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_a_slow_file_scan_emits_a_notice() {
-    let (done, look) = tokio::sync::oneshot::channel();
+    let (done, slow_scan) = tokio::sync::oneshot::channel();
     let (runtime, handle) = spawn(|mut internals: AgentInternals| async move {
         assert_eq!(internals.look_at_files(async { 1 }).await?, 1);
-        assert_eq!(internals.look_at_files(look).await?, Ok(2));
+        assert_eq!(internals.look_at_files(slow_scan).await?, Ok(2));
         idle(internals).await
     });
     let mut observer = handle.subscribe_after(0);
-    let told = loop {
+    let notice_text = loop {
         if let Some(ObserverItem::Event(event)) = observer.next().await
             && let AgentEvent::Notice { text, .. } = &event.event
         {
             break text.clone();
         }
     };
-    assert_eq!(told, "the files of the project are read, so that changes can be undone");
+    assert_eq!(notice_text, "the files of the project are read, so that changes can be undone");
     done.send(2).unwrap();
     runtime.shutdown_all(SOON).await;
     // The short scan emitted no notice.

@@ -19,7 +19,7 @@ use crate::support::{child, delta, notice, spawn_with};
 
 /// A step of an agent.
 #[derive(Debug, Clone)]
-enum Deed {
+enum Step {
     Notices(usize),
     /// A reply with this many deltas.
     Reply(usize),
@@ -30,7 +30,7 @@ enum Deed {
 #[derive(Debug, Clone)]
 struct Listener {
     /// Number of yields before it subscribes.
-    late: usize,
+    delay: usize,
     after: Option<u64>,
     pace: Pace,
 }
@@ -43,13 +43,13 @@ enum Pace {
     AtTheEnd,
 }
 
-fn deeds() -> impl Strategy<Value = Vec<Deed>> {
-    let deed = prop_oneof![
-        (1..300_usize).prop_map(Deed::Notices),
-        (0..400_usize).prop_map(Deed::Reply),
-        Just(Deed::Yield),
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (1..300_usize).prop_map(Step::Notices),
+        (0..400_usize).prop_map(Step::Reply),
+        Just(Step::Yield),
     ];
-    prop::collection::vec(deed, 1..8)
+    prop::collection::vec(step, 1..8)
 }
 
 fn listeners() -> impl Strategy<Value = Vec<Listener>> {
@@ -58,7 +58,7 @@ fn listeners() -> impl Strategy<Value = Vec<Listener>> {
         1 => Just(Pace::AtTheEnd),
     ];
     let listener = (0..60_usize, prop::option::of(0..200_u64), pace);
-    let listener = listener.prop_map(|(late, after, pace)| Listener { late, after, pace });
+    let listener = listener.prop_map(|(delay, after, pace)| Listener { delay, after, pace });
     prop::collection::vec(listener, 1..5)
 }
 
@@ -71,15 +71,15 @@ fn origin() -> Origin {
     }
 }
 
-async fn act(internals: &mut AgentInternals, deeds: Vec<Deed>) -> Result<(), AgentError> {
-    for (number, deed) in deeds.into_iter().enumerate() {
-        match deed {
-            Deed::Notices(count) => {
+async fn run_steps(internals: &mut AgentInternals, steps: Vec<Step>) -> Result<(), AgentError> {
+    for (number, step) in steps.into_iter().enumerate() {
+        match step {
+            Step::Notices(count) => {
                 for _ in 0..count {
                     internals.emit(notice("n")).await?;
                 }
             }
-            Deed::Reply(count) => {
+            Step::Reply(count) => {
                 let (id, mut text) =
                     (format!("{}-{number}", internals.session_id()), String::new());
                 for delta_number in 0..count {
@@ -99,7 +99,7 @@ async fn act(internals: &mut AgentInternals, deeds: Vec<Deed>) -> Result<(), Age
                 };
                 internals.emit(event).await?;
             }
-            Deed::Yield => yield_now().await,
+            Step::Yield => yield_now().await,
         }
     }
     Ok(())
@@ -186,7 +186,7 @@ impl View {
     }
 }
 
-async fn check(root: Vec<Deed>, children: Vec<Vec<Deed>>, listeners: Vec<Listener>) {
+async fn check(root: Vec<Step>, children: Vec<Vec<Step>>, listeners: Vec<Listener>) {
     let config = RuntimeConfig {
         children: ChildLimits { depth: 1, running: 4 },
         ..RuntimeConfig::default()
@@ -194,16 +194,18 @@ async fn check(root: Vec<Deed>, children: Vec<Vec<Deed>>, listeners: Vec<Listene
     let (_runtime, handle) = spawn_with(config, |mut internals: AgentInternals| async move {
         let owner = internals.session_token().clone();
         let mut helpers = Vec::new();
-        for deeds in children {
-            let agent = |mut child: AgentInternals| async move { act(&mut child, deeds).await };
+        for steps in children {
+            let agent =
+                |mut child: AgentInternals| async move { run_steps(&mut child, steps).await };
             helpers.push(internals.spawn_child(child("helper"), &owner, agent).await?);
         }
-        act(&mut internals, root).await?;
+        run_steps(&mut internals, root).await?;
         for helper in helpers {
             helper.ended().await;
         }
         Ok(())
     });
+    // The main stream and all listeners read at the same time.
     let mut stream = handle.stream().unwrap();
     let main = async {
         let mut view = View { last_seq: Some(1), ..View::default() };
@@ -213,8 +215,9 @@ async fn check(root: Vec<Deed>, children: Vec<Vec<Deed>>, listeners: Vec<Listene
         assert_eq!(stream.missed(), 0);
         view.last_seq
     };
-    let watching = listeners.iter().map(|listener| listen(&handle, listener.clone()));
-    let (last, seen) = tokio::join!(main, join_all(watching));
+    let reads = listeners.iter().map(|listener| listen(&handle, listener.clone()));
+    let (last, seen) = tokio::join!(main, join_all(reads));
+    // Replay the items of each listener; `View` asserts their consistency.
     for (seen, listener) in seen.iter().zip(&listeners) {
         let first = listener.after.filter(|after| Some(*after) < last);
         let mut view = View { last_seq: first, gap: first.is_some(), ..View::default() };
@@ -232,8 +235,8 @@ proptest! {
 
     #[test]
     fn every_listener_sees_a_consistent_view_of_the_log(
-        root in deeds(),
-        children in prop::collection::vec(deeds(), 0..4),
+        root in steps(),
+        children in prop::collection::vec(steps(), 0..4),
         listeners in listeners(),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

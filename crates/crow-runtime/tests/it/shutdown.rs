@@ -21,10 +21,11 @@ use crate::support::{SOON, create, delta, idle, notice, spawn, spawn_with};
 async fn input_after_shutdown_is_refused() {
     let (_runtime, handle) = spawn(idle);
     handle.shutdown();
-    let ended = |sent: Result<(), HandleError>| matches!(sent, Err(HandleError::Ended { .. }));
-    assert!(ended(handle.send_input(vec![Block::text("hi")]).map(drop)));
-    assert!(ended(handle.steer(vec![Block::text("hi")])));
-    assert!(ended(handle.send_tool_result(CallId::new("c"), ToolResult::success("x"))));
+    let is_ended_error =
+        |sent: Result<(), HandleError>| matches!(sent, Err(HandleError::Ended { .. }));
+    assert!(is_ended_error(handle.send_input(vec![Block::text("hi")]).map(drop)));
+    assert!(is_ended_error(handle.steer(vec![Block::text("hi")])));
+    assert!(is_ended_error(handle.send_tool_result(CallId::new("c"), ToolResult::success("x"))));
 }
 
 #[tokio::test]
@@ -37,9 +38,9 @@ async fn an_agent_ends_when_its_last_handle_is_dropped() {
 }
 
 /// Panics when it is dropped.
-struct Mine;
+struct PanicOnDrop;
 
-impl Drop for Mine {
+impl Drop for PanicOnDrop {
     fn drop(&mut self) {
         panic!("boom");
     }
@@ -48,7 +49,7 @@ impl Drop for Mine {
 #[tokio::test]
 async fn a_panic_while_an_aborted_agent_is_dropped_still_seals_the_session() {
     let (_runtime, handle) = spawn(|_internals| async {
-        let _mine = Mine;
+        let _guard = PanicOnDrop;
         std::future::pending().await
     });
     tokio::task::yield_now().await;
@@ -131,7 +132,7 @@ async fn an_unread_stream_does_not_stall_shutdown_or_sealing_after_a_panic() {
 /// Number of agents in the stress test.
 const AGENTS: usize = 100;
 /// Number of events after which an agent counts as working. An agent with a stuck listener gets a little further than this.
-const AT_WORK: usize = 300;
+const WORKING_AFTER: usize = 300;
 const DONE: usize = usize::MAX;
 
 /// Emits events and reports its progress until its run is cancelled, then idles.
@@ -158,14 +159,14 @@ async fn chatter(
 async fn a_hundred_agents_with_stuck_listeners_can_be_interrupted_and_shut_down() {
     let config = RuntimeConfig::default();
     let runtime = AgentRuntime::new(config.clone());
-    let (mut agents, mut stuck, mut dead) = (Vec::new(), Vec::new(), Vec::<Observer>::new());
+    let (mut agents, mut stuck, mut unread) = (Vec::new(), Vec::new(), Vec::<Observer>::new());
     let mut readers = tokio::task::JoinSet::new();
     for number in 0..AGENTS {
-        let (progress, watched) = watch::channel(0);
+        let (progress, receiver) = watch::channel(0);
         let handle = runtime.spawn(create(&config), |internals| chatter(internals, progress));
         match number % 4 {
             0 => stuck.extend(handle.stream()),
-            1 => dead.push(handle.subscribe()),
+            1 => unread.push(handle.subscribe()),
             2 => {
                 let mut slow = handle.subscribe();
                 readers.spawn(async move {
@@ -176,33 +177,33 @@ async fn a_hundred_agents_with_stuck_listeners_can_be_interrupted_and_shut_down(
             }
             _ => {}
         }
-        agents.push((handle, watched));
+        agents.push((handle, receiver));
     }
-    for (_, watched) in &mut agents {
-        watched.wait_for(|number| *number >= AT_WORK).await.unwrap();
+    for (_, receiver) in &mut agents {
+        receiver.wait_for(|number| *number >= WORKING_AFTER).await.unwrap();
     }
     // Observers that subscribe late.
-    dead.extend(agents.iter().map(|(handle, _)| handle.subscribe_after(0)));
+    unread.extend(agents.iter().map(|(handle, _)| handle.subscribe_after(0)));
     for (handle, _) in &agents {
         handle.interrupt();
     }
     let interrupted = async {
-        for (_, watched) in &mut agents {
-            watched.wait_for(|number| *number == DONE).await.unwrap();
+        for (_, receiver) in &mut agents {
+            receiver.wait_for(|number| *number == DONE).await.unwrap();
         }
     };
-    let patience = Duration::from_secs(3);
-    tokio::time::timeout(patience, interrupted).await.expect("a listener stalled an interrupt");
-    assert_eq!(runtime.shutdown_all(patience).await, ShutdownReport::default());
+    let timeout = Duration::from_secs(3);
+    tokio::time::timeout(timeout, interrupted).await.expect("a listener stalled an interrupt");
+    assert_eq!(runtime.shutdown_all(timeout).await, ShutdownReport::default());
     readers.join_all().await;
-    assert_eq!((stuck.len(), dead.len()), (AGENTS / 4, AGENTS / 4 + AGENTS));
+    assert_eq!((stuck.len(), unread.len()), (AGENTS / 4, AGENTS / 4 + AGENTS));
 }
 
 /// A clock that panics once it is broken.
 #[derive(Debug, Default)]
-struct Fragile(std::sync::atomic::AtomicBool);
+struct BreakableClock(std::sync::atomic::AtomicBool);
 
-impl crow_core::capability::Clock for Fragile {
+impl crow_core::capability::Clock for BreakableClock {
     fn now(&self) -> jiff::Timestamp {
         assert!(!self.0.load(std::sync::atomic::Ordering::Relaxed), "the clock is broken");
         jiff::Timestamp::UNIX_EPOCH
@@ -215,7 +216,7 @@ impl crow_core::capability::Clock for Fragile {
 
 #[tokio::test]
 async fn an_agent_whose_sealing_panics_still_ends() {
-    let clock = Arc::new(Fragile::default());
+    let clock = Arc::new(BreakableClock::default());
     let config = RuntimeConfig { clock: Arc::clone(&clock) as _, ..RuntimeConfig::default() };
     let (runtime, handle) = spawn_with(config, |mut internals: AgentInternals| async move {
         internals.receive().await?;

@@ -91,7 +91,7 @@ pub(crate) async fn emit_notices(
 }
 
 /// Reads an observer to its end and returns everything that it saw.
-pub(crate) async fn rest(mut observer: Observer) -> Vec<ObserverItem> {
+pub(crate) async fn collect_items(mut observer: Observer) -> Vec<ObserverItem> {
     let mut seen = Vec::new();
     while let Some(observed) = observer.next().await {
         seen.push(observed);
@@ -152,7 +152,7 @@ fn deploying_ids<const N: usize>(
 }
 
 /// Reads the main stream to its end.
-pub(crate) async fn stream_rest(mut stream: crow_runtime::EventStream) -> Vec<Arc<Envelope>> {
+pub(crate) async fn collect_events(mut stream: crow_runtime::EventStream) -> Vec<Arc<Envelope>> {
     let mut events = Vec::new();
     while let Some(event) = stream.next().await {
         events.push(event);
@@ -161,8 +161,8 @@ pub(crate) async fn stream_rest(mut stream: crow_runtime::EventStream) -> Vec<Ar
 }
 
 /// Proptest configuration with `default_cases` cases, unless `PROPTEST_CASES` sets another number.
-pub(crate) fn cases(few: u32) -> ProptestConfig {
-    let usual = ProptestConfig::default();
-    let cases = if usual.cases == 256 { few } else { usual.cases };
-    ProptestConfig { cases, failure_persistence: None, ..usual }
+pub(crate) fn cases(default_cases: u32) -> ProptestConfig {
+    let defaults = ProptestConfig::default();
+    let cases = if defaults.cases == 256 { default_cases } else { defaults.cases };
+    ProptestConfig { cases, failure_persistence: None, ..defaults }
 }

@@ -85,11 +85,11 @@ proptest! {
     fn two_overlap_if_one_began_before_the_other_ended(steps in prop::collection::vec(0..4_usize, 1..30)) {
         let project = Project::new();
         let mut running = [const { None }; 4];
-        for who in steps {
-            if running[who].take().is_none() {
+        for slot in steps {
+            if running[slot].take().is_none() {
                 let others = running.iter_mut().flatten();
-                let anybody = others.map(|(_, overlapped)| *overlapped = true).count() > 0;
-                running[who] = Some((project.store.begin().unwrap(), anybody));
+                let has_others = others.map(|(_, overlapped)| *overlapped = true).count() > 0;
+                running[slot] = Some((project.store.begin().unwrap(), has_others));
             }
             for (activity, overlapped) in running.iter().flatten() {
                 prop_assert_eq!(activity.overlapped(), *overlapped);

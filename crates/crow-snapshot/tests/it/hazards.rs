@@ -173,7 +173,8 @@ fn unreadable_paths_are_named_and_the_rest_is_covered() {
         (project.scan(), captured)
     });
     let unreadable = |path: &PathBuf| (path.clone(), WhyNotCovered::Unreadable);
-    let named: Vec<_> = scan.not_covered.iter().map(|left| (left.path.clone(), left.why)).collect();
+    let named: Vec<_> =
+        scan.not_covered.iter().map(|entry| (entry.path.clone(), entry.why)).collect();
     assert_eq!(named, [unreadable(&closed), unreadable(&secret)]);
     assert_eq!(captured.not_covered[0].why, WhyNotCovered::Unreadable);
     project.write("plain", "2");
@@ -239,8 +240,8 @@ fn undo_removes_new_files_from_folders_that_became_read_only() {
     let expected = expected.map(|(name, result)| (name.to_owned(), result));
     assert_eq!(results(&project, &undone), expected);
     assert_eq!(format!("{foreseen:?}"), format!("{undone:?}"));
-    let kept = fs::metadata(project.root.join("kept/new")).unwrap();
-    assert_eq!(kept.permissions().mode() & 0o777, 0o555, "what stays is as it was");
+    let folder_metadata = fs::metadata(project.root.join("kept/new")).unwrap();
+    assert_eq!(folder_metadata.permissions().mode() & 0o777, 0o555, "what stays is as it was");
     set_mode(&project.root.join("kept/new"), 0o755);
     fs::remove_dir_all(project.root.join("kept/new")).unwrap();
     assert_eq!(tree(&project.root), tree_before);

@@ -210,6 +210,7 @@ proptest! {
             apply(&project.root, edit);
         }
         remove_git(&project.root);
+        // After the undo, every path that others edited must still be as they left it.
         let (by_others, seen) = (project.scan(), tree(&project.root));
         let changes = project.changes(&before, &after);
         undo(&project, &changes)?;

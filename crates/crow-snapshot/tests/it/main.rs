@@ -20,8 +20,8 @@ mod upkeep;
 use proptest::test_runner::Config as ProptestConfig;
 
 /// Proptest configuration with `default_cases` cases, unless `PROPTEST_CASES` sets another number.
-pub(crate) fn cases(few: u32) -> ProptestConfig {
-    let usual = ProptestConfig::default();
-    let cases = if usual.cases == 256 { few } else { usual.cases };
-    ProptestConfig { cases, failure_persistence: None, ..usual }
+pub(crate) fn cases(default_cases: u32) -> ProptestConfig {
+    let defaults = ProptestConfig::default();
+    let cases = if defaults.cases == 256 { default_cases } else { defaults.cases };
+    ProptestConfig { cases, failure_persistence: None, ..defaults }
 }

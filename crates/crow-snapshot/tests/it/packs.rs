@@ -24,13 +24,13 @@ fn text(number: usize) -> String {
 }
 
 /// Reads all small files from a snapshot and returns how many are intact.
-fn whole(project: &Project, store: &SnapshotStore, snapshot: &SnapshotId) -> usize {
-    let is_whole = |number: &usize| {
+fn intact_files(project: &Project, store: &SnapshotStore, snapshot: &SnapshotId) -> usize {
+    let is_intact = |number: &usize| {
         let path = project.root.join(format!("folder-{}/{number}", number % 7));
         let entry = store.entry(snapshot, &path).unwrap().unwrap();
         store.read(&entry).is_ok_and(|bytes| bytes == text(*number).into_bytes())
     };
-    (0..FILES).filter(is_whole).count()
+    (0..FILES).filter(is_intact).count()
 }
 
 #[test]
@@ -38,14 +38,14 @@ fn the_first_scan_stores_many_small_files_in_one_pack() {
     let project = project();
     let scan = project.scan();
     assert_eq!(
-        (project.stored("packs").len(), whole(&project, &project.store, &scan.snapshot)),
+        (project.stored("packs").len(), intact_files(&project, &project.store, &scan.snapshot)),
         (1, FILES)
     );
     // The folders, and the large file.
     assert_eq!(project.stored("objects").len(), 9);
     // Another process finds them and stores none of them again.
     let other = project.other();
-    assert_eq!(whole(&project, &other, &scan.snapshot), FILES);
+    assert_eq!(intact_files(&project, &other, &scan.snapshot), FILES);
     let captured = other.capture(&session("t"), &["folder-0/0".into()]).unwrap();
     assert_eq!(captured.not_covered, []);
     assert_eq!(project.stored("objects").len(), 10);
@@ -70,22 +70,22 @@ fn garbage_collection_keeps_referenced_contents_of_a_pack() {
     let first = project.scan();
     fs::remove_dir_all(project.root.join("folder-0")).unwrap();
     let second = project.store.scan(&session("t")).unwrap();
-    let gone = (0..FILES).filter(|number| number % 7 == 0).count();
+    let removed = (0..FILES).filter(|number| number % 7 == 0).count();
     // A process that has opened the old pack continues after the collection.
     let other = project.other();
-    assert_eq!(whole(&project, &other, &first.snapshot), FILES);
+    assert_eq!(intact_files(&project, &other, &first.snapshot), FILES);
     project.store.release(&session("s")).unwrap();
     project.store.collect_garbage().unwrap();
     assert_eq!(project.stored("packs").len(), 1);
-    let kept = (0..FILES).filter(|number| number % 7 != 0);
-    for number in kept {
+    let remaining = (0..FILES).filter(|number| number % 7 != 0);
+    for number in remaining {
         let path = project.root.join(format!("folder-{}/{number}", number % 7));
         let entry = other.entry(&second.snapshot, &path).unwrap().unwrap();
         assert_eq!(other.read(&entry).unwrap(), text(number).into_bytes());
     }
     let checked = project.store.check().unwrap();
     // The remaining small files, six folders, the root, and the large file.
-    assert_eq!((checked.missing, checked.objects), (vec![], FILES - gone + 8));
+    assert_eq!((checked.missing, checked.objects), (vec![], FILES - removed + 8));
     project.store.release(&session("t")).unwrap();
     assert_eq!(project.store.collect_garbage().unwrap().remaining, 0);
     assert_eq!(project.stored("packs").len(), 0);
@@ -99,21 +99,21 @@ fn damaged_contents_of_a_pack_are_found_and_stored_again() {
     let mut bytes = fs::read(&pack).unwrap();
     bytes[100] ^= 1;
     fs::write(&pack, &bytes).unwrap();
-    assert_eq!(whole(&project, &project.store, &scan.snapshot), FILES - 1);
+    assert_eq!(intact_files(&project, &project.store, &scan.snapshot), FILES - 1);
     let checked = project.store.check().unwrap();
     assert_eq!((checked.damaged.len(), checked.missing.len()), (1, 1));
     assert_eq!(project.scan().snapshot, scan.snapshot);
-    assert_eq!(whole(&project, &project.store, &scan.snapshot), FILES);
+    assert_eq!(intact_files(&project, &project.store, &scan.snapshot), FILES);
     // A pack with a truncated list counts as missing.
     for pack in project.stored("packs") {
         fs::write(&pack, &bytes[..bytes.len() - 3]).unwrap();
     }
     let other = project.other();
-    assert_eq!(whole(&project, &other, &scan.snapshot), 1);
+    assert_eq!(intact_files(&project, &other, &scan.snapshot), 1);
     assert_eq!(other.check().unwrap().damaged, []);
     assert_eq!(project.stored("packs").len(), 0);
     assert_eq!(other.scan(&session("s")).unwrap().snapshot, scan.snapshot);
-    assert_eq!(whole(&project, &other, &scan.snapshot), FILES);
+    assert_eq!(intact_files(&project, &other, &scan.snapshot), FILES);
 }
 
 #[test]

@@ -67,11 +67,11 @@ impl Project {
     /// Returns the files below a folder of the store.
     pub(super) fn stored(&self, folder: &str) -> Vec<PathBuf> {
         let mut files = Vec::new();
-        let mut waiting = vec![self.data.join(folder)];
-        while let Some(folder) = waiting.pop() {
+        let mut pending = vec![self.data.join(folder)];
+        while let Some(folder) = pending.pop() {
             for entry in fs::read_dir(folder).unwrap().flatten() {
                 if entry.path().is_dir() {
-                    waiting.push(entry.path());
+                    pending.push(entry.path());
                 } else {
                     files.push(entry.path());
                 }
@@ -88,8 +88,8 @@ pub(super) fn session(id: &str) -> SessionId {
 /// Returns mode and content of everything in a tree except `.git`.
 pub(super) fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut seen = BTreeMap::new();
-    let mut waiting = vec![root.to_path_buf()];
-    while let Some(folder) = waiting.pop() {
+    let mut pending = vec![root.to_path_buf()];
+    while let Some(folder) = pending.pop() {
         for entry in fs::read_dir(folder).unwrap().flatten() {
             if entry.file_name() == ".git" {
                 continue;
@@ -99,7 +99,7 @@ pub(super) fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
             let bytes = if metadata.is_symlink() {
                 fs::read_link(entry.path()).unwrap().as_os_str().as_bytes().to_vec()
             } else if metadata.is_dir() {
-                waiting.push(entry.path());
+                pending.push(entry.path());
                 Vec::new()
             } else {
                 fs::read(entry.path()).unwrap()

@@ -74,19 +74,19 @@ fn no_snapshot_reads_through_a_link_exchanged_for_a_folder() {
     write(&out, "sub/file", "outside");
     symlink("outside", out.join("sub/own")).unwrap();
     let (file, own) = (project.root.join("d/sub/file"), project.root.join("d/sub/own"));
-    let held = Cell::new(0);
+    let readable = Cell::new(0);
     let check = |snapshot| {
         for path in [&file, &own] {
             let Some(entry) = project.store.entry(&snapshot, path).unwrap() else { continue };
             if let Ok(bytes) = project.store.read(&entry) {
                 assert_eq!(String::from_utf8_lossy(&bytes), "inside", "{}", path.display());
-                held.set(held.get() + 1);
+                readable.set(readable.get() + 1);
             }
         }
     };
     let exchange = Exchange::start(&project.root);
     // On a busy machine the link may stay in place for very many rounds.
-    for _ in (0..100_000).take_while(|round| *round < rounds() || held.get() == 0) {
+    for _ in (0..100_000).take_while(|round| *round < rounds() || readable.get() == 0) {
         // The next scan sees this file as changed.
         fs::write(project.root.join("same"), "inside").unwrap();
         if let Ok(scan) = project.store.scan(&session("s")) {
@@ -102,7 +102,7 @@ fn no_snapshot_reads_through_a_link_exchanged_for_a_folder() {
         }
     }
     drop(exchange);
-    assert!(held.get() > 0, "no snapshot held the files: the race shows nothing");
+    assert!(readable.get() > 0, "no snapshot held the files: the race shows nothing");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn keep_copy_does_not_follow_a_link_exchanged_for_a_folder() {
 fn cleanup_after_a_killed_undo_does_not_follow_an_exchanged_link() {
     let project = Project::new();
     let name = ".crow-undo-018f0000-0000-7000-8000-000000000001";
-    let left = project.root.join("d").join(name);
+    let leftover = project.root.join("d").join(name);
     project.write("d/file", "inside");
     let out = outside(&project);
     write(&out, name, "outside");
@@ -194,7 +194,7 @@ fn cleanup_after_a_killed_undo_does_not_follow_an_exchanged_link() {
     fs::create_dir_all(&records).unwrap();
     let exchange = Exchange::start(&project.root);
     for round in 0..rounds() {
-        let record = [left.as_os_str().as_encoded_bytes(), b"\0"].concat();
+        let record = [leftover.as_os_str().as_encoded_bytes(), b"\0"].concat();
         fs::write(records.join(format!("killed-{round}")), record).unwrap();
         project.store.undo(&[]).unwrap();
     }
@@ -205,13 +205,13 @@ fn cleanup_after_a_killed_undo_does_not_follow_an_exchanged_link() {
     fs::rename(project.root.join(folder), project.root.join("real")).unwrap();
     drop(fs::remove_file(project.root.join("d")));
     fs::rename(project.root.join("real"), project.root.join("d")).unwrap();
-    fs::write(&left, "half").unwrap();
-    let record = [left.as_os_str().as_encoded_bytes(), b"\0"].concat();
+    fs::write(&leftover, "half").unwrap();
+    let record = [leftover.as_os_str().as_encoded_bytes(), b"\0"].concat();
     fs::write(records.join("killed"), record).unwrap();
     project.store.undo(&[]).unwrap();
-    assert!(!left.exists());
+    assert!(!leftover.exists());
     assert_eq!(
-        project.store.look_at(&left, &SnapshotEntry::Absent).unwrap(),
+        project.store.look_at(&leftover, &SnapshotEntry::Absent).unwrap(),
         SnapshotEntry::Absent
     );
 }

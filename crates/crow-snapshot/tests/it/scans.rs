@@ -103,7 +103,7 @@ fn an_ignored_folder_with_too_many_files_is_left_out_and_named() {
     let over = project.scan();
     let left_out = [(project.root.join("modules"), WhyNotCovered::IgnoredFolder)];
     let named = |scan: &Scan| -> Vec<_> {
-        scan.not_covered.iter().map(|left| (left.path.clone(), left.why)).collect()
+        scan.not_covered.iter().map(|entry| (entry.path.clone(), entry.why)).collect()
     };
     assert_eq!(named(&over), left_out);
     assert_eq!(
@@ -133,7 +133,7 @@ fn large_files_are_seen_but_not_stored() {
     project.write("small.o", [0; 10]);
     let before = project.scan();
     let named: Vec<_> =
-        before.not_covered.iter().map(|left| (left.path.clone(), left.why)).collect();
+        before.not_covered.iter().map(|entry| (entry.path.clone(), entry.why)).collect();
     let too_large = |name: &str| (project.root.join(name), WhyNotCovered::TooLarge);
     assert_eq!(named, [too_large("ignored.o"), too_large("large")]);
     project.write("large", [1; 101]);

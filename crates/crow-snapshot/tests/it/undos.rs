@@ -267,8 +267,8 @@ fn keep_copy_saves_files_and_links_under_a_free_name() {
         ("absent", None),
         ("file/under", None),
     ] {
-        let kept = project.store.keep_copy(&project.root.join(name)).unwrap();
-        assert_eq!(kept, copy.map(|copy| project.root.join(copy)), "{name}");
+        let saved = project.store.keep_copy(&project.root.join(name)).unwrap();
+        assert_eq!(saved, copy.map(|copy| project.root.join(copy)), "{name}");
     }
     let seen = tree(&project.root);
     assert_eq!(seen.len(), 9);
@@ -283,11 +283,11 @@ fn files_left_by_a_killed_undo_are_not_captured_and_removed_by_the_next_undo() {
     project.write("folder/file", "1");
     let plain = project.scan();
     let name = |number: u32| format!(".crow-undo-018f0000-0000-7000-8000-{number:012}");
-    let (left, foreign) = (project.root.join("folder").join(name(1)), name(2));
+    let (leftover, foreign) = (project.root.join("folder").join(name(1)), name(2));
     project.write(&format!("folder/{}", name(1)), "half");
     project.write(&foreign, "of another store");
     project.write(".crow-undo-notes", "the user's");
-    let record = [left.as_os_str().as_encoded_bytes(), b"\0/cut-off"].concat();
+    let record = [leftover.as_os_str().as_encoded_bytes(), b"\0/cut-off"].concat();
     fs::create_dir_all(project.data.join("undoing")).unwrap();
     fs::write(project.data.join("undoing/killed"), record).unwrap();
     let now = project.scan();
@@ -298,9 +298,9 @@ fn files_left_by_a_killed_undo_are_not_captured_and_removed_by_the_next_undo() {
     let made: Vec<_> =
         project.changes(&emptied, &plain).into_iter().map(PathChange::reversed).collect();
     let foreseen = project.store.foresee(&made).unwrap();
-    assert!(left.exists());
+    assert!(leftover.exists());
     assert_eq!(format!("{foreseen:?}"), format!("{:?}", project.store.undo(&made).unwrap()));
-    assert!(!left.exists());
+    assert!(!leftover.exists());
     assert!(project.root.join(foreign).exists(), "only its own");
     assert_eq!(project.stored("undoing"), Vec::<PathBuf>::new());
 }
@@ -311,10 +311,10 @@ fn a_folder_with_only_files_of_a_killed_undo_can_be_removed() {
     let before = project.scan();
     project.write("made/file", "1");
     let changes = project.changes(&before, &project.scan());
-    let left = project.root.join("made/.crow-undo-018f0000-0000-7000-8000-000000000001");
-    fs::write(&left, "half").unwrap();
+    let leftover = project.root.join("made/.crow-undo-018f0000-0000-7000-8000-000000000001");
+    fs::write(&leftover, "half").unwrap();
     fs::create_dir_all(project.data.join("undoing")).unwrap();
-    let record = [left.as_os_str().as_encoded_bytes(), b"\0"].concat();
+    let record = [leftover.as_os_str().as_encoded_bytes(), b"\0"].concat();
     fs::write(project.data.join("undoing/killed"), record).unwrap();
     let expected = [("made/file", "done"), ("made", "done")];
     let expected = expected.map(|(name, result)| (name.to_owned(), result));
@@ -351,8 +351,8 @@ fn look_at_returns_the_current_entry_without_storing_it() {
     let objects = project.stored("objects").len();
     for name in ["file", "large", "link", "absent"] {
         let path = project.root.join(name);
-        let known = project.store.entry(&scan.snapshot, &path).unwrap().unwrap();
-        assert_eq!(project.store.look_at(&path, &known).unwrap(), known, "{name}");
+        let entry = project.store.entry(&scan.snapshot, &path).unwrap().unwrap();
+        assert_eq!(project.store.look_at(&path, &entry).unwrap(), entry, "{name}");
         project.write("file", "2");
     }
     let now = project.store.look_at(&project.root.join("file"), &SnapshotEntry::Absent).unwrap();

@@ -23,8 +23,8 @@ fn garbage_collection_keeps_everything_a_session_refers_to() {
         assert!(project.store.read(&change.after).is_ok());
         assert_eq!(project.store.check().unwrap().missing, []);
     }
-    let gone = project.store.keep(&session("one"), &[captured.snapshot]);
-    assert!(matches!(gone, Err(SnapshotStoreError::Unknown { .. })));
+    let refused = project.store.keep(&session("one"), &[captured.snapshot]);
+    assert!(matches!(refused, Err(SnapshotStoreError::Unknown { .. })));
 }
 
 #[test]
@@ -32,11 +32,11 @@ fn a_process_stores_collected_contents_again_after_a_garbage_collection() {
     let project = Project::new();
     project.write("a", "1");
     project.write("b/c", "1");
-    let mine = project.scan();
+    let first = project.scan();
     let other = project.other();
     other.release(&session("s")).unwrap();
     assert_eq!(other.collect_garbage().unwrap().remaining, 0);
-    assert_eq!(project.store.scan(&session("t")).unwrap().snapshot, mine.snapshot);
+    assert_eq!(project.store.scan(&session("t")).unwrap().snapshot, first.snapshot);
     let checked = project.store.check().unwrap();
     assert_eq!((checked.missing, checked.objects), (vec![], 3));
 }
@@ -69,8 +69,13 @@ fn files_left_by_a_killed_process_do_no_harm() {
     let cut = format!("{}\ntree-1234", fs::read_to_string(&refs).unwrap());
     fs::write(refs, cut).unwrap();
     let index = project.data.join("index");
-    let whole = fs::read(&index).unwrap();
-    for damaged in [&whole[..whole.len() / 2], &whole[..3], b"", &[&whole[..], b"x"].concat()] {
+    let intact_index = fs::read(&index).unwrap();
+    for damaged in [
+        &intact_index[..intact_index.len() / 2],
+        &intact_index[..3],
+        b"",
+        &[&intact_index[..], b"x"].concat(),
+    ] {
         fs::write(&index, damaged).unwrap();
         let other = project.other();
         assert_eq!(other.scan(&session("t")).unwrap().snapshot, scan.snapshot);

@@ -88,27 +88,27 @@ impl Pair {
         tools.register(Shell);
         tools.register(Plan);
         let [builder, reviewer] = scripts.map(ScriptedModel::new);
-        let seat =
+        let reviewer_agent =
             BaseAgent::new("reviewer", AgentConfig::default(), reviewer.resolved(), tools.clone());
         let options =
             HarnessOptions { tools, runtime, additional_directories, ..HarnessOptions::default() };
         let harness = AgentHarness::start_composed(builder, options, |primary| {
-            let coagents = vec![Coagent::Base(Box::new(seat))];
+            let coagents = vec![Coagent::Base(Box::new(reviewer_agent))];
             AcpAgent::new(AcpAgentParts { coagents, handoff, ..parts(primary, flow) }).unwrap()
         });
         Self { harness, reviewer, _data: data }
     }
 
     /// Runs both scripts to their end and returns the handoff of each review.
-    async fn handed(&mut self) -> Vec<String> {
+    async fn handoffs(&mut self) -> Vec<String> {
         let events = self.harness.run("mend it").await;
         self.harness.model.assert_finished();
         self.reviewer.assert_finished();
-        let handed = events.iter().filter_map(|event| match &event.event {
+        let handoffs = events.iter().filter_map(|event| match &event.event {
             crow_core::event::AgentEvent::Handoff { prompt, .. } => Some(prompt.clone()),
             _ => None,
         });
-        handed.collect()
+        handoffs.collect()
     }
 }
 
@@ -132,15 +132,19 @@ async fn a_handoff_is_generated_once_per_run() {
     let mut team = Team::start_with(ControlFlow::judge(), script, vec![judge], with_generated);
     let events = team.harness.run("fix it").await;
     let reviewer = team.coagents[0].clone();
-    let told =
+    let prompt_of =
         |request: usize| format!("{:?}", reviewer.requests()[request].messages.last().unwrap());
-    assert!(told(0).contains("Look for a test.") && told(1).contains("Look for a test."));
-    let story = super::story::tell(&events);
-    let written = story.iter().filter(|line| line.starts_with("generator: ")).count();
-    assert_eq!(written, 1, "{story:#?}");
+    assert!(prompt_of(0).contains("Look for a test.") && prompt_of(1).contains("Look for a test."));
+    let lines = super::story::transcript(&events);
+    let written = lines.iter().filter(|line| line.starts_with("generator: ")).count();
+    assert_eq!(written, 1, "{lines:#?}");
     // The next prompt is another run, with criteria of its own.
     team.run("now something else").await;
-    assert!(told(2).contains("Be kind.") && !told(2).contains("Look for a test."), "{}", told(2));
+    assert!(
+        prompt_of(2).contains("Be kind.") && !prompt_of(2).contains("Look for a test."),
+        "{}",
+        prompt_of(2)
+    );
 }
 
 #[tokio::test]
@@ -148,8 +152,8 @@ async fn a_failing_handoff_generator_fails_the_run_with_its_reason() {
     let broken = Play::Fail(ProviderError::new(ProviderErrorKind::Auth, "no such key"));
     let script = [submits(), broken];
     let mut team = Team::start_with(ControlFlow::judge(), script, vec![vec![]], with_generated);
-    let story = team.run("fix it").await;
-    let last = story.last().unwrap();
+    let lines = team.run("fix it").await;
+    let last = lines.last().unwrap();
     assert!(last.starts_with("failed: the generator failed: ") && last.contains("no such key"));
 }
 
@@ -157,8 +161,8 @@ async fn a_failing_handoff_generator_fails_the_run_with_its_reason() {
 async fn an_empty_generated_handoff_fails_the_run() {
     let script = [submits(), says(" "), says(" ")];
     let mut team = Team::start_with(ControlFlow::judge(), script, vec![vec![]], with_generated);
-    let story = team.run("fix it").await;
-    assert_eq!(story.last().unwrap(), "failed: the generator wrote nothing");
+    let lines = team.run("fix it").await;
+    assert_eq!(lines.last().unwrap(), "failed: the generator wrote nothing");
 }
 
 #[tokio::test]
@@ -166,9 +170,13 @@ async fn a_handoff_template_shows_the_todo_list_of_the_primary() {
     let handoff = Handoff::template("The plan of {{primary}}:\n{{todo_state}}").unwrap();
     let builder = vec![calls("todo_write"), submits()];
     let mut pair = Pair::start(ControlFlow::judge(), Some(handoff), [builder, vec![approves()]]);
-    let handed = pair.handed().await;
-    assert!(handed[0].starts_with("The plan of builder:\n[x] Mend the parser\n"), "{}", handed[0]);
-    assert!(!handed[0].contains("<todo>"), "what the template shows is not shown twice");
+    let handoffs = pair.handoffs().await;
+    assert!(
+        handoffs[0].starts_with("The plan of builder:\n[x] Mend the parser\n"),
+        "{}",
+        handoffs[0]
+    );
+    assert!(!handoffs[0].contains("<todo>"), "what the template shows is not shown twice");
 }
 
 #[tokio::test]
@@ -181,14 +189,14 @@ async fn a_second_review_is_shown_what_changed_since_the_first() {
     ];
     let judge = vec![says("Where is the second?"), approves()];
     let mut pair = Pair::start(ControlFlow::judge(), None, [builder, judge]);
-    let handed = pair.handed().await;
+    let handoffs = pair.handoffs().await;
     for part in ["first +1 -0", "both +1 -0"] {
-        assert!(handed[0].contains(part), "{part}: {}", handed[0]);
+        assert!(handoffs[0].contains(part), "{part}: {}", handoffs[0]);
     }
     for part in ["second +1 -0", "both +1 -0", "+more"] {
-        assert!(handed[1].contains(part), "{part}: {}", handed[1]);
+        assert!(handoffs[1].contains(part), "{part}: {}", handoffs[1]);
     }
-    assert!(!handed[1].contains("+one") && !handed[1].contains("+same"), "{}", handed[1]);
+    assert!(!handoffs[1].contains("+one") && !handoffs[1].contains("+same"), "{}", handoffs[1]);
 }
 
 #[tokio::test]
@@ -199,9 +207,9 @@ async fn a_review_is_shown_what_changed_in_a_further_folder() {
     let builder = vec![bash("a", &line), submits()];
     let scripts = [builder, vec![approves()]];
     let mut pair = Pair::start_in(vec![further.clone()], ControlFlow::judge(), None, scripts);
-    let handed = pair.handed().await;
+    let handoffs = pair.handoffs().await;
     for part in ["here +1 -0".to_owned(), format!("{}/there +1 -0", further.display())] {
-        assert!(handed[0].contains(&part), "{part}: {}", handed[0]);
+        assert!(handoffs[0].contains(&part), "{part}: {}", handoffs[0]);
     }
 }
 
@@ -215,10 +223,14 @@ async fn repairs_of_a_reviewer_are_not_shown_as_work_of_the_primary() {
         approves(),
     ];
     let mut pair = Pair::start(ControlFlow::smart(), None, [builder, partner]);
-    let handed = pair.handed().await;
-    assert!(handed[0].contains("+wrong"), "{}", handed[0]);
-    assert!(handed[1].contains("other +1 -0"), "{}", handed[1]);
-    assert!(!handed[1].contains("+repaired") && !handed[1].contains("-wrong"), "{}", handed[1]);
+    let handoffs = pair.handoffs().await;
+    assert!(handoffs[0].contains("+wrong"), "{}", handoffs[0]);
+    assert!(handoffs[1].contains("other +1 -0"), "{}", handoffs[1]);
+    assert!(
+        !handoffs[1].contains("+repaired") && !handoffs[1].contains("-wrong"),
+        "{}",
+        handoffs[1]
+    );
 }
 
 #[tokio::test]
@@ -230,10 +242,10 @@ async fn in_a_chat_a_reply_with_only_a_submission_is_passed_on_as_its_summary() 
         vec![partner],
         |parts| AcpAgentParts { handoff: Some(Handoff::Verbatim), ..parts },
     );
-    let story = team.run("fix it").await;
-    assert!(story[2].starts_with("reviewer is told: <task"), "{story:?}");
-    let heard = format!("{:?}", team.coagents[0].requests()[0].messages);
-    assert!(heard.contains("</task>\\n\\nI added the test."), "{heard}");
+    let lines = team.run("fix it").await;
+    assert!(lines[2].starts_with("reviewer is told: <task"), "{lines:?}");
+    let message = format!("{:?}", team.coagents[0].requests()[0].messages);
+    assert!(message.contains("</task>\\n\\nI added the test."), "{message}");
 }
 
 #[tokio::test]
@@ -243,7 +255,13 @@ async fn a_long_submission_reaches_the_reviewer_in_full() {
     let builder = vec![ends("submit_for_review", &summary)];
     let mut team = Team::start(ControlFlow::judge(), builder, vec![vec![approves()]]);
     team.run("fix it").await;
-    let handed = format!("{:?}", team.coagents[0].requests()[0].messages);
-    assert!(handed.contains(&"I looked at each of the callers. ".repeat(20)), "{handed}");
-    assert!(handed.contains("<open_questions>\\nShould the old name stay?"), "{handed}");
+    let handoff_text = format!("{:?}", team.coagents[0].requests()[0].messages);
+    assert!(
+        handoff_text.contains(&"I looked at each of the callers. ".repeat(20)),
+        "{handoff_text}"
+    );
+    assert!(
+        handoff_text.contains("<open_questions>\\nShould the old name stay?"),
+        "{handoff_text}"
+    );
 }

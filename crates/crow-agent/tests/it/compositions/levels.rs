@@ -16,23 +16,24 @@ fn level(level: i64) -> ControlFlow {
 #[tokio::test]
 async fn level_minus_1_returns_to_the_user_after_each_turn() {
     let mut team = Team::start(level(-1), [calls("look"), says("Which of the two?")], vec![]);
-    let story = team.run("fix it").await;
+    let lines = team.run("fix it").await;
     let expected =
         ["user: fix it", "builder: [look]", "builder: Which of the two?", "the user's turn"];
-    assert_eq!(story, expected);
+    assert_eq!(lines, expected);
 }
 
 #[tokio::test]
 async fn level_0_continues_until_the_primary_completes_the_task() {
     let script = [says("half of it"), says("more of it"), ends("task_complete", "all of it")];
     let mut team = Team::start(level(0), script, vec![]);
-    let told = format!("builder is told: {}", CONTINUE.chars().take(24).collect::<String>());
+    let continue_line =
+        format!("builder is told: {}", CONTINUE.chars().take(24).collect::<String>());
     let expected = [
         "user: fix it",
         "builder: half of it",
-        &told,
+        &continue_line,
         "builder: more of it",
-        &told,
+        &continue_line,
         "builder: [task_complete]",
         "builder ends it: all of it",
         "completed",
@@ -84,14 +85,14 @@ async fn level_2_sends_the_primary_a_generated_message_after_each_turn() {
     let requests = team.harness.model.requests();
     let generator = &requests[1];
     assert_eq!(generator.tools, Vec::<String>::new());
-    let asked = format!("{:?}", generator.messages);
-    assert!(asked.contains("fix it") && asked.contains("half of it"), "{asked}");
+    let prompt = format!("{:?}", generator.messages);
+    assert!(prompt.contains("fix it") && prompt.contains("half of it"), "{prompt}");
     // The second request is in the same session and contains the earlier messages.
     let again = &requests[3];
     assert_eq!(again.session, generator.session);
     assert!(format!("{:?}", again.messages).contains("Last words:\\ntwo"), "{again:?}");
-    let told = format!("{:?}", requests[2].messages.last().unwrap());
-    assert!(told.contains("- the test passes"), "{told}");
+    let message = format!("{:?}", requests[2].messages.last().unwrap());
+    assert!(message.contains("- the test passes"), "{message}");
 }
 
 #[tokio::test]
@@ -174,8 +175,8 @@ async fn chat_partners_receive_the_task_and_each_others_messages_only() {
         "completed",
     ];
     assert_eq!(team.run("fix it").await, expected);
-    let heard = format!("{:?}", team.coagents[0].requests()[0].messages);
-    assert!(heard.contains("fix it\\n</task>\\n\\nHow about this?"), "{heard}");
+    let message = format!("{:?}", team.coagents[0].requests()[0].messages);
+    assert!(message.contains("fix it\\n</task>\\n\\nHow about this?"), "{message}");
 }
 
 #[tokio::test]
@@ -209,9 +210,9 @@ async fn the_token_limit_of_a_run_covers_all_its_agents() {
             crow_agent::AcpAgentParts { limits, ..parts }
         },
     );
-    let story = team.run("fix it").await;
-    assert_eq!(story.last().unwrap(), "stopped: the limit of tokens was reached");
-    assert_eq!(story.iter().filter(|line| line.contains("does not approve")).count(), 1);
+    let lines = team.run("fix it").await;
+    assert_eq!(lines.last().unwrap(), "stopped: the limit of tokens was reached");
+    assert_eq!(lines.iter().filter(|line| line.contains("does not approve")).count(), 1);
 }
 
 #[tokio::test]
@@ -221,8 +222,8 @@ async fn a_message_of_the_reviewer_is_marked_as_not_from_the_user() {
     let mut team = Team::start(level(4), script, vec![judge]);
     team.run("fix it").await;
     let requests = team.harness.model.requests();
-    let heard = format!("{:?}", requests[1].messages.last().unwrap());
-    assert!(heard.contains("the reviewer, not the user"), "{heard}");
+    let message = format!("{:?}", requests[1].messages.last().unwrap());
+    assert!(message.contains("the reviewer, not the user"), "{message}");
 }
 
 #[tokio::test]
@@ -231,9 +232,9 @@ async fn a_handoff_contains_the_text_and_the_summary_of_the_last_reply() {
         reply([text("I changed a."), call("e", "submit_for_review", json!({"summary": "ready"}))]);
     let mut team = Team::start(level(4), [both], vec![vec![ends("task_complete", "ok")]]);
     team.run("fix it").await;
-    let handed = format!("{:?}", team.coagents[0].requests()[0].messages);
+    let handoff_text = format!("{:?}", team.coagents[0].requests()[0].messages);
     for part in ["fix it", "I changed a.", "submit_for_review ready"] {
-        assert!(handed.contains(part), "{part}: {handed}");
+        assert!(handoff_text.contains(part), "{part}: {handoff_text}");
     }
 }
 
@@ -265,7 +266,7 @@ async fn a_hundred_steps_are_handed_over_as_a_digest() {
     let estimator = crow_core::context::TokenEstimator::new("", &[]);
     let tokens: u64 = request.messages.iter().map(|message| estimator.message(message)).sum();
     assert!((1000..=crow_agent::HANDOFF_TOKENS).contains(&tokens), "{tokens} tokens");
-    let whole: u64 = team
+    let transcript_tokens: u64 = team
         .harness
         .model
         .requests()
@@ -275,5 +276,5 @@ async fn a_hundred_steps_are_handed_over_as_a_digest() {
         .iter()
         .map(|message| estimator.message(message))
         .sum();
-    assert!(whole > 5 * tokens, "the transcript has {whole} tokens");
+    assert!(transcript_tokens > 5 * tokens, "the transcript has {transcript_tokens} tokens");
 }

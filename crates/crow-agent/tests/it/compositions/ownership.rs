@@ -68,14 +68,14 @@ proptest! {
         let completed = events.iter().any(|event| {
             matches!(&event.event, AgentEvent::RunEnd { result: RunOutcome::Completed { .. }, .. })
         });
-        let said = |event: &AgentEvent| matches!(
+        let is_completion = |event: &AgentEvent| matches!(
             event,
             AgentEvent::CallEnd { tool, result, .. } if tool == "task_complete" && !result.is_error()
         );
-        let mut owners = events.iter().filter(|event| said(&event.event));
+        let mut owners = events.iter().filter(|event| is_completion(&event.event));
         prop_assert!(owners.all(|event| event.role == role), "only the owner has the tool");
         if completed {
-            prop_assert!(events.iter().any(|event| said(&event.event)));
+            prop_assert!(events.iter().any(|event| is_completion(&event.event)));
         }
     }
 }

@@ -44,11 +44,12 @@ impl Repairing {
         tools.register(Shell);
         let policy = Some(PermissionPolicy::new(PermissionMode::FullAuto));
         let reviewer = ScriptedModel::new(reviewer).resolved();
-        let seat = BaseAgent::new("reviewer", AgentConfig::default(), reviewer, tools.clone());
+        let reviewer_agent =
+            BaseAgent::new("reviewer", AgentConfig::default(), reviewer, tools.clone());
         let options = HarnessOptions { tools, runtime, policy, ..HarnessOptions::default() };
         let harness =
             AgentHarness::start_composed(ScriptedModel::new(builder), options, |primary| {
-                let coagents = vec![Coagent::Base(Box::new(seat))];
+                let coagents = vec![Coagent::Base(Box::new(reviewer_agent))];
                 let parts = parts(primary, ControlFlow::smart());
                 AcpAgent::new(AcpAgentParts { coagents, ..parts }).unwrap()
             });
@@ -99,12 +100,12 @@ async fn the_tool_context_has_the_agents_description_and_turn_number() {
         });
     for turn in 1..=2 {
         let events = harness.run("who?").await;
-        let said = events.iter().find_map(|event| match &event.event {
+        let output = events.iter().find_map(|event| match &event.event {
             AgentEvent::CallEnd { result, .. } => Some(result.output.clone()),
             _ => None,
         });
         let name = harness.handle.metadata().agent_type;
-        assert_eq!(said.unwrap(), format!("who_am_i: {name} for tests {turn} false"));
+        assert_eq!(output.unwrap(), format!("who_am_i: {name} for tests {turn} false"));
     }
 }
 
@@ -130,8 +131,8 @@ async fn repairs_of_an_approving_reviewer_are_told_to_the_primary() {
     let builder = vec![ends("submit_for_review", "ready"), says("I see."), says("I see.")];
     let reviewer =
         vec![bash("r", "echo x > repaired"), ends("task_complete", "fine"), says("well")];
-    let mut stage = Repairing::start(builder, reviewer);
-    let events = stage.harness.run("fix it").await;
+    let mut fixture = Repairing::start(builder, reviewer);
+    let events = fixture.harness.run("fix it").await;
     let after = events.iter().find_map(|event| match &event.event {
         AgentEvent::CallEnd { tool, result, .. } if tool == "bash" => {
             result.metadata.snapshot_after.clone()
@@ -139,19 +140,19 @@ async fn repairs_of_an_approving_reviewer_are_told_to_the_primary() {
         _ => None,
     });
     assert!(after.is_some());
-    let crow = stage.harness.handle.metadata().crow();
+    let crow = fixture.harness.handle.metadata().crow();
     assert!(crow.initial_snapshot.is_some());
     assert_eq!(crow.current_snapshot, after);
-    let child = header_of_coagent(&stage.harness, &events).crow();
+    let child = header_of_coagent(&fixture.harness, &events).crow();
     assert_eq!(child.current_snapshot, after);
 
-    stage.harness.run("and now?").await;
-    let request = &stage.harness.model.requests()[1];
-    let told = format!("{:?}", request.messages);
-    let file = stage.harness.cwd().join("repaired");
+    fixture.harness.run("and now?").await;
+    let request = &fixture.harness.model.requests()[1];
+    let messages = format!("{:?}", request.messages);
+    let file = fixture.harness.cwd().join("repaired");
     let expected = format!(
         "reviewer approved of the work and changed files after your last turn: {}",
         file.display()
     );
-    assert!(told.contains(&expected), "{told}");
+    assert!(messages.contains(&expected), "{messages}");
 }

@@ -21,11 +21,11 @@ async fn two_of_three_reviewers_approve_by_majority() {
     let mut team = Team::start_with(ControlFlow::judge(), script, coagents, |parts| {
         AcpAgentParts { consensus: Consensus::Majority, ..parts }
     });
-    let story = team.run("fix it").await;
+    let lines = team.run("fix it").await;
     let votes: Vec<_> =
-        story.iter().filter(|line| line.contains("approve") && !line.contains("ends it")).collect();
+        lines.iter().filter(|line| line.contains("approve") && !line.contains("ends it")).collect();
     assert_eq!(votes, ["reviewer approves", "second does not approve", "third approves"]);
-    assert_eq!(story.last().unwrap(), "completed");
+    assert_eq!(lines.last().unwrap(), "completed");
 }
 
 #[tokio::test]
@@ -37,10 +37,10 @@ async fn with_consensus_all_one_rejection_is_returned_with_the_reviewers_name() 
     let coagents = vec![again(approves()), again(vec![says("I doubt it.")])];
     let script = [ends("submit_for_review", "one"), ends("submit_for_review", "two")];
     let mut team = Team::start(ControlFlow::judge(), script, coagents);
-    let story = team.run("fix it").await;
-    let heard = story.iter().find(|line| line.contains("hears its reviewer")).unwrap();
-    assert!(heard.contains("second (does not approve):\nI doubt it."), "{heard}");
-    assert_eq!(story.last().unwrap(), "completed");
+    let lines = team.run("fix it").await;
+    let message = lines.iter().find(|line| line.contains("hears its reviewer")).unwrap();
+    assert!(message.contains("second (does not approve):\nI doubt it."), "{message}");
+    assert_eq!(lines.last().unwrap(), "completed");
 }
 
 #[tokio::test]
@@ -94,16 +94,16 @@ async fn a_failing_reviewer_does_not_approve_and_fails_the_run_if_it_is_the_only
     let broken = || vec![Play::Fail(ProviderError::new(ProviderErrorKind::Auth, "no such key"))];
     let script = || [ends("submit_for_review", "done")];
     let mut team = Team::start(ControlFlow::judge(), script(), vec![broken()]);
-    let story = team.run("fix it").await;
-    let last = story.last().unwrap();
+    let lines = team.run("fix it").await;
+    let last = lines.last().unwrap();
     assert!(last.starts_with("failed: reviewer could not look at the work"), "{last}");
 
     let mut team =
         Team::start_with(ControlFlow::judge(), script(), vec![broken(), approves()], |parts| {
             AcpAgentParts { consensus: Consensus::Any, ..parts }
         });
-    let story = team.run("fix it").await;
-    assert_eq!(story.last().unwrap(), "completed");
+    let lines = team.run("fix it").await;
+    assert_eq!(lines.last().unwrap(), "completed");
 }
 
 #[tokio::test]
@@ -120,12 +120,12 @@ async fn a_reviewer_at_its_step_limit_is_unfinished_and_asked_again() {
         coagents: vec![coagent],
         ..parts
     });
-    let story = team.run("fix it").await;
-    assert!(story.contains(&"reviewer does not finish".to_owned()), "{story:#?}");
-    assert!(!story.contains(&"reviewer does not approve".to_owned()), "{story:#?}");
-    let told = story.iter().find(|line| line.contains("hears its reviewer")).unwrap();
-    assert!(told.contains("limit of 1 model calls"), "{told}");
-    assert_eq!(story.last().unwrap(), "completed");
+    let lines = team.run("fix it").await;
+    assert!(lines.contains(&"reviewer does not finish".to_owned()), "{lines:#?}");
+    assert!(!lines.contains(&"reviewer does not approve".to_owned()), "{lines:#?}");
+    let message = lines.iter().find(|line| line.contains("hears its reviewer")).unwrap();
+    assert!(message.contains("limit of 1 model calls"), "{message}");
+    assert_eq!(lines.last().unwrap(), "completed");
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn an_interrupted_primary_is_not_reviewed() {
         .harness
         .until(|event| matches!(event, crow_core::event::AgentEvent::RunEnd { .. }))
         .await;
-    assert_eq!(super::story::tell(&events).last().unwrap(), "cancelled");
+    assert_eq!(super::story::transcript(&events).last().unwrap(), "cancelled");
     assert!(team.coagents[0].requests().is_empty());
 }
 
@@ -165,7 +165,7 @@ async fn an_interrupted_review_ends_the_run_as_cancelled() {
         .harness
         .until(|event| matches!(event, crow_core::event::AgentEvent::RunEnd { .. }))
         .await;
-    assert_eq!(super::story::tell(&events).last().unwrap(), "cancelled");
+    assert_eq!(super::story::transcript(&events).last().unwrap(), "cancelled");
 }
 
 #[test]
@@ -187,6 +187,6 @@ async fn the_coagent_lacks_tools_that_its_level_forbids() {
     let judge = vec![calls("write"), ends("task_complete", "ok")];
     let mut team =
         Team::start(ControlFlow::judge(), [ends("submit_for_review", "done")], vec![judge]);
-    let story = team.run("fix it").await;
-    assert!(story.iter().any(|line| line.starts_with("write fails: ")), "{story:#?}");
+    let lines = team.run("fix it").await;
+    assert!(lines.iter().any(|line| line.starts_with("write fails: ")), "{lines:#?}");
 }

@@ -22,7 +22,7 @@ use futures_util::StreamExt as _;
 use serde_json::json;
 use tokio::sync::Barrier;
 
-use super::story::{Team, all_tools, base, calls, ends, parts, says, tell};
+use super::story::{Team, all_tools, base, calls, ends, parts, says, transcript};
 use crate::tools::{Act, tools};
 
 fn submits() -> Play {
@@ -38,22 +38,22 @@ fn is_end(event: &AgentEvent) -> bool {
 }
 
 /// A builder and a judge that waits in the tool `meet` until the test has sent steering.
-struct Watched {
+struct PausedReview {
     harness: AgentHarness,
     judge: ScriptedModel,
     barrier: Arc<Barrier>,
 }
 
-impl Watched {
+impl PausedReview {
     fn start(builder: Vec<Play>, judge: Vec<Play>, limits: RunLimits) -> Self {
         let barrier = Arc::new(Barrier::new(2));
         let judge = ScriptedModel::new(judge);
         let meet = tools([("meet", ToolCategory::Read, Act::Meet(Arc::clone(&barrier)))]);
-        let seat = BaseAgent::new("judge", AgentConfig::default(), judge.resolved(), meet);
+        let judge_agent = BaseAgent::new("judge", AgentConfig::default(), judge.resolved(), meet);
         let options = HarnessOptions { tools: all_tools(), ..HarnessOptions::default() };
         let model = ScriptedModel::new(builder);
         let harness = AgentHarness::start_composed(model, options, |primary| {
-            let coagents = vec![Coagent::Base(Box::new(seat))];
+            let coagents = vec![Coagent::Base(Box::new(judge_agent))];
             let parts = parts(primary, ControlFlow::judge());
             AcpAgent::new(AcpAgentParts { coagents, limits, ..parts }).unwrap()
         });
@@ -76,8 +76,8 @@ impl Watched {
 async fn steering_during_an_approving_review_is_handled_before_the_run_ends() {
     let builder = vec![submits(), says("I do that, too.")];
     let judge = vec![calls("meet"), approves(), approves()];
-    let mut watched = Watched::start(builder, judge, RunLimits::default());
-    let events = watched.steer_in_review("and the docs").await;
+    let mut review = PausedReview::start(builder, judge, RunLimits::default());
+    let events = review.steer_in_review("and the docs").await;
     let expected = [
         "user: fix it",
         "builder: [submit_for_review]",
@@ -93,9 +93,13 @@ async fn steering_during_an_approving_review_is_handled_before_the_run_ends() {
         "judge ends it: fine",
         "completed",
     ];
-    assert_eq!(tell(&events), expected);
-    let handed = format!("{:?}", watched.judge.requests().last().unwrap().messages.last().unwrap());
-    assert!(handed.contains("and the docs"), "the judge measures by the new words: {handed}");
+    assert_eq!(transcript(&events), expected);
+    let handoff_text =
+        format!("{:?}", review.judge.requests().last().unwrap().messages.last().unwrap());
+    assert!(
+        handoff_text.contains("and the docs"),
+        "the judge measures by the new words: {handoff_text}"
+    );
 }
 
 #[tokio::test]
@@ -103,12 +107,12 @@ async fn steering_during_the_last_review_starts_the_next_run() {
     let builder = vec![submits(), submits()];
     let judge = vec![calls("meet"), says("No."), approves()];
     let limits = RunLimits { max_rounds: 1, ..RunLimits::default() };
-    let mut watched = Watched::start(builder, judge, limits);
-    let events = watched.steer_in_review("and the docs").await;
-    assert_eq!(tell(&events).last().unwrap(), "stopped: the limit of rounds was reached");
+    let mut review = PausedReview::start(builder, judge, limits);
+    let events = review.steer_in_review("and the docs").await;
+    assert_eq!(transcript(&events).last().unwrap(), "stopped: the limit of rounds was reached");
     let next =
-        tokio::time::timeout(std::time::Duration::from_secs(20), watched.harness.until(is_end));
-    let next = tell(&next.await.expect("the words are answered"));
+        tokio::time::timeout(std::time::Duration::from_secs(20), review.harness.until(is_end));
+    let next = transcript(&next.await.expect("the words are answered"));
     assert_eq!(next[0], "user: and the docs");
     assert_eq!(next.last().unwrap(), "completed");
 }
@@ -119,9 +123,9 @@ async fn a_money_limit_without_a_known_price_fails_the_run() {
         let limits = RunLimits { max_money: Some(1.0), ..RunLimits::default() };
         AcpAgentParts { limits, ..parts }
     });
-    let story = team.run("fix it").await;
+    let lines = team.run("fix it").await;
     let expected = "failed: max_money bounds the run, and the price of scripted/model is not known: give the price under [models.\"model\"] in the TOML of provider scripted, or take max_money out of the agent's file";
-    assert_eq!(story, ["user: fix it", expected]);
+    assert_eq!(lines, ["user: fix it", expected]);
 }
 
 #[tokio::test]
@@ -133,7 +137,7 @@ async fn an_interrupt_while_a_message_is_generated_cancels_only_the_run() {
     team.harness.model.wait_for_request(2).await;
     team.harness.handle.interrupt();
     let events = team.harness.until(is_end).await;
-    assert_eq!(tell(&events).last().unwrap(), "cancelled");
+    assert_eq!(transcript(&events).last().unwrap(), "cancelled");
     assert_eq!(team.run("go on").await.last().unwrap(), "completed");
 }
 
@@ -148,7 +152,7 @@ async fn an_interrupt_while_a_handoff_is_generated_skips_the_review() {
     team.harness.model.wait_for_request(2).await;
     team.harness.handle.interrupt();
     let events = team.harness.until(is_end).await;
-    assert_eq!(tell(&events).last().unwrap(), "cancelled");
+    assert_eq!(transcript(&events).last().unwrap(), "cancelled");
     assert!(team.coagents[0].requests().is_empty());
 }
 
@@ -160,8 +164,8 @@ async fn the_token_limit_stops_the_run_inside_the_generator() {
         let limits = RunLimits { max_tokens: Some(110), ..RunLimits::default() };
         AcpAgentParts { limits, ..parts }
     });
-    let story = team.run("fix it").await;
-    assert_eq!(story.last().unwrap(), "stopped: the limit of tokens was reached");
+    let lines = team.run("fix it").await;
+    assert_eq!(lines.last().unwrap(), "stopped: the limit of tokens was reached");
 }
 
 #[tokio::test]
@@ -176,7 +180,7 @@ async fn the_token_limit_applies_to_estimated_usage() {
         AcpAgentParts { limits, ..parts }
     });
     let events = team.harness.run(&"several words about it ".repeat(50)).await;
-    assert_eq!(tell(&events).last().unwrap(), "stopped: the limit of tokens was reached");
+    assert_eq!(transcript(&events).last().unwrap(), "stopped: the limit of tokens was reached");
     assert!(
         events
             .iter()
@@ -193,8 +197,8 @@ async fn broken_off_attempts_count_against_the_token_limit() {
         let limits = RunLimits { max_tokens: Some(300), ..RunLimits::default() };
         AcpAgentParts { limits, ..parts }
     });
-    let story = team.run("fix it").await;
-    assert_eq!(story.last().unwrap(), "stopped: the limit of tokens was reached");
+    let lines = team.run("fix it").await;
+    assert_eq!(lines.last().unwrap(), "stopped: the limit of tokens was reached");
 }
 
 #[tokio::test]
@@ -220,7 +224,7 @@ async fn a_reopened_session_continues_the_session_of_its_reviewer() {
     while second.last().is_none_or(|last: &Arc<Envelope>| !is_end(&last.event)) {
         second.push(events.next().await.unwrap());
     }
-    assert_eq!(tell(&second).last().unwrap(), "completed");
+    assert_eq!(transcript(&second).last().unwrap(), "completed");
     builder.assert_finished();
     judge.assert_finished();
     let of_coagent = |events: &[Arc<Envelope>]| {
@@ -238,9 +242,9 @@ async fn the_advice_of_several_advisers_is_labelled_by_name_only() {
     let script = [says("done?"), ends("task_complete", "all")];
     let advisers = vec![vec![says("Mind the list.")], vec![says("And the docs.")]];
     let mut team = Team::start(ControlFlow::advise(), script, advisers);
-    let story = team.run("fix it").await;
-    let heard = story.iter().find(|line| line.contains("hears its reviewer")).unwrap();
+    let lines = team.run("fix it").await;
+    let message = lines.iter().find(|line| line.contains("hears its reviewer")).unwrap();
     let expected =
         "builder hears its reviewer: reviewer:\nMind the list.\n\nsecond:\nAnd the docs.";
-    assert_eq!(heard, expected);
+    assert_eq!(message, expected);
 }

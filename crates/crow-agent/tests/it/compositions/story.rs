@@ -72,12 +72,12 @@ impl Team {
     ) -> Self {
         let coagents: Vec<_> = coagents.into_iter().map(ScriptedModel::new).collect();
         let names = ["reviewer", "second", "third"];
-        let seats = coagents.iter().zip(names);
-        let seats = seats.map(|(model, name)| Coagent::Base(Box::new(base(name, model))));
+        let agents = coagents.iter().zip(names);
+        let agents = agents.map(|(model, name)| Coagent::Base(Box::new(base(name, model))));
         let options = HarnessOptions { tools: all_tools(), ..HarnessOptions::default() };
         let model = ScriptedModel::new(primary);
         let harness = AgentHarness::start_composed(model, options, |builder| {
-            let parts = AcpAgentParts { coagents: seats.collect(), ..parts(builder, flow) };
+            let parts = AcpAgentParts { coagents: agents.collect(), ..parts(builder, flow) };
             AcpAgent::new(change(parts)).unwrap()
         });
         Self { harness, coagents }
@@ -88,7 +88,7 @@ impl Team {
         let events = self.harness.run(prompt).await;
         self.harness.model.assert_finished();
         self.coagents.iter().for_each(ScriptedModel::assert_finished);
-        tell(&events)
+        transcript(&events)
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) fn ends(tool: &str, summary: &str) -> Play {
 }
 
 /// Returns the transcript of these events: a line for each message, verdict and end.
-pub(super) fn tell(events: &[Arc<Envelope>]) -> Vec<String> {
+pub(super) fn transcript(events: &[Arc<Envelope>]) -> Vec<String> {
     events.iter().filter_map(|envelope| line(envelope)).collect()
 }
 

@@ -16,7 +16,7 @@ use crow_runtime::{
 use crow_testkit::scripted::{call, reply, text};
 use serde_json::json;
 
-use super::stage::{Call, Stage, metadata};
+use super::stage::{Call, UndoFixture, metadata};
 
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
 const FORCE_DRY: UndoOptions = UndoOptions { force: true, dry_run: true, chat: false };
@@ -27,31 +27,31 @@ fn plain() -> UndoOptions {
 }
 
 /// Returns the configuration of another process whose store has no space left for contents.
-fn without_room(stage: &Stage) -> RuntimeConfig {
+fn without_room(fixture: &UndoFixture) -> RuntimeConfig {
     let limits = SnapshotLimits { free_bytes: u64::MAX, ..SnapshotLimits::default() };
-    let snapshots = SnapshotStores::new(stage.snapshots(), limits, None);
-    RuntimeConfig { snapshots: Some(Arc::new(snapshots)), ..stage.config.clone() }
+    let snapshots = SnapshotStores::new(fixture.snapshots(), limits, None);
+    RuntimeConfig { snapshots: Some(Arc::new(snapshots)), ..fixture.config.clone() }
 }
 
-fn open(config: &RuntimeConfig, stage: &Stage) -> UndoJournal {
-    UndoJournal::open(config, stage.agent.handle.session_id()).unwrap()
+fn open_journal(config: &RuntimeConfig, fixture: &UndoFixture) -> UndoJournal {
+    UndoJournal::open(config, fixture.agent.handle.session_id()).unwrap()
 }
 
-fn is_done(report: &UndoReport) -> bool {
+fn is_complete(report: &UndoReport) -> bool {
     report.is_complete()
 }
 
 /// Returns true if a file in the folder has this content.
-fn is_somewhere(folder: &Path, content: &str) -> bool {
+fn any_file_has(folder: &Path, content: &str) -> bool {
     fs::read_dir(folder)
         .unwrap()
         .any(|entry| fs::read(entry.unwrap().path()).is_ok_and(|bytes| bytes == content.as_bytes()))
 }
 
-async fn die_in_a_call(stage: &mut Stage) {
+async fn abort_during_call(fixture: &mut UndoFixture) {
     let line = json!({"command": "rm a; touch here; exec sleep 100"});
-    stage.agent.model.push(reply([call("c1", "sh", line)]));
-    let (handle, marker) = (stage.agent.handle.clone(), stage.root().join("here"));
+    fixture.agent.model.push(reply([call("c1", "sh", line)]));
+    let (handle, marker) = (fixture.agent.handle.clone(), fixture.root().join("here"));
     handle.send_input(vec![crow_core::message::Block::text("go")]).unwrap();
     while !marker.exists() {
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -62,27 +62,27 @@ async fn die_in_a_call(stage: &mut Stage) {
 
 #[tokio::test]
 async fn undo_removes_a_created_file_whose_name_is_not_utf8() {
-    let mut stage = Stage::new();
-    let turn = stage.turn(&[Call::Sh("printf x > \"$(printf 'a\\377b')\"")]);
+    let mut fixture = UndoFixture::new();
+    let turn = fixture.turn(&[Call::Sh("printf x > \"$(printf 'a\\377b')\"")]);
     let events = tokio::time::timeout(Duration::from_secs(20), turn).await.unwrap();
     let ended = events.iter().any(|event| matches!(event.event, AgentEvent::CallEnd { .. }));
     assert!(ended, "{events:#?}");
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
     let name = std::ffi::OsStr::from_bytes(b"a\xffb");
-    assert!(!stage.root().join(name).exists());
-    stage.turn(&[Call::Sh("echo 1 > b")]).await;
+    assert!(!fixture.root().join(name).exists());
+    fixture.turn(&[Call::Sh("echo 1 > b")]).await;
 }
 
 #[tokio::test]
 async fn force_writes_nothing_through_a_symlink_out_of_the_project() {
-    let mut stage = Stage::new();
-    stage.write("d/a", "old\n");
-    stage.turn(&[Call::Sh("echo new > d/a")]).await;
+    let mut fixture = UndoFixture::new();
+    fixture.write("d/a", "old\n");
+    fixture.turn(&[Call::Sh("echo new > d/a")]).await;
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("a"), "other\n").unwrap();
-    fs::remove_dir_all(stage.root().join("d")).unwrap();
-    std::os::unix::fs::symlink(outside.path(), stage.root().join("d")).unwrap();
-    stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    fs::remove_dir_all(fixture.root().join("d")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), fixture.root().join("d")).unwrap();
+    fixture.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
     let names: Vec<_> =
         fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["a"]);
@@ -90,227 +90,227 @@ async fn force_writes_nothing_through_a_symlink_out_of_the_project() {
 
 #[tokio::test]
 async fn a_forced_dry_run_matches_force_on_a_path_through_a_symlink() {
-    let mut stage = Stage::new();
-    stage.write("d/a", "old\n");
-    stage.turn(&[Call::Sh("echo new > d/a")]).await;
+    let mut fixture = UndoFixture::new();
+    fixture.write("d/a", "old\n");
+    fixture.turn(&[Call::Sh("echo new > d/a")]).await;
     let outside = tempfile::tempdir().unwrap();
-    fs::rename(stage.root().join("d"), outside.path().join("d")).unwrap();
-    std::os::unix::fs::symlink(outside.path().join("d"), stage.root().join("d")).unwrap();
-    let foreseen = stage.undo(UndoTarget::LastTurn, FORCE_DRY).await.unwrap();
-    let done = stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
-    assert_eq!(is_done(&foreseen), is_done(&done), "{foreseen:#?} {done:#?}");
+    fs::rename(fixture.root().join("d"), outside.path().join("d")).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("d"), fixture.root().join("d")).unwrap();
+    let predicted = fixture.undo(UndoTarget::LastTurn, FORCE_DRY).await.unwrap();
+    let done = fixture.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert_eq!(is_complete(&predicted), is_complete(&done), "{predicted:#?} {done:#?}");
 }
 
 #[tokio::test]
 async fn a_forced_undo_over_a_user_edit_is_reported_as_complete() {
-    let mut stage = Stage::new();
-    stage.write("a", "1");
-    stage.turn(&[Call::Sh("printf 2 > a")]).await;
-    stage.write("a", "mine");
-    stage.turn(&[Call::Sh("printf 3 > a")]).await;
-    let report = stage.undo(UndoTarget::ToStart, FORCE).await.unwrap();
-    assert_eq!(stage.read("a"), "1");
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "1");
+    fixture.turn(&[Call::Sh("printf 2 > a")]).await;
+    fixture.write("a", "mine");
+    fixture.turn(&[Call::Sh("printf 3 > a")]).await;
+    let report = fixture.undo(UndoTarget::ToStart, FORCE).await.unwrap();
+    assert_eq!(fixture.read("a"), "1");
     // The report must not say that the user's change stays.
-    assert!(is_done(&report), "{:#?}", report.paths);
-    assert!(stage.journal().calls().iter().all(|call| call.undone));
+    assert!(is_complete(&report), "{:#?}", report.paths);
+    assert!(fixture.journal().calls().iter().all(|call| call.undone));
 }
 
 #[tokio::test]
 async fn force_keeps_a_copy_of_user_edits_made_between_calls() {
-    let mut stage = Stage::new();
-    stage.write("a", "1\n");
-    stage.turn(&[Call::Sh("echo 2 >> a")]).await;
-    stage.write("a", "1\n2\nmine\n");
-    stage.turn(&[Call::Sh("echo 3 >> a")]).await;
-    stage.undo(UndoTarget::ToStart, FORCE).await.unwrap();
-    assert_eq!(stage.read("a"), "1\n");
-    assert!(is_somewhere(&stage.root(), "1\n2\nmine\n3\n"), "the words of the user are gone");
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "1\n");
+    fixture.turn(&[Call::Sh("echo 2 >> a")]).await;
+    fixture.write("a", "1\n2\nmine\n");
+    fixture.turn(&[Call::Sh("echo 3 >> a")]).await;
+    fixture.undo(UndoTarget::ToStart, FORCE).await.unwrap();
+    assert_eq!(fixture.read("a"), "1\n");
+    assert!(any_file_has(&fixture.root(), "1\n2\nmine\n3\n"), "the words of the user are gone");
 }
 
 #[tokio::test]
 async fn force_completes_a_redo_that_met_a_conflict() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Sh("echo new > a; echo new > b")]).await;
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    stage.write("a", "mine\n");
-    let report = stage.redo().await.unwrap();
-    assert!(!is_done(&report));
-    let handle = stage.agent.handle.clone();
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Sh("echo new > a; echo new > b")]).await;
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    fixture.write("a", "mine\n");
+    let report = fixture.redo().await.unwrap();
+    assert!(!is_complete(&report));
+    let handle = fixture.agent.handle.clone();
     let forced = tokio::task::spawn_blocking(move || handle.undo_journal().unwrap().redo(FORCE));
     let forced = forced.await.unwrap();
     assert!(forced.is_ok(), "{forced:?}");
-    assert_eq!(stage.read("a"), "new\n");
+    assert_eq!(fixture.read("a"), "new\n");
 }
 
 #[tokio::test]
 async fn force_completes_the_undo_of_a_restore_and_leaves_other_turns_alone() {
-    let mut stage = Stage::new();
-    stage.write("d/a", "old\n");
-    stage.write("d/b", "old\n");
-    stage.turn(&[Call::Sh("echo new > d/a; echo new > d/b")]).await;
-    stage.turn(&[Call::Put("other", "1")]).await;
-    let handle = stage.agent.handle.clone();
+    let mut fixture = UndoFixture::new();
+    fixture.write("d/a", "old\n");
+    fixture.write("d/b", "old\n");
+    fixture.turn(&[Call::Sh("echo new > d/a; echo new > d/b")]).await;
+    fixture.turn(&[Call::Put("other", "1")]).await;
+    let handle = fixture.agent.handle.clone();
     let restore =
         move || handle.undo_journal()?.restore(Path::new("d"), &RestorePoint::Start, plain());
     tokio::task::spawn_blocking(restore).await.unwrap().unwrap();
-    stage.write("d/a", "mine\n");
-    let report = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    assert!(!is_done(&report));
-    stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
-    assert!(stage.exists("other"), "another turn was undone, by force");
-    assert_eq!(stage.read("d/a"), "new\n");
+    fixture.write("d/a", "mine\n");
+    let report = fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert!(!is_complete(&report));
+    fixture.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert!(fixture.exists("other"), "another turn was undone, by force");
+    assert_eq!(fixture.read("d/a"), "new\n");
 }
 
 #[tokio::test]
 async fn a_redo_that_restored_nothing_leaves_the_calls_undone() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1")]).await;
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    stage.write("a", "mine");
-    let report = stage.redo().await.unwrap();
-    assert!(!is_done(&report) && stage.read("a") == "mine");
-    assert!(stage.journal().calls()[0].undone);
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    fixture.write("a", "mine");
+    let report = fixture.redo().await.unwrap();
+    assert!(!is_complete(&report) && fixture.read("a") == "mine");
+    assert!(fixture.journal().calls()[0].undone);
 }
 
 #[tokio::test]
 async fn force_on_an_interrupted_call_keeps_files_and_edits_made_later() {
-    let mut stage = Stage::new();
-    stage.write("a", "1");
-    stage.write("b", "old");
-    die_in_a_call(&mut stage).await;
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "1");
+    fixture.write("b", "old");
+    abort_during_call(&mut fixture).await;
     // Days later.
-    stage.write("mine", "a day's work");
-    stage.write("b", "another day's work");
-    let mut journal = open(&stage.config, &stage);
+    fixture.write("mine", "a day's work");
+    fixture.write("b", "another day's work");
+    let mut journal = open_journal(&fixture.config, &fixture);
     let report = journal.undo(&UndoTarget::LastTurn, FORCE).unwrap();
-    assert!(stage.exists("mine") || is_somewhere(&stage.root(), "a day's work"), "{report:#?}");
-    assert!(is_somewhere(&stage.root(), "another day's work"), "{report:#?}");
+    assert!(fixture.exists("mine") || any_file_has(&fixture.root(), "a day's work"), "{report:#?}");
+    assert!(any_file_has(&fixture.root(), "another day's work"), "{report:#?}");
 }
 
 #[tokio::test]
 async fn a_restore_of_a_folder_keeps_files_that_no_call_created() {
-    let mut stage = Stage::new();
-    stage.write("a", "1");
-    die_in_a_call(&mut stage).await;
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "1");
+    abort_during_call(&mut fixture).await;
     // Days later.
-    stage.write("mine", "a day's work");
-    let mut journal = open(&stage.config, &stage);
-    let root = stage.root();
+    fixture.write("mine", "a day's work");
+    let mut journal = open_journal(&fixture.config, &fixture);
+    let root = fixture.root();
     // Without force: everything as it was before the first call.
     let report = journal.restore(&root, &RestorePoint::Start, plain()).unwrap();
-    assert_eq!(stage.read("a"), "1");
-    assert!(stage.exists("mine"), "{:#?}", report.paths);
+    assert_eq!(fixture.read("a"), "1");
+    assert!(fixture.exists("mine"), "{:#?}", report.paths);
 }
 
 #[tokio::test]
 async fn force_keeps_a_copy_of_files_changed_by_a_shared_call() {
-    let mut stage = Stage::new();
-    stage.write("mine", "old");
+    let mut fixture = UndoFixture::new();
+    fixture.write("mine", "old");
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
-    let elsewhere = SnapshotStores::new(stage.snapshots(), limits, None);
-    let other = elsewhere.of(&stage.root()).unwrap().begin().unwrap();
-    stage.turn(&[Call::Sh("echo 1 > a; printf theirs > mine")]).await;
+    let other_stores = SnapshotStores::new(fixture.snapshots(), limits, None);
+    let other = other_stores.of(&fixture.root()).unwrap().begin().unwrap();
+    fixture.turn(&[Call::Sh("echo 1 > a; printf theirs > mine")]).await;
     drop(other);
-    stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
-    assert!(is_somewhere(&stage.root(), "theirs"));
+    fixture.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert!(any_file_has(&fixture.root(), "theirs"));
 }
 
 #[tokio::test]
 async fn a_restore_with_a_full_store_does_not_destroy_the_current_content() {
-    let mut stage = Stage::new();
-    stage.write("a", "0");
-    stage.turn(&[Call::Put("a", "1")]).await;
-    stage.write("a", "a day's work");
-    let config = without_room(&stage);
-    let mut journal = open(&config, &stage);
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "0");
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    fixture.write("a", "a day's work");
+    let config = without_room(&fixture);
+    let mut journal = open_journal(&config, &fixture);
     let report = journal.restore(Path::new("a"), &RestorePoint::Start, plain()).unwrap();
-    if !is_somewhere(&stage.root(), "a day's work") {
+    if !any_file_has(&fixture.root(), "a day's work") {
         // Then an undo has to bring it back.
         journal.undo(&UndoTarget::LastTurn, plain()).unwrap();
     }
-    assert!(is_somewhere(&stage.root(), "a day's work"), "{report:#?}");
+    assert!(any_file_has(&fixture.root(), "a day's work"), "{report:#?}");
 }
 
 #[tokio::test]
 async fn a_restore_does_not_destroy_a_file_too_large_to_capture() {
     let limits = SnapshotLimits { file_bytes: 10, ..SnapshotLimits::default() };
-    let mut stage = Stage::with_limits(limits);
-    stage.write("a", "0");
-    stage.turn(&[Call::Put("a", "1")]).await;
-    stage.write("a", "a whole day's work");
-    let mut journal = open(&stage.config, &stage);
+    let mut fixture = UndoFixture::with_limits(limits);
+    fixture.write("a", "0");
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    fixture.write("a", "a whole day's work");
+    let mut journal = open_journal(&fixture.config, &fixture);
     let report = journal.restore(Path::new("a"), &RestorePoint::Start, plain()).unwrap();
-    if !is_somewhere(&stage.root(), "a whole day's work") {
+    if !any_file_has(&fixture.root(), "a whole day's work") {
         journal.undo(&UndoTarget::LastTurn, plain()).unwrap();
     }
-    assert!(is_somewhere(&stage.root(), "a whole day's work"), "{report:#?}");
+    assert!(any_file_has(&fixture.root(), "a whole day's work"), "{report:#?}");
 }
 
 #[tokio::test]
 async fn an_undo_reported_as_complete_with_a_full_store_can_be_redone() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "the agent's work")]).await;
-    let config = without_room(&stage);
-    let mut journal = open(&config, &stage);
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "the agent's work")]).await;
+    let config = without_room(&fixture);
+    let mut journal = open_journal(&config, &fixture);
     let undone = journal.undo(&UndoTarget::LastTurn, plain());
     let Ok(undone) = undone else { return };
-    if !is_done(&undone) {
+    if !is_complete(&undone) {
         return;
     }
     let redone = journal.redo(plain()).unwrap();
-    assert!(stage.exists("a"), "{redone:#?}");
+    assert!(fixture.exists("a"), "{redone:#?}");
 }
 
 #[tokio::test]
 async fn a_remaining_conflict_does_not_block_the_undo_of_earlier_turns() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("first", "1")]).await;
-    stage.turn(&[Call::Sh("mkdir made; echo x > made/x")]).await;
-    stage.write("made/mine", "mine");
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("first", "1")]).await;
+    fixture.turn(&[Call::Sh("mkdir made; echo x > made/x")]).await;
+    fixture.write("made/mine", "mine");
     for _ in 0..2 {
-        stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+        fixture.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
     }
-    assert!(!stage.exists("first"), "two undos did not get beyond the last turn");
+    assert!(!fixture.exists("first"), "two undos did not get beyond the last turn");
 }
 
 #[tokio::test]
 async fn a_session_opens_with_an_undo_record_cut_inside_a_character() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1")]).await;
-    let id = stage.agent.handle.session_id().clone();
-    // As a full disk leaves it: the notice names a file ä.
-    let folder = stage.config.store.scratch(&id).unwrap();
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    let id = fixture.agent.handle.session_id().clone();
+    // A full disk left a record that ends inside the character ä of a file name.
+    let folder = fixture.config.store.scratch(&id).unwrap();
     let folder = folder.ancestors().find(|folder| folder.join("history.jsonl").exists()).unwrap();
     fs::write(folder.join("undo.jsonl"), b"\n{\"notice\":\"\xc3").unwrap();
-    let said = UndoJournal::open(&stage.config, &id).map(|journal| journal.calls().len());
-    assert!(matches!(said, Ok(1)), "{said:?}");
+    let call_count = UndoJournal::open(&fixture.config, &id).map(|journal| journal.calls().len());
+    assert!(matches!(call_count, Ok(1)), "{call_count:?}");
 }
 
 #[tokio::test]
 async fn an_agent_keeps_working_with_an_undo_record_cut_inside_a_character() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1")]).await;
-    let id = stage.agent.handle.session_id().clone();
-    let folder = stage.config.store.scratch(&id).unwrap();
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    let id = fixture.agent.handle.session_id().clone();
+    let folder = fixture.config.store.scratch(&id).unwrap();
     let folder = folder.ancestors().find(|folder| folder.join("history.jsonl").exists()).unwrap();
     fs::write(folder.join("undo.jsonl"), b"\n{\"notice\":\"\xc3").unwrap();
-    let turn = stage.turn(&[Call::Put("b", "1")]);
+    let turn = fixture.turn(&[Call::Put("b", "1")]);
     tokio::time::timeout(Duration::from_secs(10), turn).await.unwrap();
-    assert!(stage.exists("b"));
+    assert!(fixture.exists("b"));
 }
 
 #[tokio::test]
 async fn a_rewind_keeps_the_notice_of_an_earlier_undo() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1")]).await;
-    stage.turn(&[Call::Put("b", "1")]).await;
-    stage.undo(UndoTarget::Turn(1), plain()).await.unwrap();
-    stage.agent.until(|event| matches!(event, AgentEvent::FilesRestored { .. })).await;
-    stage.undo(UndoTarget::LastTurn, CHAT).await.unwrap();
-    assert!(!stage.exists("a") && !stage.exists("b"));
-    stage.agent.model.allow_rewind();
-    stage.turn(&[]).await;
-    let requests = stage.agent.model.requests();
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    fixture.turn(&[Call::Put("b", "1")]).await;
+    fixture.undo(UndoTarget::Turn(1), plain()).await.unwrap();
+    fixture.agent.until(|event| matches!(event, AgentEvent::FilesRestored { .. })).await;
+    fixture.undo(UndoTarget::LastTurn, CHAT).await.unwrap();
+    assert!(!fixture.exists("a") && !fixture.exists("b"));
+    fixture.agent.model.allow_rewind();
+    fixture.turn(&[]).await;
+    let requests = fixture.agent.model.requests();
     let outline = requests.last().unwrap().outline().join("\n");
     // The conversation still says that the agent wrote `a`.
     assert!(outline.contains("put"), "{outline}");
@@ -319,161 +319,163 @@ async fn a_rewind_keeps_the_notice_of_an_earlier_undo() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rewind_keeps_a_run_that_started_during_the_undo() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Sh("mkdir d; cd d; seq 1 3000 | xargs touch")]).await;
-    let handle = stage.agent.handle.clone();
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Sh("mkdir d; cd d; seq 1 3000 | xargs touch")]).await;
+    let handle = fixture.agent.handle.clone();
     let work = move || handle.undo_journal().unwrap().undo(&UndoTarget::ToStart, CHAT);
     let undo = tokio::task::spawn_blocking(work);
-    while stage.exists("d/999") {
+    while fixture.exists("d/999") {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    stage.agent.model.allow_rewind();
-    stage.agent.model.push(reply([text("I remember that")]));
-    stage.agent.run("remember the important thing").await;
+    fixture.agent.model.allow_rewind();
+    fixture.agent.model.push(reply([text("I remember that")]));
+    fixture.agent.run("remember the important thing").await;
     assert!(!undo.is_finished(), "this machine is too fast for the test");
     undo.await.unwrap().unwrap();
-    stage.agent.until(|event| matches!(event, AgentEvent::FilesRestored { .. })).await;
-    stage.agent.model.allow_rewind();
-    stage.agent.model.push(reply([text("?")]));
-    stage.agent.run("what was it?").await;
-    let requests = stage.agent.model.requests();
+    fixture.agent.until(|event| matches!(event, AgentEvent::FilesRestored { .. })).await;
+    fixture.agent.model.allow_rewind();
+    fixture.agent.model.push(reply([text("?")]));
+    fixture.agent.run("what was it?").await;
+    let requests = fixture.agent.model.requests();
     let outline = requests.last().unwrap().outline().join("\n");
     assert!(outline.contains("the important thing"), "{outline}");
 }
 
 #[tokio::test]
 async fn an_undo_restores_the_owner_of_a_file() {
-    let mut stage = Stage::new();
-    stage.write("a", "old");
-    let path = stage.root().join("a");
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "old");
+    let path = fixture.root().join("a");
     if std::os::unix::fs::chown(&path, Some(1000), Some(1000)).is_err() {
         return;
     }
-    stage.turn(&[Call::Sh("printf new > a")]).await;
+    fixture.turn(&[Call::Sh("printf new > a")]).await;
     assert_eq!(fs::metadata(&path).unwrap().uid(), 1000);
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
     let found = fs::metadata(&path).unwrap();
-    assert_eq!((stage.read("a").as_str(), found.uid(), found.gid()), ("old", 1000, 1000));
+    assert_eq!((fixture.read("a").as_str(), found.uid(), found.gid()), ("old", 1000, 1000));
 }
 
 #[tokio::test]
 async fn a_removed_git_repository_is_restored_or_reported_as_lost() {
-    let mut stage = Stage::new();
-    stage.write("lib/code", "1");
-    stage.write("lib/.git/HEAD", "ref: refs/heads/main");
-    stage.write("lib/.git/objects/ab/cdef", "a commit that was never pushed");
-    let known = metadata(&stage.turn(&[Call::Sh("rm -rf lib")]).await);
-    let report = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    assert!(stage.exists("lib/code"));
+    let mut fixture = UndoFixture::new();
+    fixture.write("lib/code", "1");
+    fixture.write("lib/.git/HEAD", "ref: refs/heads/main");
+    fixture.write("lib/.git/objects/ab/cdef", "a commit that was never pushed");
+    let recorded = metadata(&fixture.turn(&[Call::Sh("rm -rf lib")]).await);
+    let report = fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert!(fixture.exists("lib/code"));
     assert!(
-        stage.exists("lib/.git/HEAD") || !known.not_restorable.is_empty() || !is_done(&report),
+        fixture.exists("lib/.git/HEAD")
+            || !recorded.not_restorable.is_empty()
+            || !is_complete(&report),
         "the repository is gone and nobody says so"
     );
 }
 
 #[tokio::test]
 async fn an_undo_killed_after_restoring_everything_can_be_redone() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "the agent's work")]).await;
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    stage.forget_end_of_undo();
-    assert!(!stage.exists("a"));
-    let redone = stage.redo().await.unwrap();
-    assert!(stage.exists("a"), "{redone:#?}");
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "the agent's work")]).await;
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    fixture.remove_last_undo_line();
+    assert!(!fixture.exists("a"));
+    let redone = fixture.redo().await.unwrap();
+    assert!(fixture.exists("a"), "{redone:#?}");
 }
 
 #[tokio::test]
 async fn an_undo_killed_half_way_can_be_completed_and_redone() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1"), Call::Put("b", "1")]).await;
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    stage.forget_end_of_undo();
-    stage.write("b", "1");
-    let undone = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    assert_eq!((undone.paths.len(), stage.exists("b")), (1, false));
-    let redone = stage.redo().await.unwrap();
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1"), Call::Put("b", "1")]).await;
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    fixture.remove_last_undo_line();
+    fixture.write("b", "1");
+    let undone = fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!((undone.paths.len(), fixture.exists("b")), (1, false));
+    let redone = fixture.redo().await.unwrap();
     assert_eq!((redone.paths.len(), redone.calls.len()), (2, 2));
-    assert_eq!((stage.exists("a"), stage.exists("b")), (true, true));
-    assert!(matches!(stage.redo().await, Err(UndoError::Nothing { what: "redo" })));
+    assert_eq!((fixture.exists("a"), fixture.exists("b")), (true, true));
+    assert!(matches!(fixture.redo().await, Err(UndoError::Nothing { what: "redo" })));
 }
 
 #[tokio::test]
 async fn a_redo_leaves_edits_made_after_a_killed_undo_alone() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1"), Call::Put("b", "1")]).await;
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    stage.forget_end_of_undo();
-    stage.write("b", "mine");
-    stage.redo().await.unwrap();
-    assert_eq!((stage.read("a"), stage.read("b")), ("1".to_owned(), "mine".to_owned()));
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1"), Call::Put("b", "1")]).await;
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    fixture.remove_last_undo_line();
+    fixture.write("b", "mine");
+    fixture.redo().await.unwrap();
+    assert_eq!((fixture.read("a"), fixture.read("b")), ("1".to_owned(), "mine".to_owned()));
 }
 
 /// Deletes the snapshot before the first call, as a power cut does.
-fn lose_the_first_state(stage: &Stage) {
-    let first = stage.journal().calls()[0].before.clone();
+fn delete_first_snapshot(fixture: &UndoFixture) {
+    let first = fixture.journal().calls()[0].before.clone();
     let hash = first.as_str().strip_prefix("paths-").unwrap().to_owned();
-    let folder = fs::read_dir(stage.snapshots()).unwrap().next().unwrap().unwrap().path();
+    let folder = fs::read_dir(fixture.snapshots()).unwrap().next().unwrap().unwrap().path();
     let (beginning, rest) = hash.split_at(2);
     fs::remove_file(folder.join("objects").join(beginning).join(rest)).unwrap();
 }
 
 #[tokio::test]
 async fn a_call_with_a_lost_snapshot_does_not_block_restores_of_other_files() {
-    let mut stage = Stage::new();
-    stage.write("a", "0");
-    stage.write("b", "0");
-    stage.turn(&[Call::Put("a", "1")]).await;
-    stage.turn(&[Call::Put("b", "1")]).await;
-    lose_the_first_state(&stage);
-    let mut journal = open(&stage.config, &stage);
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "0");
+    fixture.write("b", "0");
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    fixture.turn(&[Call::Put("b", "1")]).await;
+    delete_first_snapshot(&fixture);
+    let mut journal = open_journal(&fixture.config, &fixture);
     let restored = journal.restore(Path::new("b"), &RestorePoint::Start, plain());
     assert!(restored.is_ok(), "{restored:?}");
-    assert_eq!(stage.read("b"), "0");
+    assert_eq!(fixture.read("b"), "0");
 }
 
 #[tokio::test]
 async fn a_forked_session_can_undo_although_one_snapshot_is_lost() {
-    let mut stage = Stage::new();
-    stage.write("a", "0");
-    stage.write("b", "0");
-    stage.turn(&[Call::Put("a", "1")]).await;
-    stage.turn(&[Call::Sh("rm b")]).await;
-    lose_the_first_state(&stage);
-    let mut journal = stage.journal_of_copy();
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "0");
+    fixture.write("b", "0");
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    fixture.turn(&[Call::Sh("rm b")]).await;
+    delete_first_snapshot(&fixture);
+    let mut journal = fixture.journal_of_copy();
     let undone = journal.undo(&UndoTarget::LastTurn, plain());
     assert!(undone.is_ok(), "{undone:?}");
-    assert_eq!(stage.read("b"), "0");
+    assert_eq!(fixture.read("b"), "0");
 }
 
 #[tokio::test]
 async fn undo_time_grows_about_linearly_with_the_number_of_files() {
     let mut times = Vec::new();
     for count in [1000, 8000] {
-        let mut stage = Stage::new();
+        let mut fixture = UndoFixture::new();
         let line = format!("mkdir d; cd d; seq 1 {count} | xargs touch");
-        stage.turn(&[Call::Sh(&line)]).await;
-        let mut journal = open(&stage.config, &stage);
-        let begun = Instant::now();
+        fixture.turn(&[Call::Sh(&line)]).await;
+        let mut journal = open_journal(&fixture.config, &fixture);
+        let started = Instant::now();
         let dry = UndoOptions { dry_run: true, ..plain() };
         let report = journal.undo(&UndoTarget::LastTurn, dry).unwrap();
         assert_eq!(report.paths.len(), count);
-        times.push(begun.elapsed());
+        times.push(started.elapsed());
     }
     assert!(times[1] < times[0] * 20, "{times:?}");
 }
 
 #[tokio::test]
 async fn a_rewind_tells_the_model_which_changes_stay() {
-    let mut stage = Stage::new();
-    stage.turn(&[]).await;
-    stage.turn(&[Call::Put("a", "the agent's")]).await;
-    stage.write("a", "the agent's, and mine");
-    let undone = stage.undo(UndoTarget::LastTurn, CHAT).await;
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[]).await;
+    fixture.turn(&[Call::Put("a", "the agent's")]).await;
+    fixture.write("a", "the agent's, and mine");
+    let undone = fixture.undo(UndoTarget::LastTurn, CHAT).await;
     let Ok(report) = undone else { return };
-    assert!(!is_done(&report) && stage.exists("a"));
-    stage.agent.model.allow_rewind();
-    stage.turn(&[]).await;
-    let requests = stage.agent.model.requests();
+    assert!(!is_complete(&report) && fixture.exists("a"));
+    fixture.agent.model.allow_rewind();
+    fixture.turn(&[]).await;
+    let requests = fixture.agent.model.requests();
     let outline = requests.last().unwrap().outline().join("\n");
     assert!(outline.contains("put") || outline.contains("stay"), "{outline}");
 }
@@ -499,20 +501,20 @@ fn a_save_concurrent_with_an_undo_is_not_lost() {
     let mut lost = 0;
     for trial in 0..3000_u32 {
         fs::write(&path, "after the call").unwrap();
-        let beside = root.join("beside");
-        fs::write(&beside, "saved by the user").unwrap();
-        let put = std::thread::scope(|scope| {
+        let new_file = root.join("beside");
+        fs::write(&new_file, "saved by the user").unwrap();
+        let outcome = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let until = Instant::now() + Duration::from_micros(u64::from(trial % 300));
                 while Instant::now() < until {}
-                // As editors save.
-                fs::rename(&beside, &path).unwrap();
+                // Editors save like this.
+                fs::rename(&new_file, &path).unwrap();
             });
             store.put_back(&path, &expected, &wanted).unwrap()
         });
-        let is = fs::read_to_string(&path).unwrap();
+        let content = fs::read_to_string(&path).unwrap();
         // A save before the last check is a conflict, and one after the rename is still there.
-        if matches!(put, crow_runtime::PutBack::Done) && is == "before the call" {
+        if matches!(outcome, crow_runtime::PutBack::Done) && content == "before the call" {
             lost += 1;
         }
     }
@@ -522,23 +524,23 @@ fn a_save_concurrent_with_an_undo_is_not_lost() {
 /// Each model call needs all undo records, on the thread of the agent.
 #[tokio::test]
 async fn a_turn_stays_fast_with_ten_thousand_undo_records() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1")]).await;
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    stage.redo().await.unwrap();
-    let id = stage.agent.handle.session_id().clone();
-    let folder = stage.config.store.scratch(&id).unwrap();
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    fixture.redo().await.unwrap();
+    let id = fixture.agent.handle.session_id().clone();
+    let folder = fixture.config.store.scratch(&id).unwrap();
     let folder = folder.ancestors().find(|folder| folder.join("undo.jsonl").exists()).unwrap();
     let text = fs::read_to_string(folder.join("undo.jsonl")).unwrap();
-    let begun = Instant::now();
-    stage.turn(&[]).await;
-    let before = begun.elapsed();
+    let started = Instant::now();
+    fixture.turn(&[]).await;
+    let before = started.elapsed();
     fs::write(folder.join("undo.jsonl"), text.repeat(5000)).unwrap();
     // This turn reads the records; the next one must not read them again.
-    stage.turn(&[]).await;
-    let begun = Instant::now();
-    stage.turn(&[]).await;
-    let after = begun.elapsed();
+    fixture.turn(&[]).await;
+    let started = Instant::now();
+    fixture.turn(&[]).await;
+    let after = started.elapsed();
     assert!(
         after < before + Duration::from_millis(200),
         "{before:?} with 2 records, {after:?} with 10,000"

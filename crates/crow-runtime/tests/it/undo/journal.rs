@@ -9,7 +9,7 @@ use crow_runtime::{
 };
 use crow_testkit::scripted::{reply, text};
 
-use super::stage::{Call, Stage, picture};
+use super::stage::{Call, UndoFixture, tree_state};
 
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
 const DRY: UndoOptions = UndoOptions { force: false, dry_run: true, chat: false };
@@ -20,7 +20,7 @@ fn plain() -> UndoOptions {
 }
 
 /// Returns the outcome of a path as one word.
-fn word(outcome: &PathOutcome) -> &'static str {
+fn outcome_word(outcome: &PathOutcome) -> &'static str {
     match outcome {
         PathOutcome::Restored { how: FileChange::Created, .. } => "back",
         PathOutcome::Restored { how: FileChange::Deleted, .. } => "removed",
@@ -32,32 +32,33 @@ fn word(outcome: &PathOutcome) -> &'static str {
     }
 }
 
-fn words(report: &crow_runtime::UndoReport, stage: &Stage) -> Vec<String> {
-    let root = stage.root();
+fn outcomes(report: &crow_runtime::UndoReport, fixture: &UndoFixture) -> Vec<String> {
+    let root = fixture.root();
     let name = |path: &std::path::Path| path.strip_prefix(&root).unwrap().display().to_string();
     report
         .paths
         .iter()
-        .map(|path| format!("{} {}", word(&path.outcome), name(&path.path)))
+        .map(|path| format!("{} {}", outcome_word(&path.outcome), name(&path.path)))
         .collect()
 }
 
 #[tokio::test]
 async fn undo_reverts_the_last_turn_and_redo_applies_it_again() {
-    let mut stage = Stage::new();
-    stage.write("src/a.txt", "one\n");
-    stage.write("src/deep/b.txt", "two\n");
-    fs::set_permissions(stage.root().join("src/a.txt"), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::create_dir(stage.root().join("src/empty")).unwrap();
-    std::os::unix::fs::symlink("a.txt", stage.root().join("src/link")).unwrap();
-    let before = picture(&stage.root());
-    stage.turn(&[Call::Put("new.txt", "n\n"), Call::Sh("rm -rf src")]).await;
-    let after = picture(&stage.root());
+    let mut fixture = UndoFixture::new();
+    fixture.write("src/a.txt", "one\n");
+    fixture.write("src/deep/b.txt", "two\n");
+    fs::set_permissions(fixture.root().join("src/a.txt"), fs::Permissions::from_mode(0o755))
+        .unwrap();
+    fs::create_dir(fixture.root().join("src/empty")).unwrap();
+    std::os::unix::fs::symlink("a.txt", fixture.root().join("src/link")).unwrap();
+    let before = tree_state(&fixture.root());
+    fixture.turn(&[Call::Put("new.txt", "n\n"), Call::Sh("rm -rf src")]).await;
+    let after = tree_state(&fixture.root());
 
-    let report = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    let report = fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
     assert!(report.is_complete());
     assert_eq!(
-        words(&report, &stage),
+        outcomes(&report, &fixture),
         [
             "removed new.txt",
             "back src/a.txt",
@@ -66,150 +67,150 @@ async fn undo_reverts_the_last_turn_and_redo_applies_it_again() {
             "back src/link"
         ]
     );
-    assert_eq!(picture(&stage.root()), before);
-    stage.redo().await.unwrap();
-    assert_eq!(picture(&stage.root()), after);
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    assert_eq!(picture(&stage.root()), before);
+    assert_eq!(tree_state(&fixture.root()), before);
+    fixture.redo().await.unwrap();
+    assert_eq!(tree_state(&fixture.root()), after);
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(tree_state(&fixture.root()), before);
     assert!(matches!(
-        stage.undo(UndoTarget::LastTurn, plain()).await,
+        fixture.undo(UndoTarget::LastTurn, plain()).await,
         Err(UndoError::Nothing { what: "undo" })
     ));
 }
 
 #[tokio::test]
 async fn undo_restores_a_self_referencing_symlink_that_became_a_directory() {
-    let mut stage = Stage::new();
-    std::os::unix::fs::symlink("loop", stage.root().join("loop")).unwrap();
-    let before = picture(&stage.root());
-    stage.turn(&[Call::Sh("rm loop && mkdir -p loop/in")]).await;
-    let after = picture(&stage.root());
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    assert_eq!(picture(&stage.root()), before);
-    stage.redo().await.unwrap();
-    assert_eq!(picture(&stage.root()), after);
+    let mut fixture = UndoFixture::new();
+    std::os::unix::fs::symlink("loop", fixture.root().join("loop")).unwrap();
+    let before = tree_state(&fixture.root());
+    fixture.turn(&[Call::Sh("rm loop && mkdir -p loop/in")]).await;
+    let after = tree_state(&fixture.root());
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(tree_state(&fixture.root()), before);
+    fixture.redo().await.unwrap();
+    assert_eq!(tree_state(&fixture.root()), after);
 }
 
 #[tokio::test]
 async fn undo_restores_the_mode_of_a_hard_link_without_changing_the_other_names() {
-    let mut stage = Stage::new();
-    stage.write("a", "");
-    stage.write("b", "");
-    fs::set_permissions(stage.root().join("b"), fs::Permissions::from_mode(0o600)).unwrap();
-    let before = picture(&stage.root());
-    stage.turn(&[Call::Sh("ln -f a b")]).await;
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    assert_eq!(picture(&stage.root()), before);
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "");
+    fixture.write("b", "");
+    fs::set_permissions(fixture.root().join("b"), fs::Permissions::from_mode(0o600)).unwrap();
+    let before = tree_state(&fixture.root());
+    fixture.turn(&[Call::Sh("ln -f a b")]).await;
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(tree_state(&fixture.root()), before);
 }
 
 #[tokio::test]
 async fn a_repeated_undo_goes_one_turn_further_back() {
-    let mut stage = Stage::new();
+    let mut fixture = UndoFixture::new();
     for number in 1..=3 {
-        stage.turn(&[Call::Put("a", &number.to_string())]).await;
+        fixture.turn(&[Call::Put("a", &number.to_string())]).await;
     }
     for expected in ["2", "1"] {
-        stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-        assert_eq!(stage.read("a"), expected);
+        fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+        assert_eq!(fixture.read("a"), expected);
     }
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    assert!(!stage.exists("a"));
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert!(!fixture.exists("a"));
 }
 
 #[tokio::test]
 async fn undo_of_one_call_conflicts_with_a_later_change_of_the_same_file() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1"), Call::Put("b", "1"), Call::Put("b", "2")]).await;
-    let report = stage.undo(UndoTarget::Call("c1".into()), plain()).await.unwrap();
-    assert_eq!(words(&report, &stage), ["removed a"]);
-    let report = stage.undo(UndoTarget::Call("c2".into()), plain()).await.unwrap();
-    assert_eq!(words(&report, &stage), ["conflict b"]);
-    assert_eq!(stage.read("b"), "2");
-    let report = stage.undo(UndoTarget::ToStart, plain()).await.unwrap();
-    assert_eq!(words(&report, &stage), ["removed b"]);
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1"), Call::Put("b", "1"), Call::Put("b", "2")]).await;
+    let report = fixture.undo(UndoTarget::Call("c1".into()), plain()).await.unwrap();
+    assert_eq!(outcomes(&report, &fixture), ["removed a"]);
+    let report = fixture.undo(UndoTarget::Call("c2".into()), plain()).await.unwrap();
+    assert_eq!(outcomes(&report, &fixture), ["conflict b"]);
+    assert_eq!(fixture.read("b"), "2");
+    let report = fixture.undo(UndoTarget::ToStart, plain()).await.unwrap();
+    assert_eq!(outcomes(&report, &fixture), ["removed b"]);
 }
 
 #[tokio::test]
 async fn undo_back_to_a_turn_reverts_it_and_all_later_ones() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1")]).await;
-    let before = picture(&stage.root());
-    stage.turn(&[Call::Sh("echo 2 > a; mkdir d")]).await;
-    stage.turn(&[Call::Sh("rm a; echo 3 > d/c")]).await;
-    stage.undo(UndoTarget::BackTo(2), plain()).await.unwrap();
-    assert_eq!(picture(&stage.root()), before);
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    let before = tree_state(&fixture.root());
+    fixture.turn(&[Call::Sh("echo 2 > a; mkdir d")]).await;
+    fixture.turn(&[Call::Sh("rm a; echo 3 > d/c")]).await;
+    fixture.undo(UndoTarget::BackTo(2), plain()).await.unwrap();
+    assert_eq!(tree_state(&fixture.root()), before);
     assert!(matches!(
-        stage.undo(UndoTarget::BackTo(2), plain()).await,
+        fixture.undo(UndoTarget::BackTo(2), plain()).await,
         Err(UndoError::UndoneAlready)
     ));
     assert!(matches!(
-        stage.undo(UndoTarget::Turn(9), plain()).await,
+        fixture.undo(UndoTarget::Turn(9), plain()).await,
         Err(UndoError::UnknownTurn { turn: 9, turns: 3 })
     ));
 }
 
 #[tokio::test]
 async fn undo_keeps_later_edits_unless_forced_and_force_keeps_a_copy() {
-    let mut stage = Stage::new();
-    stage.write("a", "old\n");
-    stage.turn(&[Call::Sh("echo new > a; echo made > b")]).await;
-    stage.write("a", "mine\n");
-    let report = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    assert_eq!(words(&report, &stage), ["conflict a", "removed b"]);
-    assert_eq!(stage.read("a"), "mine\n");
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "old\n");
+    fixture.turn(&[Call::Sh("echo new > a; echo made > b")]).await;
+    fixture.write("a", "mine\n");
+    let report = fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(outcomes(&report, &fixture), ["conflict a", "removed b"]);
+    assert_eq!(fixture.read("a"), "mine\n");
     // The undo of the turn is incomplete: force continues with the rest of it.
-    let report = stage.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
-    assert_eq!(words(&report, &stage), ["changed a"]);
-    assert_eq!(stage.read("a"), "old\n");
-    assert_eq!(stage.read("a.crow-kept"), "mine\n");
+    let report = fixture.undo(UndoTarget::LastTurn, FORCE).await.unwrap();
+    assert_eq!(outcomes(&report, &fixture), ["changed a"]);
+    assert_eq!(fixture.read("a"), "old\n");
+    assert_eq!(fixture.read("a.crow-kept"), "mine\n");
 }
 
 #[tokio::test]
 async fn undo_never_removes_a_file_that_no_call_created() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Sh("mkdir made; echo x > made/x")]).await;
-    stage.write("made/mine", "mine");
-    let report = stage.undo(UndoTarget::ToStart, FORCE).await.unwrap();
-    assert_eq!(words(&report, &stage), ["conflict made", "removed made/x"]);
-    assert_eq!(stage.read("made/mine"), "mine");
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Sh("mkdir made; echo x > made/x")]).await;
+    fixture.write("made/mine", "mine");
+    let report = fixture.undo(UndoTarget::ToStart, FORCE).await.unwrap();
+    assert_eq!(outcomes(&report, &fixture), ["conflict made", "removed made/x"]);
+    assert_eq!(fixture.read("made/mine"), "mine");
 }
 
 #[tokio::test]
 async fn undo_stops_at_a_user_edit_between_two_calls() {
-    let mut stage = Stage::new();
-    stage.write("a", "1");
-    stage.turn(&[Call::Sh("printf 2 > a")]).await;
-    stage.write("a", "mine");
-    stage.turn(&[Call::Sh("printf 3 > a")]).await;
-    let report = stage.undo(UndoTarget::ToStart, plain()).await.unwrap();
-    assert_eq!(words(&report, &stage), ["conflict a"]);
-    assert_eq!(stage.read("a"), "mine");
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "1");
+    fixture.turn(&[Call::Sh("printf 2 > a")]).await;
+    fixture.write("a", "mine");
+    fixture.turn(&[Call::Sh("printf 3 > a")]).await;
+    let report = fixture.undo(UndoTarget::ToStart, plain()).await.unwrap();
+    assert_eq!(outcomes(&report, &fixture), ["conflict a"]);
+    assert_eq!(fixture.read("a"), "mine");
 }
 
 #[tokio::test]
 async fn a_dry_run_reports_the_outcome_and_changes_nothing() {
-    let mut stage = Stage::new();
-    stage.write("a", "old\n");
-    stage.write("mine", "1\n");
-    stage.turn(&[Call::Sh("echo new > a; mkdir -p d/e; echo x > d/e/f; echo 2 > mine")]).await;
-    stage.write("mine", "changed\n");
-    let before = picture(&stage.root());
-    let foreseen = stage.undo(UndoTarget::LastTurn, DRY).await.unwrap();
-    assert_eq!(picture(&stage.root()), before);
-    assert!(stage.journal().records().is_empty());
-    let done = stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    assert_eq!(foreseen.paths, done.paths);
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "old\n");
+    fixture.write("mine", "1\n");
+    fixture.turn(&[Call::Sh("echo new > a; mkdir -p d/e; echo x > d/e/f; echo 2 > mine")]).await;
+    fixture.write("mine", "changed\n");
+    let before = tree_state(&fixture.root());
+    let predicted = fixture.undo(UndoTarget::LastTurn, DRY).await.unwrap();
+    assert_eq!(tree_state(&fixture.root()), before);
+    assert!(fixture.journal().records().is_empty());
+    let done = fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(predicted.paths, done.paths);
 }
 
 #[tokio::test]
 async fn a_path_can_be_restored_to_any_point_and_the_restore_undone() {
-    let mut stage = Stage::new();
-    stage.write("a", "0");
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "0");
     for number in ["1", "2", "3"] {
-        stage.turn(&[Call::Put("a", number)]).await;
+        fixture.turn(&[Call::Put("a", number)]).await;
     }
     let restore = |at: RestorePoint| {
-        let handle = stage.agent.handle.clone();
+        let handle = fixture.agent.handle.clone();
         let work = move || handle.undo_journal().unwrap().restore("a".as_ref(), &at, plain());
         tokio::task::spawn_blocking(work)
     };
@@ -222,25 +223,25 @@ async fn a_path_can_be_restored_to_any_point_and_the_restore_undone() {
     ];
     for (point, expected) in table {
         restore(point.clone()).await.unwrap().unwrap();
-        assert_eq!(stage.read("a"), expected, "{point:?}");
+        assert_eq!(fixture.read("a"), expected, "{point:?}");
     }
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    assert_eq!(stage.read("a"), "3");
-    stage.redo().await.unwrap();
-    assert_eq!(stage.read("a"), "1");
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(fixture.read("a"), "3");
+    fixture.redo().await.unwrap();
+    assert_eq!(fixture.read("a"), "1");
 }
 
 #[tokio::test]
 async fn a_diff_shows_changes_that_are_not_undone() {
-    let mut stage = Stage::new();
-    stage.write("a", "0\n");
-    stage.turn(&[Call::Put("a", "1\n")]).await;
-    stage.turn(&[Call::Put("a", "2\n"), Call::Put("b", "x\n")]).await;
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "0\n");
+    fixture.turn(&[Call::Put("a", "1\n")]).await;
+    fixture.turn(&[Call::Put("a", "2\n"), Call::Put("b", "x\n")]).await;
     let hunks = |journal: &UndoJournal, from, to| -> Vec<String> {
         let patch = journal.diff(&from, &to).unwrap();
         patch.files.into_iter().map(|file| file.hunks).collect()
     };
-    let journal = stage.journal();
+    let journal = fixture.journal();
     let a = |old: u8, new: u8| format!("@@ -1 +1 @@\n-{old}\n+{new}\n");
     let b = "@@ -0,0 +1 @@\n+x\n".to_owned();
     assert_eq!(hunks(&journal, RestorePoint::Start, RestorePoint::End), [a(0, 2), b.clone()]);
@@ -249,86 +250,88 @@ async fn a_diff_shows_changes_that_are_not_undone() {
         hunks(&journal, RestorePoint::BeforeTurn(2), RestorePoint::AfterTurn(2)),
         [a(1, 2), b]
     );
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    assert_eq!(hunks(&stage.journal(), RestorePoint::Start, RestorePoint::End), [a(0, 1)]);
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    assert_eq!(hunks(&fixture.journal(), RestorePoint::Start, RestorePoint::End), [a(0, 1)]);
 }
 
 #[tokio::test]
 async fn the_next_request_tells_the_model_of_an_undo_once() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1")]).await;
-    stage.undo(UndoTarget::LastTurn, plain()).await.unwrap();
-    let events = stage.agent.until(|event| matches!(event, AgentEvent::FilesRestored { .. })).await;
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    fixture.undo(UndoTarget::LastTurn, plain()).await.unwrap();
+    let events =
+        fixture.agent.until(|event| matches!(event, AgentEvent::FilesRestored { .. })).await;
     let AgentEvent::FilesRestored { text, .. } = &events.last().unwrap().event else { panic!() };
     assert!(text.contains("undid") && text.contains("a (removed)"), "{text}");
-    stage.turn(&[]).await;
-    let requests = stage.agent.model.requests();
+    fixture.turn(&[]).await;
+    let requests = fixture.agent.model.requests();
     let outline = requests.last().unwrap().outline().join("\n");
     assert_eq!(outline.matches("The user undid changes of yours").count(), 1, "{outline}");
 }
 
 #[tokio::test]
 async fn undo_with_chat_rewinds_the_conversation() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1")]).await;
-    let before = stage.agent.model.requests().last().unwrap().messages.len() + 1;
-    stage.turn(&[Call::Put("a", "2")]).await;
-    stage.turn(&[]).await;
-    let report = stage.undo(UndoTarget::BackTo(2), CHAT).await.unwrap();
-    assert_eq!((report.rewound_to, stage.read("a").as_str()), (Some(2), "1"));
-    stage.agent.model.allow_rewind();
-    stage.agent.model.push(reply([text("again")]));
-    stage.agent.run("other words").await;
-    let requests = stage.agent.model.requests();
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    let before = fixture.agent.model.requests().last().unwrap().messages.len() + 1;
+    fixture.turn(&[Call::Put("a", "2")]).await;
+    fixture.turn(&[]).await;
+    let report = fixture.undo(UndoTarget::BackTo(2), CHAT).await.unwrap();
+    assert_eq!((report.rewound_to, fixture.read("a").as_str()), (Some(2), "1"));
+    fixture.agent.model.allow_rewind();
+    fixture.agent.model.push(reply([text("again")]));
+    fixture.agent.run("other words").await;
+    let requests = fixture.agent.model.requests();
     assert_eq!(requests.last().unwrap().messages.len(), before + 1);
-    let stored = stage.config.store.read(stage.agent.handle.session_id()).unwrap();
+    let stored = fixture.config.store.read(fixture.agent.handle.session_id()).unwrap();
     let history = crow_core::history::History::from_log(&stored.events).unwrap();
     assert_eq!(history.messages().unwrap().len(), before + 2);
 }
 
 #[tokio::test]
 async fn rewinding_the_conversation_is_refused_if_later_changes_stay() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1")]).await;
-    stage.turn(&[Call::Put("b", "2")]).await;
-    let refused = stage.undo(UndoTarget::Turn(1), CHAT).await;
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    fixture.turn(&[Call::Put("b", "2")]).await;
+    let refused = fixture.undo(UndoTarget::Turn(1), CHAT).await;
     assert!(matches!(refused, Err(UndoError::ChatNeedsAll { turn: 1 })));
-    assert!(stage.exists("a") && stage.exists("b"));
+    assert!(fixture.exists("a") && fixture.exists("b"));
 }
 
 #[tokio::test]
 async fn an_undo_through_a_separate_journal_is_told_to_the_model_later() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Put("a", "1")]).await;
-    let mut journal = UndoJournal::open(&stage.config, stage.agent.handle.session_id()).unwrap();
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Put("a", "1")]).await;
+    let mut journal =
+        UndoJournal::open(&fixture.config, fixture.agent.handle.session_id()).unwrap();
     let report = journal.undo(&UndoTarget::LastTurn, plain()).unwrap();
-    assert!(report.told_later && !stage.exists("a"));
+    assert!(report.told_later && !fixture.exists("a"));
     assert!(matches!(journal.undo(&UndoTarget::ToStart, CHAT), Err(UndoError::ChatInUse { .. })));
-    stage.turn(&[]).await;
-    let requests = stage.agent.model.requests();
+    fixture.turn(&[]).await;
+    let requests = fixture.agent.model.requests();
     assert!(requests.last().unwrap().outline().join("\n").contains("The user undid"));
 }
 
 #[tokio::test]
 async fn an_undo_without_snapshots_says_why_there_is_nothing_to_undo() {
-    let mut stage = Stage::new();
-    stage.turn(&[]).await;
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[]).await;
     let snapshots = SnapshotStores::new(
-        stage.snapshots(),
+        fixture.snapshots(),
         SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() },
-        Some(stage.root()),
+        Some(fixture.root()),
     );
-    let config = RuntimeConfig { snapshots: Some(Arc::new(snapshots)), ..stage.config.clone() };
-    let mut journal = UndoJournal::open(&config, stage.agent.handle.session_id()).unwrap();
+    let config = RuntimeConfig { snapshots: Some(Arc::new(snapshots)), ..fixture.config.clone() };
+    let mut journal = UndoJournal::open(&config, fixture.agent.handle.session_id()).unwrap();
     let refused = journal.undo(&UndoTarget::LastTurn, UndoOptions::default()).unwrap_err();
     assert!(refused.to_string().contains("is a home directory"), "{refused}");
 }
 
 #[tokio::test]
 async fn a_report_shows_the_calls_after_the_undo() {
-    let mut stage = Stage::new();
-    stage.turn(&[Call::Sh("touch a")]).await;
-    let undone = stage.undo(UndoTarget::LastTurn, UndoOptions::default()).await.unwrap();
+    let mut fixture = UndoFixture::new();
+    fixture.turn(&[Call::Sh("touch a")]).await;
+    let undone = fixture.undo(UndoTarget::LastTurn, UndoOptions::default()).await.unwrap();
     assert!(undone.calls[0].undone);
-    assert!(!stage.redo().await.unwrap().calls[0].undone);
+    assert!(!fixture.redo().await.unwrap().calls[0].undone);
 }

@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, path::PathBuf};
 use crow_runtime::{SnapshotLimits, UndoError, UndoOptions, UndoTarget};
 use proptest::prelude::*;
 
-use super::stage::{Call, Stage, picture};
+use super::stage::{Call, UndoFixture, tree_state};
 use crate::support::cases;
 
 /// A random call of a model on a few names.
 #[derive(Debug, Clone)]
-enum Deed {
+enum Action {
     Put(String, String),
     Sh(String),
 }
@@ -20,7 +20,7 @@ fn name() -> impl Strategy<Value = String> {
         .prop_map(str::to_owned)
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn action() -> impl Strategy<Value = Action> {
     let path = || name().prop_map(|name| format!("'./{name}'"));
     let folder = || prop::sample::select(vec!["d", "d/e", "f", "g"]).prop_map(str::to_owned);
     let line = prop_oneof![
@@ -46,13 +46,13 @@ fn deed() -> impl Strategy<Value = Deed> {
         path().prop_map(|path| format!("rm -rf {path}; mkdir -p {path}/in")),
     ];
     prop_oneof![
-        1 => (name(), "[0-9]{0,3}").prop_map(|(path, text)| Deed::Put(path, text)),
-        4 => line.prop_map(Deed::Sh),
+        1 => (name(), "[0-9]{0,3}").prop_map(|(path, text)| Action::Put(path, text)),
+        4 => line.prop_map(Action::Sh),
     ]
 }
 
 /// A random command on two folders; `@` stands for the other one.
-fn deed_in_two() -> impl Strategy<Value = Deed> {
+fn action_in_two() -> impl Strategy<Value = Action> {
     let names = || (name(), name());
     let line = prop_oneof![
         names().prop_map(|(from, to)| format!("mv './{from}' '@/{to}'")),
@@ -65,88 +65,100 @@ fn deed_in_two() -> impl Strategy<Value = Deed> {
         Just("ln -sfn \"$PWD\" @/link; ln -sfn @ link".to_owned()),
         Just("cp -R d @/copy".to_owned()),
     ];
-    prop_oneof![2 => deed(), 3 => line.prop_map(Deed::Sh)]
+    prop_oneof![2 => action(), 3 => line.prop_map(Action::Sh)]
 }
 
 /// Content of each folder; a missing folder is empty.
-type Picture = Vec<BTreeMap<PathBuf, String>>;
+type TreeStates = Vec<BTreeMap<PathBuf, String>>;
 
-fn pictures(folders: &[PathBuf]) -> Picture {
+fn tree_states(folders: &[PathBuf]) -> TreeStates {
     folders
         .iter()
-        .map(|folder| if folder.exists() { picture(folder) } else { BTreeMap::new() })
+        .map(|folder| if folder.exists() { tree_state(folder) } else { BTreeMap::new() })
         .collect()
 }
 
 /// Runs turns and returns the state before each and after the last one.
-async fn play(stage: &mut Stage, turns: &[Vec<Deed>], folders: &[PathBuf]) -> Vec<Picture> {
-    let mut states = vec![pictures(folders)];
+async fn run_turns(
+    fixture: &mut UndoFixture,
+    turns: &[Vec<Action>],
+    folders: &[PathBuf],
+) -> Vec<TreeStates> {
+    let mut states = vec![tree_states(folders)];
     for turn in turns {
         let calls: Vec<Call<'_>> = turn
             .iter()
-            .map(|deed| match deed {
-                Deed::Put(path, text) => Call::Put(path, text),
-                Deed::Sh(line) => Call::Sh(line),
+            .map(|action| match action {
+                Action::Put(path, text) => Call::Put(path, text),
+                Action::Sh(line) => Call::Sh(line),
             })
             .collect();
-        stage.turn(&calls).await;
-        states.push(pictures(folders));
+        fixture.turn(&calls).await;
+        states.push(tree_states(folders));
     }
     states
 }
 
-async fn leads_back(turns: Vec<Vec<Deed>>, point: usize) {
-    let stage = Stage::new();
-    let folders = [stage.root()];
-    lead_back(stage, &folders, turns, point).await;
+async fn check_undo(turns: Vec<Vec<Action>>, point: usize) {
+    let fixture = UndoFixture::new();
+    let folders = [fixture.root()];
+    undo_and_compare(fixture, &folders, turns, point).await;
 }
 
-async fn leads_back_in_two(mut turns: Vec<Vec<Deed>>, point: usize) {
-    let beside = tempfile::tempdir().unwrap();
-    let other = beside.path().canonicalize().unwrap().join("other");
+async fn check_undo_in_two_roots(mut turns: Vec<Vec<Action>>, point: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().canonicalize().unwrap().join("other");
     std::fs::create_dir_all(other.join("d")).unwrap();
     std::fs::write(other.join("d/b"), "2\n").unwrap();
-    for deed in turns.iter_mut().flatten() {
-        if let Deed::Sh(line) = deed {
+    for action in turns.iter_mut().flatten() {
+        if let Action::Sh(line) = action {
             *line = line.replace('@', other.to_str().unwrap());
         }
     }
-    let stage = Stage::with(SnapshotLimits::default(), &[&other]);
-    let folders = [stage.root(), other];
-    lead_back(stage, &folders, turns, point).await;
+    let fixture = UndoFixture::with(SnapshotLimits::default(), &[&other]);
+    let folders = [fixture.root(), other];
+    undo_and_compare(fixture, &folders, turns, point).await;
 }
 
-async fn lead_back(mut stage: Stage, folders: &[PathBuf], turns: Vec<Vec<Deed>>, point: usize) {
-    stage.write("a", "1\n");
-    stage.write("d/a", "1\n");
-    stage.write("d/e/a", "1\n");
-    let states = play(&mut stage, &turns, folders).await;
+async fn undo_and_compare(
+    mut fixture: UndoFixture,
+    folders: &[PathBuf],
+    turns: Vec<Vec<Action>>,
+    point: usize,
+) {
+    fixture.write("a", "1\n");
+    fixture.write("d/a", "1\n");
+    fixture.write("d/e/a", "1\n");
+    let states = run_turns(&mut fixture, &turns, folders).await;
+    // 1) Back to a random earlier state.
     let point = point % states.len();
     let target = UndoTarget::BackTo(u32::try_from(point).unwrap() + 1);
     // A turn that changed nothing is unknown to undo.
-    let undone = stage.undo(target, UndoOptions::default()).await;
+    let undone = fixture.undo(target, UndoOptions::default()).await;
     match &undone {
         Ok(report) => assert!(report.is_complete(), "{:#?}", report.paths),
         Err(UndoError::UnknownTurn { .. }) => assert_eq!(states[point], states[states.len() - 1]),
         Err(error) => panic!("{error}: {turns:#?}"),
     }
-    assert_eq!(pictures(folders), states[point], "back to {point} of {turns:#?}");
-    match (undone, stage.redo().await) {
+    assert_eq!(tree_states(folders), states[point], "back to {point} of {turns:#?}");
+    // 2) Redo to the last state.
+    match (undone, fixture.redo().await) {
         (Ok(_), Ok(report)) => {
             assert!(report.is_complete(), "{:#?}", report.paths);
-            assert_eq!(pictures(folders), states[states.len() - 1], "redo from {point}");
+            assert_eq!(tree_states(folders), states[states.len() - 1], "redo from {point}");
         }
         (Err(_), Err(UndoError::Nothing { .. })) => {}
         (undone, redone) => panic!("{undone:?}, but {redone:?}: {turns:#?}"),
     }
+    // 3) Turn by turn back to the start.
     loop {
-        match stage.undo(UndoTarget::LastTurn, UndoOptions::default()).await {
+        match fixture.undo(UndoTarget::LastTurn, UndoOptions::default()).await {
             Ok(report) => assert!(report.is_complete(), "{:#?}", report.paths),
             Err(UndoError::Nothing { .. }) => break,
             Err(error) => panic!("{error}: {turns:#?}"),
         }
     }
-    assert_eq!(pictures(folders), states[0], "to the start of {turns:#?}");
+    assert_eq!(tree_states(folders), states[0], "to the start of {turns:#?}");
 }
 
 proptest! {
@@ -155,11 +167,11 @@ proptest! {
 
     #[test]
     fn undo_of_random_calls_returns_to_any_earlier_state(
-        turns in prop::collection::vec(prop::collection::vec(deed(), 1..4), 1..6),
+        turns in prop::collection::vec(prop::collection::vec(action(), 1..4), 1..6),
         point in 0..8usize,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(leads_back(turns, point));
+        runtime.block_on(check_undo(turns, point));
     }
 }
 
@@ -168,10 +180,10 @@ proptest! {
 
     #[test]
     fn undo_of_random_calls_in_two_roots_returns_both_to_any_earlier_state(
-        turns in prop::collection::vec(prop::collection::vec(deed_in_two(), 1..4), 1..6),
+        turns in prop::collection::vec(prop::collection::vec(action_in_two(), 1..4), 1..6),
         point in 0..8usize,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(leads_back_in_two(turns, point));
+        runtime.block_on(check_undo_in_two_roots(turns, point));
     }
 }

@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::stage::{Call, Stage};
+use super::stage::{Call, UndoFixture};
 
 const CHAT: UndoOptions = UndoOptions { force: false, dry_run: false, chat: true };
 
@@ -55,9 +55,9 @@ impl TypedTool for Delegate {
         let Some(runtime) = ctx.resources.get::<Shared>() else { return "none".to_owned().into() };
         let spec = SessionSpec::new("own", "none/none".parse().unwrap(), ctx.workspace.cwd());
         let session = AgentSession::create(&self.0, spec).unwrap();
-        let tools = Stage::tools();
+        let tools = UndoFixture::tools();
         let handle = runtime.0.spawn(session, |mut internals: AgentInternals| async move {
-            Stage::make_call(&mut internals, &tools, "touch made").await
+            UndoFixture::make_call(&mut internals, &tools, "touch made").await
         });
         let end = tokio::time::timeout(Duration::from_secs(5), handle.ended()).await;
         handle.abort();
@@ -75,13 +75,13 @@ struct Shared(AgentRuntime);
 
 #[tokio::test]
 async fn a_tool_that_waits_for_an_agent_in_its_directory_does_not_deadlock() {
-    let stage = Stage::new();
+    let fixture = UndoFixture::new();
     let policy = PermissionPolicy::new(PermissionMode::FullAuto);
-    let config = RuntimeConfig { policy, ..stage.config.clone() };
+    let config = RuntimeConfig { policy, ..fixture.config.clone() };
     let runtime = AgentRuntime::new(config.clone());
     let mut tools = ToolRegistry::new();
     tools.register(TypedToolAdapter::new(Delegate(config.clone())));
-    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), stage.root());
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), fixture.root());
     let session = AgentSession::create(&config, spec).unwrap();
     let shared = Shared(runtime.clone());
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
@@ -89,7 +89,7 @@ async fn a_tool_that_waits_for_an_agent_in_its_directory_does_not_deadlock() {
         make_call(&mut internals, &tools, "delegate").await
     });
     assert_eq!(handle.ended().await.result, Ok(()));
-    assert!(stage.exists("made"));
+    assert!(fixture.exists("made"));
 }
 
 async fn make_call(
@@ -105,7 +105,7 @@ async fn make_call(
         turn::RequestedCall,
     };
     let block = call("c1", tool, json!({}));
-    let ReplyContent::Call(asked) = block.content.clone() else { panic!("no call") };
+    let ReplyContent::Call(tool_call) = block.content.clone() else { panic!("no call") };
     let reply_id = ReplyId::new("r1");
     internals.set_state(AgentState::Processing).await?;
     let none = || "none".to_owned();
@@ -119,7 +119,7 @@ async fn make_call(
             response_id: None,
         })
         .await?;
-    let calls = vec![RequestedCall { call: asked, refusal: None }];
+    let calls = vec![RequestedCall { call: tool_call, refusal: None }];
     let done = internals.call(tools, &reply_id, calls, &CancellationToken::new()).await?;
     assert!(!done[0].result.is_error(), "{:?}", done[0].result.output);
     Ok(())
@@ -147,11 +147,11 @@ impl TypedTool for Plain {
 
 #[tokio::test]
 async fn changes_of_a_writing_tool_without_a_plan_can_be_undone() {
-    let stage = Stage::new();
+    let fixture = UndoFixture::new();
     let mut tools = ToolRegistry::new();
     tools.register(TypedToolAdapter::new(Plain));
     let options =
-        HarnessOptions { tools, runtime: stage.config.clone(), ..HarnessOptions::default() };
+        HarnessOptions { tools, runtime: fixture.config.clone(), ..HarnessOptions::default() };
     let script = [reply([call("c1", "plain", json!({}))]), reply([text("done")])];
     let mut agent = AgentHarness::start(ScriptedModel::new(script), options);
     std::fs::write(agent.cwd().join("a"), "old").unwrap();
@@ -198,19 +198,19 @@ impl TypedTool for Pwd {
     }
 
     async fn execute(&self, _input: Nothing, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
-        let kept = ctx.resources.get::<ShellFolder>();
-        ToolResult::success(kept.map_or("at the root".to_owned(), |_| "below".to_owned()))
+        let folder = ctx.resources.get::<ShellFolder>();
+        ToolResult::success(folder.map_or("at the root".to_owned(), |_| "below".to_owned()))
     }
 }
 
 #[tokio::test]
 async fn rewinding_the_conversation_resets_the_shell_directory() {
-    let stage = Stage::new();
+    let fixture = UndoFixture::new();
     let mut tools = ToolRegistry::new();
     tools.register(TypedToolAdapter::new(Cd));
     tools.register(TypedToolAdapter::new(Pwd));
     let options =
-        HarnessOptions { tools, runtime: stage.config.clone(), ..HarnessOptions::default() };
+        HarnessOptions { tools, runtime: fixture.config.clone(), ..HarnessOptions::default() };
     let mut agent = AgentHarness::start(ScriptedModel::new([]), options);
     agent.model.push(reply([text("hello")]));
     agent.run("hello").await;
@@ -224,19 +224,19 @@ async fn rewinding_the_conversation_resets_the_shell_directory() {
     agent.model.push(reply([call("c2", "pwd", json!({}))]));
     agent.model.push(reply([text("done")]));
     let events = agent.run("where are you?").await;
-    let said = events.iter().find_map(|event| {
+    let output = events.iter().find_map(|event| {
         let crow_core::event::AgentEvent::CallEnd { result, .. } = &event.event else {
             return None;
         };
         Some(result.output.clone())
     });
-    assert_eq!(said.as_deref(), Some("at the root"));
+    assert_eq!(output.as_deref(), Some("at the root"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_undo_that_waits_for_the_call_of_another_session_can_be_cancelled() {
-    let mut one = Stage::new();
-    let mut two = Stage::beside(&one);
+    let mut one = UndoFixture::new();
+    let mut two = UndoFixture::second_session(&one);
     two.turn(&[Call::Put("b", "1")]).await;
     let marker = one.root().join("began");
     let calls = [Call::Sh("touch began; sleep 8")];
@@ -259,42 +259,42 @@ async fn an_undo_that_waits_for_the_call_of_another_session_can_be_cancelled() {
 /// The open calls of an aborted child are never closed, so its call seems to run until now.
 #[tokio::test]
 async fn an_interrupted_call_of_a_child_does_not_include_later_changes() {
-    let stage = Stage::new();
-    stage.write("b", "old");
+    let fixture = UndoFixture::new();
+    fixture.write("b", "old");
     let policy = PermissionPolicy::new(PermissionMode::FullAuto);
-    let config = RuntimeConfig { policy, ..stage.config.clone() };
-    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), stage.root());
+    let config = RuntimeConfig { policy, ..fixture.config.clone() };
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), fixture.root());
     let session = AgentSession::create(&config, spec).unwrap();
     let id = session.id().clone();
     let runtime = AgentRuntime::new(config.clone());
-    let tools = Stage::tools();
+    let tools = UndoFixture::tools();
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         internals.set_state(crow_core::event::AgentState::Processing).await?;
         internals.emit(crow_core::event::AgentEvent::TurnStart { turn: 1 }).await?;
         let mut child = internals.child(crate::support::child("helper")).await?;
-        Stage::make_call(&mut child, &tools, "touch here; exec sleep 100").await
+        UndoFixture::make_call(&mut child, &tools, "touch here; exec sleep 100").await
     });
-    while !stage.exists("here") {
+    while !fixture.exists("here") {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     handle.abort();
     handle.ended().await;
     // The session is resumed; its agent closes the open calls, as every agent does.
     let session = AgentSession::open(&config, &id, crow_core::model::Abilities::default()).unwrap();
-    let tools = Stage::tools();
+    let tools = UndoFixture::tools();
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         internals.close_open_calls().await?;
         internals.set_state(crow_core::event::AgentState::Processing).await?;
         internals.emit(crow_core::event::AgentEvent::TurnStart { turn: 2 }).await?;
-        Stage::make_call(&mut internals, &tools, "echo new > b").await
+        UndoFixture::make_call(&mut internals, &tools, "echo new > b").await
     });
     assert_eq!(handle.ended().await.result, Ok(()));
-    stage.write("mine", "days later");
+    fixture.write("mine", "days later");
     let mut journal = crow_runtime::UndoJournal::open(&config, &id).unwrap();
     let diff = journal.diff(&RestorePoint::Start, &RestorePoint::End).unwrap();
     let shown: Vec<_> = diff.files.iter().map(|file| file.path.file_name().unwrap()).collect();
     let report = journal.undo(&UndoTarget::ToStart, UndoOptions::default()).unwrap();
-    assert_eq!(stage.read("b"), "old", "{:#?}\nthe diff shows {shown:?}", report.paths);
+    assert_eq!(fixture.read("b"), "old", "{:#?}\nthe diff shows {shown:?}", report.paths);
     assert!(!shown.contains(&std::ffi::OsStr::new("mine")), "{shown:?}");
 }
 
@@ -324,19 +324,19 @@ impl TypedTool for Watcher {
 
 #[tokio::test]
 async fn a_tool_can_take_a_snapshot_and_diff_against_it() {
-    let stage = Stage::new();
+    let fixture = UndoFixture::new();
     let mut tools = ToolRegistry::new();
     tools.register(TypedToolAdapter::new(Watcher));
     let options =
-        HarnessOptions { tools, runtime: stage.config.clone(), ..HarnessOptions::default() };
+        HarnessOptions { tools, runtime: fixture.config.clone(), ..HarnessOptions::default() };
     let script = [reply([call("c1", "watcher", json!({}))]), reply([text("done")])];
     let mut agent = AgentHarness::start(ScriptedModel::new(script), options);
     let events = agent.run("go").await;
-    let said = events.iter().find_map(|event| {
+    let output = events.iter().find_map(|event| {
         let crow_core::event::AgentEvent::CallEnd { result, .. } = &event.event else {
             return None;
         };
         Some(result.output.clone())
     });
-    assert_eq!(said.as_deref(), Some(r#"["a"] +2 -0"#));
+    assert_eq!(output.as_deref(), Some(r#"["a"] +2 -0"#));
 }

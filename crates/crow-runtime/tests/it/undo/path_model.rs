@@ -34,15 +34,19 @@ pub(super) struct Change {
     pub(super) author: Author,
     before: Content,
     after: Content,
+    /// Index of the undo record.
     undone_by: Option<usize>,
 }
 
 #[derive(Debug)]
 pub(super) enum Record {
     Undo {
+        /// Calls that the undo targeted.
         calls: Vec<usize>,
+        /// Content of each changed path before and after the undo.
         changed: BTreeMap<usize, (Content, Content)>,
-        left: Option<BTreeSet<usize>>,
+        /// Paths that redos have left so far, `None` before the first redo.
+        rest: Option<BTreeSet<usize>>,
     },
     Redo {
         undo: usize,
@@ -86,12 +90,14 @@ impl Model {
     }
 
     /// Returns the authors whose changes an undo targets, or `None` if there is nothing to undo.
-    fn aimed_at(&self, aim: Aim, force: bool) -> Option<Vec<Author>> {
+    fn targeted(&self, aim: Aim, force: bool) -> Option<Vec<Author>> {
         let calls = match aim {
             Aim::Last => {
+                // 1) A restore after the last call.
                 if let Some(restore) = self.last_restore() {
                     return Some(vec![Author::Restore(restore)]);
                 }
+                // 2) The calls of the last record again: after a redo, or by force after an incomplete undo.
                 let (record, calls) = match self.records.last() {
                     Some((record, calls)) => (Some(record), *calls),
                     None => (None, 0),
@@ -111,6 +117,7 @@ impl Model {
                 if let Some(again) = again.filter(|calls| !calls.is_empty()) {
                     again
                 } else {
+                    // 3) The last turn with changes that are not undone.
                     let last = *self.open_calls(|_| true).last()?;
                     self.open_calls(|at| self.calls[at].0 == self.calls[last].0)
                 }
@@ -152,25 +159,26 @@ impl Model {
     /// Undoes, and returns true if there was something to undo. If the undo is killed, the user overwrites the paths of
     /// `spared`.
     pub(super) fn undo(&mut self, aim: Aim, force: bool, spared: &BTreeSet<usize>) -> bool {
-        let Some(aimed) = self.aimed_at(aim, force) else { return false };
+        let Some(targets) = self.targeted(aim, force) else { return false };
         let record = self.records.len();
         let mut changed = BTreeMap::new();
         let mut did_something = false;
-        let ways: Vec<_> =
-            (0..NAMES.len()).map(|path| (path, self.way_back(path, &aimed, force))).collect();
+        let undos: Vec<_> =
+            (0..NAMES.len()).map(|path| (path, self.path_undo(path, &targets, force))).collect();
         // An undo that was killed before it restored anything did nothing.
-        let mut goals = ways
+        let mut goals = undos
             .iter()
-            .filter(|(_, way)| way.as_ref().is_some_and(|way| way.0.is_some()))
+            .filter(|(_, step)| step.as_ref().is_some_and(|step| step.0.is_some()))
             .peekable();
         let is_void = !spared.is_empty()
             && goals.peek().is_some()
             && goals.all(|(path, _)| spared.contains(path));
-        for (path, way) in ways.into_iter().filter(|_| !is_void) {
-            let Some((goal, from, to_end)) = way else { continue };
+        for (path, step) in undos.into_iter().filter(|_| !is_void) {
+            let Some((goal, from, to_end)) = step else { continue };
             if spared.contains(&path) && goal.is_some() {
                 continue;
             }
+            // Without force, a path is only changed if it has the expected content.
             if let Some((goal, expected)) = goal {
                 let found = self.files[path].clone();
                 if found != goal {
@@ -181,10 +189,11 @@ impl Model {
                     self.files[path] = goal;
                 }
             }
+            // The changes of the path are marked as undone, even if the content was already the goal.
             did_something = true;
             for (at, change) in self.changes[path].iter_mut().enumerate() {
-                let is_meant = at >= from && (to_end || aimed.contains(&change.author));
-                if is_meant && change.undone_by.is_none() {
+                let is_selected = at >= from && (to_end || targets.contains(&change.author));
+                if is_selected && change.undone_by.is_none() {
                     change.undone_by = Some(record);
                 }
             }
@@ -194,30 +203,32 @@ impl Model {
                 Author::Call(at) => Some(*at),
                 Author::Restore(_) => None,
             };
-            let calls = aimed.iter().filter_map(call).collect();
-            self.records.push((Record::Undo { calls, changed, left: None }, self.calls.len()));
+            let calls = targets.iter().filter_map(call).collect();
+            self.records.push((Record::Undo { calls, changed, rest: None }, self.calls.len()));
         }
         true
     }
 
-    /// Returns how to undo a path: its new and its expected content (`None` if it stays), the index of the first change that
-    /// is undone, and true if all later ones are undone too. Returns `None` if the path has no targeted change.
+    /// Returns how to undo a path: its new and its expected content (`None` if it stays), the index of the first change
+    /// that is undone, and true if all later ones are undone too. Returns `None` if the path has no targeted change.
     #[expect(clippy::type_complexity, reason = "said once")]
-    fn way_back(
+    fn path_undo(
         &self,
         path: usize,
-        aimed: &[Author],
+        targets: &[Author],
         force: bool,
     ) -> Option<(Option<(Content, Content)>, usize, bool)> {
         let open: Vec<usize> = (0..self.changes[path].len())
             .filter(|at| self.changes[path][*at].undone_by.is_none())
             .collect();
         let change = |at: usize| &self.changes[path][at];
-        let meant: Vec<usize> =
-            open.iter().copied().filter(|at| aimed.contains(&change(*at).author)).collect();
-        let (first, last) = (*meant.first()?, *meant.last()?);
+        let selected: Vec<usize> =
+            open.iter().copied().filter(|at| targets.contains(&change(*at).author)).collect();
+        let (first, last) = (*selected.first()?, *selected.last()?);
+        // Goes back from the last selected change while each earlier one connects to it: its result is the current goal,
+        // directly or through restores in between.
         let (mut goal, mut from, mut is_broken) = (change(last).before.clone(), last, false);
-        for earlier in meant.iter().rev().skip(1) {
+        for earlier in selected.iter().rev().skip(1) {
             let between: Vec<usize> =
                 open.iter().copied().filter(|at| at > earlier && *at < from).collect();
             let mut reached = change(*earlier).after.clone();
@@ -250,16 +261,18 @@ impl Model {
 
     pub(super) fn redo(&mut self, force: bool) -> bool {
         let is_left = |record: &Record| match record {
-            Record::Undo { left, .. } => left.as_ref().is_none_or(|left| !left.is_empty()),
+            Record::Undo { rest, .. } => rest.as_ref().is_none_or(|rest| !rest.is_empty()),
             Record::Redo { .. } | Record::Restore => false,
         };
         let Some(undo) = self.records.iter().rposition(|(record, _)| is_left(record)) else {
             return false;
         };
-        let Record::Undo { changed, left, .. } = &self.records[undo].0 else { unreachable!() };
-        let (changed, left) = (changed.clone(), left.clone());
+        // A path is left if a later change of it is not undone, or, without force, if its content is neither that before nor
+        // that after the undo.
+        let Record::Undo { changed, rest, .. } = &self.records[undo].0 else { unreachable!() };
+        let (changed, rest) = (changed.clone(), rest.clone());
         let calls_then = self.records[undo].1;
-        let is_meant = |path: &usize| left.as_ref().is_none_or(|left| left.contains(path));
+        let is_selected = |path: &usize| rest.as_ref().is_none_or(|rest| rest.contains(path));
         let is_later = |change: &&Change| match change.author {
             _ if change.undone_by.is_some() => false,
             Author::Call(at) => at >= calls_then,
@@ -270,14 +283,15 @@ impl Model {
             self.changes[**path].iter().any(|change| is_later(&change))
                 || found != before && found != after && !force
         };
-        let meant: Vec<_> = changed.iter().filter(|(path, _)| is_meant(path)).collect();
+        let selected: Vec<_> = changed.iter().filter(|(path, _)| is_selected(path)).collect();
         let still_left: BTreeSet<usize> =
-            meant.iter().filter(|change| is_left(change)).map(|(path, _)| **path).collect();
-        if !meant.is_empty() && still_left.len() == meant.len() {
+            selected.iter().filter(|change| is_left(change)).map(|(path, _)| **path).collect();
+        if !selected.is_empty() && still_left.len() == selected.len() {
             // Nothing was redone, so there is no record.
             return true;
         }
-        for path in (0..NAMES.len()).filter(|path| is_meant(path) && !still_left.contains(path)) {
+        for path in (0..NAMES.len()).filter(|path| is_selected(path) && !still_left.contains(path))
+        {
             if let Some((before, _)) = changed.get(&path) {
                 self.files[path].clone_from(before);
             }
@@ -285,8 +299,8 @@ impl Model {
                 change.undone_by = change.undone_by.filter(|by| *by != undo);
             }
         }
-        let Record::Undo { left, .. } = &mut self.records[undo].0 else { unreachable!() };
-        *left = Some(still_left);
+        let Record::Undo { rest, .. } = &mut self.records[undo].0 else { unreachable!() };
+        *rest = Some(still_left);
         self.records.push((Record::Redo { undo }, self.calls.len()));
         true
     }

@@ -6,23 +6,23 @@ use crow_core::{event::AgentEvent, tool::FileChange};
 use crow_runtime::{ObserverItem, SnapshotLimits};
 use tokio::time::advance;
 
-use super::stage::{Call, Stage, metadata};
+use super::stage::{Call, UndoFixture, metadata};
 
 #[tokio::test]
 async fn the_result_of_a_shell_call_lists_its_file_changes() {
-    let mut stage = Stage::new();
-    stage.write("a.txt", "one\ntwo\n");
-    stage.write("gone.txt", "x\n");
+    let mut fixture = UndoFixture::new();
+    fixture.write("a.txt", "one\ntwo\n");
+    fixture.write("gone.txt", "x\n");
     let line = "sed -i s/two/TWO/ a.txt && rm gone.txt && printf 'new\\n' > new.txt";
-    let events = stage.turn(&[Call::Sh(line)]).await;
-    let known = metadata(&events);
-    let counts = known.changes.unwrap();
+    let events = fixture.turn(&[Call::Sh(line)]).await;
+    let recorded = metadata(&events);
+    let counts = recorded.changes.unwrap();
     assert_eq!((counts.created, counts.modified, counts.deleted), (1, 1, 1));
     assert_eq!((counts.additions, counts.deletions), (2, 2));
-    let root = stage.root();
+    let root = fixture.root();
     let files = ["a.txt", "gone.txt", "new.txt"].map(|name| root.join(name));
-    assert_eq!(known.files_modified, files);
-    let patch = known.diff.unwrap();
+    assert_eq!(recorded.files_modified, files);
+    let patch = recorded.diff.unwrap();
     let kinds: Vec<_> = patch.files.iter().map(|file| file.change).collect();
     assert_eq!(kinds, [FileChange::Modified, FileChange::Deleted, FileChange::Created]);
     assert_eq!(patch.files[0].hunks, "@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n");
@@ -30,44 +30,48 @@ async fn the_result_of_a_shell_call_lists_its_file_changes() {
         let AgentEvent::FilesChanged { files, snapshot, .. } = &event.event else { return None };
         Some((files.clone(), snapshot.clone()))
     });
-    assert_eq!(changed, Some((files.to_vec(), known.snapshot_after.clone())));
-    assert!(known.snapshot_before.is_some() && !known.shared && known.not_restorable.is_empty());
+    assert_eq!(changed, Some((files.to_vec(), recorded.snapshot_after.clone())));
+    assert!(
+        recorded.snapshot_before.is_some()
+            && !recorded.shared
+            && recorded.not_restorable.is_empty()
+    );
 }
 
 #[tokio::test]
 async fn a_call_without_changes_has_equal_snapshots_before_and_after() {
-    let mut stage = Stage::new();
-    stage.write("a.txt", "one\n");
-    let known = stage.sh("cat a.txt").await;
-    assert_eq!(known.snapshot_before, known.snapshot_after);
-    assert_eq!((known.changes, known.diff, known.files_modified.len()), (None, None, 0));
+    let mut fixture = UndoFixture::new();
+    fixture.write("a.txt", "one\n");
+    let recorded = fixture.sh("cat a.txt").await;
+    assert_eq!(recorded.snapshot_before, recorded.snapshot_after);
+    assert_eq!((recorded.changes, recorded.diff, recorded.files_modified.len()), (None, None, 0));
 }
 
 #[tokio::test]
 async fn a_declared_path_is_captured_even_if_it_is_ignored() {
-    let mut stage = Stage::new();
-    stage.write(".gitignore", "secret\n");
-    stage.write("secret", "old\n");
-    let events = stage.turn(&[Call::Put("secret", "new\n")]).await;
-    let known = metadata(&events);
-    assert_eq!(known.files_modified, [stage.root().join("secret")]);
-    assert!(known.snapshot_before.unwrap().as_str().starts_with("paths-"));
+    let mut fixture = UndoFixture::new();
+    fixture.write(".gitignore", "secret\n");
+    fixture.write("secret", "old\n");
+    let events = fixture.turn(&[Call::Put("secret", "new\n")]).await;
+    let recorded = metadata(&events);
+    assert_eq!(recorded.files_modified, [fixture.root().join("secret")]);
+    assert!(recorded.snapshot_before.unwrap().as_str().starts_with("paths-"));
 }
 
 #[tokio::test]
 async fn files_that_cannot_be_restored_are_named() {
     let limits = SnapshotLimits { file_bytes: 100, ..SnapshotLimits::default() };
-    let mut stage = Stage::with_limits(limits);
-    stage.write("big.txt", &"x".repeat(200));
-    let known = stage.sh("echo y >> big.txt").await;
-    assert_eq!(known.not_restorable.len(), 1);
-    assert_eq!(known.not_restorable[0].reason, "the file is too large");
+    let mut fixture = UndoFixture::with_limits(limits);
+    fixture.write("big.txt", &"x".repeat(200));
+    let recorded = fixture.sh("echo y >> big.txt").await;
+    assert_eq!(recorded.not_restorable.len(), 1);
+    assert_eq!(recorded.not_restorable[0].reason, "the file is too large");
 }
 
 #[tokio::test]
 async fn the_call_start_event_has_the_snapshot_before_the_call() {
-    let mut stage = Stage::new();
-    let events = stage.turn(&[Call::Sh("touch a")]).await;
+    let mut fixture = UndoFixture::new();
+    let events = fixture.turn(&[Call::Sh("touch a")]).await;
     let start = events.iter().find_map(|event| {
         let AgentEvent::CallStart { snapshot, .. } = &event.event else { return None };
         snapshot.clone()
@@ -78,10 +82,10 @@ async fn the_call_start_event_has_the_snapshot_before_the_call() {
 
 #[tokio::test]
 async fn the_session_header_has_the_first_and_last_snapshot() {
-    let mut stage = Stage::new();
-    let first = stage.sh("touch a").await;
-    let last = stage.sh("touch b").await;
-    let crow = stage.agent.handle.metadata().crow();
+    let mut fixture = UndoFixture::new();
+    let first = fixture.sh("touch a").await;
+    let last = fixture.sh("touch b").await;
+    let crow = fixture.agent.handle.metadata().crow();
     assert_eq!(crow.initial_snapshot, first.snapshot_before);
     assert_eq!(crow.current_snapshot, last.snapshot_after);
 }
@@ -89,29 +93,29 @@ async fn the_session_header_has_the_first_and_last_snapshot() {
 #[tokio::test]
 async fn a_call_runs_without_snapshots_and_the_user_is_told_once() {
     let limits = SnapshotLimits { entries: 2, ..SnapshotLimits::default() };
-    let mut stage = Stage::with_limits(limits);
+    let mut fixture = UndoFixture::with_limits(limits);
     for name in ["a", "b", "c", "d", "e"] {
-        stage.write(name, "x");
+        fixture.write(name, "x");
     }
-    let events = stage.turn(&[Call::Sh("rm a"), Call::Sh("rm b")]).await;
-    let told = events.iter().filter(|event| {
+    let events = fixture.turn(&[Call::Sh("rm a"), Call::Sh("rm b")]).await;
+    let notices = events.iter().filter(|event| {
         matches!(&event.event, AgentEvent::Notice { text, .. } if text.contains("cannot be undone"))
     });
-    assert_eq!(told.count(), 1);
-    assert!(!stage.exists("a") && !stage.exists("b"));
+    assert_eq!(notices.count(), 1);
+    assert!(!fixture.exists("a") && !fixture.exists("b"));
     assert_eq!(metadata(&events).snapshot_after, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_emits_a_wait_event_during_a_slow_file_scan() {
-    let mut stage = Stage::new();
-    stage.config.snapshots.clone().unwrap().of(&stage.root()).unwrap();
+    let mut fixture = UndoFixture::new();
+    fixture.config.snapshots.clone().unwrap().of(&fixture.root()).unwrap();
     // While the store is locked exclusively, no scan can run.
-    let [store] = stage.stores().try_into().unwrap();
-    let held = File::open(store.join("lock")).unwrap();
-    held.lock().unwrap();
-    let mut observer = stage.agent.handle.subscribe();
-    let work = stage.turn(&[Call::Put("a.txt", "new")]);
+    let [store] = fixture.stores().try_into().unwrap();
+    let lock_file = File::open(store.join("lock")).unwrap();
+    lock_file.lock().unwrap();
+    let mut observer = fixture.agent.handle.subscribe();
+    let work = fixture.turn(&[Call::Put("a.txt", "new")]);
     let waiting = async {
         loop {
             tokio::select! {
@@ -127,7 +131,7 @@ async fn a_call_emits_a_wait_event_during_a_slow_file_scan() {
     };
     let (events, reason) = tokio::join!(work, async {
         let reason = waiting.await;
-        held.unlock().unwrap();
+        lock_file.unlock().unwrap();
         reason
     });
     assert_eq!(reason, "the files of the project are read, so that changes can be undone");

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::{
     path_model::{Aim, Author, Model, NAMES},
-    stage::{Call, Stage},
+    stage::{Call, UndoFixture},
 };
 use crate::support::cases;
 
@@ -17,9 +17,9 @@ use crate::support::cases;
 const DEADLINE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone)]
-enum Deed {
+enum Action {
     /// A turn of calls.
-    Turn(Vec<CallDeed>),
+    Turn(Vec<CallAction>),
     /// A turn that starts a job, which writes when the turn is over.
     Job(usize),
     /// The user writes or removes a file.
@@ -29,67 +29,68 @@ enum Deed {
     Undo(Aim, bool),
     /// An undo that is killed after it restored its files. Then the user writes the second file, and the agent may take
     /// a turn, before the next undo finds the unfinished one.
-    KilledUndo(Aim, bool, Vec<CallDeed>),
+    KilledUndo(Aim, bool, Vec<CallAction>),
     Redo(bool),
 }
 
 #[derive(Debug, Clone)]
-enum CallDeed {
+enum CallAction {
     Put(usize),
     /// A command that writes some files and removes others.
     Command(Vec<(usize, bool)>),
 }
 
 /// The model and the real agent, driven by the same actions.
-struct Play {
-    stage: Stage,
+struct Simulation {
+    fixture: UndoFixture,
     model: Model,
     number: usize,
 }
 
-impl Play {
+impl Simulation {
     fn new() -> Self {
-        let stage = Stage::new();
-        stage.write("a", "0\n");
+        let fixture = UndoFixture::new();
+        fixture.write("a", "0\n");
         // Keeps the folder in place: the model knows files only.
-        stage.write("d/kept", "");
+        fixture.write("d/kept", "");
         let mut model = Model::default();
         model.files[0] = Some("0\n".to_owned());
-        Self { stage, model, number: 0 }
+        Self { fixture, model, number: 0 }
     }
 
-    async fn does(&mut self, deed: &Deed) {
-        match deed {
-            Deed::Turn(calls) => self.turn(calls).await,
-            Deed::Job(path) => self.job(*path).await,
-            Deed::Edit(path, is_removal) => self.edit(*path, *is_removal),
-            Deed::Restore(path, back) => self.restore(*path, *back).await,
-            Deed::Undo(aim, force) => {
-                let known = self.model.undo(*aim, *force, &BTreeSet::new());
-                self.undone(*aim, *force, known).await;
+    async fn perform(&mut self, action: &Action) {
+        match action {
+            Action::Turn(calls) => self.turn(calls).await,
+            Action::Job(path) => self.job(*path).await,
+            Action::Edit(path, is_removal) => self.edit(*path, *is_removal),
+            Action::Restore(path, back) => self.restore(*path, *back).await,
+            Action::Undo(aim, force) => {
+                let expected = self.model.undo(*aim, *force, &BTreeSet::new());
+                self.run_undo(*aim, *force, expected).await;
             }
-            Deed::KilledUndo(aim, force, turn) => self.killed_undo(*aim, *force, turn).await,
-            Deed::Redo(force) => {
-                let known = self.model.redo(*force);
+            Action::KilledUndo(aim, force, turn) => self.killed_undo(*aim, *force, turn).await,
+            Action::Redo(force) => {
+                let expected = self.model.redo(*force);
                 let options = UndoOptions { force: *force, ..UndoOptions::default() };
-                let handle = self.stage.agent.handle.clone();
+                let handle = self.fixture.agent.handle.clone();
                 let work = move || handle.undo_journal()?.redo(options);
-                let found = tokio::task::spawn_blocking(work).await.unwrap();
-                assert_eq!(known, is_known(&found), "{found:?}");
+                let result = tokio::task::spawn_blocking(work).await.unwrap();
+                assert_eq!(expected, did_something(&result), "{result:?}");
             }
         }
     }
 
-    async fn turn(&mut self, calls: &[CallDeed]) {
+    async fn turn(&mut self, calls: &[CallAction]) {
         self.model.turns += 1;
         let mut lines = Vec::new();
         for call in calls {
             self.number += 1;
-            let place = self.model.calls.len();
+            let index = self.model.calls.len();
             let edits = match call {
-                CallDeed::Put(path) => vec![(*path, false)],
-                CallDeed::Command(edits) => edits.clone(),
+                CallAction::Put(path) => vec![(*path, false)],
+                CallAction::Command(edits) => edits.clone(),
             };
+            // Apply the edits to a copy of the model's files and build the command.
             let before = self.model.files.clone();
             let mut line = ":".to_owned();
             let mut text = String::new();
@@ -104,50 +105,51 @@ impl Play {
                     self.model.files[path] = Some(text.clone());
                 }
             }
+            // Record the net change of each path in the model.
             let after = std::mem::replace(&mut self.model.files, before);
             if after != self.model.files {
                 self.model.calls.push((self.model.turns, format!("c{}", self.number)));
             }
             for (path, content) in after.into_iter().enumerate() {
-                self.model.change(path, Author::Call(place), content);
+                self.model.change(path, Author::Call(index), content);
             }
             lines.push((call, line, text));
         }
         let calls: Vec<Call<'_>> = lines
             .iter()
             .map(|(call, line, text)| match call {
-                CallDeed::Put(path) => Call::Put(NAMES[*path], text),
-                CallDeed::Command(_) => Call::Sh(line),
+                CallAction::Put(path) => Call::Put(NAMES[*path], text),
+                CallAction::Command(_) => Call::Sh(line),
             })
             .collect();
-        self.stage.turn(&calls).await;
+        self.fixture.turn(&calls).await;
     }
 
     async fn job(&mut self, path: usize) {
         self.model.turns += 1;
         self.number += 1;
-        let place = self.model.calls.len();
+        let index = self.model.calls.len();
         let text = self.model.new_content();
         self.model.calls.push((self.model.turns, format!("c{}", self.number)));
-        self.model.change(path, Author::Call(place), Some(text.clone()));
+        self.model.change(path, Author::Call(index), Some(text.clone()));
         let name = format!("gate{}", self.number);
         let work = format!("echo {} > {}", text.trim(), NAMES[path]);
-        let line = self.stage.gated(&name, &work);
-        self.stage.turn(&[Call::Job(&line)]).await;
-        let (open, done) = self.stage.gate(&name);
+        let line = self.fixture.gated(&name, &work);
+        self.fixture.turn(&[Call::Job(&line)]).await;
+        let (open, done) = self.fixture.gate(&name);
         let (open, done) = (NamedPipe::at(&open), NamedPipe::at(&done));
         open.tell().await;
         done.told().await;
-        self.stage.agent.until(|event| matches!(event, AgentEvent::JobChanges { .. })).await;
+        self.fixture.agent.until(|event| matches!(event, AgentEvent::JobChanges { .. })).await;
     }
 
     fn edit(&mut self, path: usize, is_removal: bool) {
         if is_removal {
             self.model.files[path] = None;
-            drop(std::fs::remove_file(self.stage.root().join(NAMES[path])));
+            drop(std::fs::remove_file(self.fixture.root().join(NAMES[path])));
         } else {
             let text = self.model.new_content();
-            self.stage.write(NAMES[path], &text);
+            self.fixture.write(NAMES[path], &text);
             self.model.files[path] = Some(text);
         }
     }
@@ -157,7 +159,7 @@ impl Play {
             self.model.changes[path].iter().any(|change| matches!(change.author, Author::Call(_)));
         let Some(turn) = self.model.turn(back).filter(|_| has_changes) else { return };
         self.model.restore(path, turn);
-        let handle = self.stage.agent.handle.clone();
+        let handle = self.fixture.agent.handle.clone();
         let work = move || {
             let at = RestorePoint::BeforeTurn(turn);
             handle.undo_journal()?.restore(NAMES[path].as_ref(), &at, UndoOptions::default())
@@ -165,7 +167,7 @@ impl Play {
         tokio::task::spawn_blocking(work).await.unwrap().unwrap();
     }
 
-    async fn undone(&self, aim: Aim, force: bool, known: bool) {
+    async fn run_undo(&self, aim: Aim, force: bool, expected: bool) {
         let target = match aim {
             Aim::Last => UndoTarget::LastTurn,
             Aim::Call(back) => match self.model.call(back) {
@@ -183,18 +185,19 @@ impl Play {
             Aim::ToStart => UndoTarget::ToStart,
         };
         let options = UndoOptions { force, ..UndoOptions::default() };
-        let found = self.stage.undo(target, options).await;
-        assert_eq!(known, is_known(&found), "{aim:?}: {found:?}");
+        let result = self.fixture.undo(target, options).await;
+        assert_eq!(expected, did_something(&result), "{aim:?}: {result:?}");
     }
 
-    async fn killed_undo(&mut self, aim: Aim, force: bool, turn: &[CallDeed]) {
+    async fn killed_undo(&mut self, aim: Aim, force: bool, turn: &[CallAction]) {
         let spared: BTreeSet<usize> = [1].into();
-        let lines = self.stage.undo_lines();
+        let lines = self.fixture.undo_lines();
         let before = self.model.records.len();
-        let known = self.model.undo(aim, force, &spared);
-        self.undone(aim, force, known).await;
-        if self.stage.undo_lines() == lines + 2 {
-            self.stage.forget_end_of_undo();
+        let expected = self.model.undo(aim, force, &spared);
+        self.run_undo(aim, force, expected).await;
+        // An undo writes two lines; without the second one it looks killed.
+        if self.fixture.undo_lines() == lines + 2 {
+            self.fixture.remove_last_undo_line();
         } else {
             assert!(self.model.records.len() - before <= 1);
         }
@@ -204,24 +207,25 @@ impl Play {
         if !turn.is_empty() {
             self.turn(turn).await;
         }
-        let handle = self.stage.agent.handle.clone();
+        let handle = self.fixture.agent.handle.clone();
         let options = UndoOptions::default();
-        let look =
+        // Any use of the journal completes the killed undo; this one changes nothing else.
+        let restore_unknown =
             move || handle.undo_journal()?.restore("none".as_ref(), &RestorePoint::End, options);
-        let found = tokio::task::spawn_blocking(look).await.unwrap();
-        assert!(matches!(found, Err(UndoError::UnknownPath { .. })), "{found:?}");
+        let result = tokio::task::spawn_blocking(restore_unknown).await.unwrap();
+        assert!(matches!(result, Err(UndoError::UnknownPath { .. })), "{result:?}");
     }
 
-    fn compare(&self, deeds: &[Deed]) {
+    fn compare(&self, actions: &[Action]) {
         for (path, content) in NAMES.iter().zip(&self.model.files) {
-            let found = std::fs::read_to_string(self.stage.root().join(path)).ok();
-            assert_eq!(&found, content, "{path} after {deeds:#?}\n{:#?}", self.model);
+            let actual = std::fs::read_to_string(self.fixture.root().join(path)).ok();
+            assert_eq!(&actual, content, "{path} after {actions:#?}\n{:#?}", self.model);
         }
     }
 }
 
-fn is_known(found: &Result<UndoReport, UndoError>) -> bool {
-    match found {
+fn did_something(result: &Result<UndoReport, UndoError>) -> bool {
+    match result {
         Ok(_) => true,
         Err(
             UndoError::Nothing { .. }
@@ -243,24 +247,24 @@ fn aim() -> impl Strategy<Value = Aim> {
     ]
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn action() -> impl Strategy<Value = Action> {
     let path = || 0..NAMES.len();
     let call = || {
         prop_oneof![
-            path().prop_map(CallDeed::Put),
+            path().prop_map(CallAction::Put),
             prop::collection::vec((path(), prop::bool::weighted(0.3)), 1..3)
-                .prop_map(CallDeed::Command),
+                .prop_map(CallAction::Command),
         ]
     };
     prop_oneof![
-        6 => prop::collection::vec(call(), 1..3).prop_map(Deed::Turn),
-        1 => path().prop_map(Deed::Job),
-        3 => (path(), prop::bool::weighted(0.3)).prop_map(|(path, gone)| Deed::Edit(path, gone)),
-        2 => (path(), 0..3u32).prop_map(|(path, back)| Deed::Restore(path, back)),
-        6 => (aim(), prop::bool::weighted(0.3)).prop_map(|(aim, force)| Deed::Undo(aim, force)),
+        6 => prop::collection::vec(call(), 1..3).prop_map(Action::Turn),
+        1 => path().prop_map(Action::Job),
+        3 => (path(), prop::bool::weighted(0.3)).prop_map(|(path, gone)| Action::Edit(path, gone)),
+        2 => (path(), 0..3u32).prop_map(|(path, back)| Action::Restore(path, back)),
+        6 => (aim(), prop::bool::weighted(0.3)).prop_map(|(aim, force)| Action::Undo(aim, force)),
         1 => (aim(), prop::bool::weighted(0.3), prop::collection::vec(call(), 0..3))
-            .prop_map(|(aim, force, turn)| Deed::KilledUndo(aim, force, turn)),
-        3 => prop::bool::weighted(0.2).prop_map(Deed::Redo),
+            .prop_map(|(aim, force, turn)| Action::KilledUndo(aim, force, turn)),
+        3 => prop::bool::weighted(0.2).prop_map(Action::Redo),
     ]
 }
 
@@ -269,15 +273,15 @@ proptest! {
 
     #[test]
     fn random_sequences_leave_every_path_as_the_model_predicts(
-        deeds in prop::collection::vec(deed(), 1..14),
+        actions in prop::collection::vec(action(), 1..14),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut play = Play::new();
-            for (at, deed) in deeds.iter().enumerate() {
-                let done = tokio::time::timeout(DEADLINE, play.does(deed)).await;
-                assert!(done.is_ok(), "no end of {:#?}", &deeds[..=at]);
-                play.compare(&deeds[..=at]);
+            let mut simulation = Simulation::new();
+            for (at, action) in actions.iter().enumerate() {
+                let done = tokio::time::timeout(DEADLINE, simulation.perform(action)).await;
+                assert!(done.is_ok(), "no end of {:#?}", &actions[..=at]);
+                simulation.compare(&actions[..=at]);
             }
         });
     }

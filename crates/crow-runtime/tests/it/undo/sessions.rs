@@ -12,12 +12,12 @@ use crow_runtime::{
     SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
 };
 
-use super::stage::{Call, Stage, metadata};
+use super::stage::{Call, UndoFixture, metadata};
 
 #[tokio::test]
 async fn sessions_that_alternate_undo_only_their_own_changes() {
-    let mut one = Stage::new();
-    let mut two = Stage::beside(&one);
+    let mut one = UndoFixture::new();
+    let mut two = UndoFixture::second_session(&one);
     one.turn(&[Call::Sh("echo 1 > a; echo 1 > one")]).await;
     two.turn(&[Call::Sh("echo 2 > b; echo 2 >> one")]).await;
     one.turn(&[Call::Sh("echo 1 > c")]).await;
@@ -36,15 +36,15 @@ async fn sessions_that_alternate_undo_only_their_own_changes() {
 
 #[tokio::test]
 async fn a_call_that_overlaps_with_another_process_is_shared_and_its_undo_conflicts() {
-    let mut one = Stage::new();
+    let mut one = UndoFixture::new();
     // Another process opens the same store separately.
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
-    let elsewhere = SnapshotStores::new(one.snapshots(), limits, None);
-    let store = elsewhere.of(&one.root()).unwrap();
+    let other_stores = SnapshotStores::new(one.snapshots(), limits, None);
+    let store = other_stores.of(&one.root()).unwrap();
     let other = store.begin().unwrap();
-    let known = metadata(&one.turn(&[Call::Sh("echo 1 > a")]).await);
+    let recorded = metadata(&one.turn(&[Call::Sh("echo 1 > a")]).await);
     drop(other);
-    assert!(known.shared);
+    assert!(recorded.shared);
     let report = one.undo(UndoTarget::LastTurn, UndoOptions::default()).await.unwrap();
     assert!(matches!(report.paths[0].outcome, PathOutcome::Conflict { .. }));
     assert!(one.exists("a"));
@@ -53,8 +53,8 @@ async fn a_call_that_overlaps_with_another_process_is_shared_and_its_undo_confli
 
 #[tokio::test]
 async fn agents_of_one_process_do_not_change_files_concurrently() {
-    let mut one = Stage::new();
-    let mut two = Stage::beside(&one);
+    let mut one = UndoFixture::new();
+    let mut two = UndoFixture::second_session(&one);
     let line = "test ! -e busy && touch busy && sleep 0.1 && rm busy";
     let calls = [Call::Sh(line)];
     let (first, second) = tokio::join!(one.turn(&calls), two.turn(&calls));
@@ -74,24 +74,24 @@ async fn agents_of_one_process_do_not_change_files_concurrently() {
 
 #[tokio::test]
 async fn a_forked_session_undoes_changes_of_the_original() {
-    let mut stage = Stage::new();
-    stage.write("a", "1");
-    stage.turn(&[Call::Sh("rm a")]).await;
-    let mut journal = stage.journal_of_copy();
+    let mut fixture = UndoFixture::new();
+    fixture.write("a", "1");
+    fixture.turn(&[Call::Sh("rm a")]).await;
+    let mut journal = fixture.journal_of_copy();
     journal.undo(&UndoTarget::LastTurn, UndoOptions::default()).unwrap();
-    assert_eq!(stage.read("a"), "1");
+    assert_eq!(fixture.read("a"), "1");
 }
 
 #[tokio::test]
 async fn changes_of_a_child_are_undone_with_the_parents_turn() {
-    let stage = Stage::new();
+    let fixture = UndoFixture::new();
     let policy = PermissionPolicy::new(PermissionMode::FullAuto);
-    let config = RuntimeConfig { policy, ..stage.config.clone() };
-    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), stage.root());
+    let config = RuntimeConfig { policy, ..fixture.config.clone() };
+    let spec = SessionSpec::new("own", "none/none".parse().unwrap(), fixture.root());
     let session = AgentSession::create(&config, spec).unwrap();
     let id = session.id().clone();
     let runtime = AgentRuntime::new(config.clone());
-    let tools = Stage::tools();
+    let tools = UndoFixture::tools();
     let handle = runtime.spawn(session, |mut internals: AgentInternals| async move {
         let spec = crow_runtime::ChildSpec {
             role: AgentRole::Subagent,
@@ -100,36 +100,36 @@ async fn changes_of_a_child_are_undone_with_the_parents_turn() {
         internals.set_state(crow_core::event::AgentState::Processing).await?;
         internals.emit(AgentEvent::TurnStart { turn: 1 }).await?;
         let mut child = internals.child(spec).await?;
-        Stage::make_call(&mut child, &tools, "touch made").await
+        UndoFixture::make_call(&mut child, &tools, "touch made").await
     });
     assert_eq!(handle.ended().await.result, Ok(()));
-    assert!(stage.exists("made"));
+    assert!(fixture.exists("made"));
     let mut journal = UndoJournal::open(&config, &id).unwrap();
     assert_eq!((journal.calls()[0].turn, journal.calls()[0].agent.as_str()), (1, "helper"));
     journal.undo(&UndoTarget::Turn(1), UndoOptions::default()).unwrap();
-    assert!(!stage.exists("made"));
+    assert!(!fixture.exists("made"));
 }
 
 #[tokio::test]
 async fn sessions_of_nested_projects_detect_each_other() {
-    let mut one = Stage::new();
+    let mut one = UndoFixture::new();
     let limits = SnapshotLimits { free_bytes: 0, ..SnapshotLimits::default() };
-    let elsewhere = SnapshotStores::new(one.snapshots(), limits, None);
+    let other_stores = SnapshotStores::new(one.snapshots(), limits, None);
     one.turn(&[Call::Sh("mkdir sub beside")]).await;
-    let (sub, beside) = (one.root().join("sub"), one.root().join("beside"));
-    let inner = elsewhere.of(&sub).unwrap().begin().unwrap();
-    let other = elsewhere.of(&beside).unwrap().begin().unwrap();
+    let (sub, sibling) = (one.root().join("sub"), one.root().join("beside"));
+    let inner = other_stores.of(&sub).unwrap().begin().unwrap();
+    let other = other_stores.of(&sibling).unwrap().begin().unwrap();
     assert!(!other.overlapped() && !inner.overlapped());
     assert!(metadata(&one.turn(&[Call::Sh("echo 1 > a")]).await).shared);
     assert!(inner.overlapped(), "the project around it was at work");
     drop((inner, other));
     assert!(!metadata(&one.turn(&[Call::Sh("echo 1 > b")]).await).shared);
-    let outer = elsewhere.of(&one.root()).unwrap().begin().unwrap();
-    assert!(elsewhere.of(&sub).unwrap().begin().unwrap().overlapped());
+    let outer = other_stores.of(&one.root()).unwrap().begin().unwrap();
+    assert!(other_stores.of(&sub).unwrap().begin().unwrap().overlapped());
     assert!(outer.overlapped());
     drop(outer);
-    assert!(!elsewhere.of(&sub).unwrap().begin().unwrap().overlapped());
-    let job = elsewhere.of(&sub).unwrap().begin_job(&SessionId::new("inside")).unwrap();
+    assert!(!other_stores.of(&sub).unwrap().begin().unwrap().overlapped());
+    let job = other_stores.of(&sub).unwrap().begin_job(&SessionId::new("inside")).unwrap();
     assert!(metadata(&one.turn(&[Call::Sh("echo 1 > c")]).await).shared);
     drop(job);
     assert!(!metadata(&one.turn(&[Call::Sh("echo 1 > d")]).await).shared);

@@ -43,10 +43,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Answerer that allows every call.
 #[derive(Debug)]
-struct Permits;
+struct AllowAll;
 
 #[async_trait]
-impl Answerer for Permits {
+impl Answerer for AllowAll {
     async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
         PermissionAnswer::AllowOnce
     }
@@ -54,10 +54,10 @@ impl Answerer for Permits {
 
 /// Answerer that allows every call and leaves questions to the user to the handle.
 #[derive(Debug)]
-pub(super) struct Waits;
+pub(super) struct QuestionsToHandle;
 
 #[async_trait]
-impl Answerer for Waits {
+impl Answerer for QuestionsToHandle {
     async fn ask(&self, _request: PermissionRequest) -> PermissionAnswer {
         PermissionAnswer::AllowOnce
     }
@@ -72,13 +72,13 @@ impl Answerer for Waits {
 struct Sh;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub(super) struct Line {
+pub(super) struct LineInput {
     command: String,
 }
 
 #[async_trait]
 impl TypedTool for Sh {
-    type Input = Line;
+    type Input = LineInput;
     const NAME: &'static str = "sh";
     const CATEGORY: ToolCategory = ToolCategory::Execute;
 
@@ -86,12 +86,12 @@ impl TypedTool for Sh {
         "Runs a line."
     }
 
-    async fn plan(&self, input: &Line, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, input: &LineInput, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let (title, subject) = (input.command.clone(), Subject::Nothing);
         Ok(CallPlan { title, effects: Effects::Unknown, subject })
     }
 
-    async fn execute(&self, input: Line, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(&self, input: LineInput, _plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
         let spec = spec(&input.command, Duration::from_mins(1), ctx);
         let outcome = ctx.processes.run(spec, ctx.cancellation.clone()).await.unwrap();
         let output = String::from_utf8_lossy(&outcome.output.head).into_owned();
@@ -111,7 +111,7 @@ struct Job;
 
 #[async_trait]
 impl TypedTool for Job {
-    type Input = Line;
+    type Input = LineInput;
     const NAME: &'static str = "job";
     const CATEGORY: ToolCategory = ToolCategory::Execute;
 
@@ -119,12 +119,12 @@ impl TypedTool for Job {
         "Starts a job."
     }
 
-    async fn plan(&self, input: &Line, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, input: &LineInput, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let (title, subject) = (input.command.clone(), Subject::Nothing);
         Ok(CallPlan { title, effects: Effects::Unknown, subject })
     }
 
-    async fn execute(&self, input: Line, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
+    async fn execute(&self, input: LineInput, plan: &CallPlan, ctx: &ToolContext) -> ToolResult {
         let jobs = ctx.jobs.clone().unwrap();
         let spec = spec(&input.command, Duration::MAX, ctx);
         let id = jobs.start(spec, plan.title.clone(), &ctx.cancellation).await.unwrap();
@@ -139,14 +139,14 @@ impl TypedTool for Job {
 struct Gate;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-struct Ways {
+struct GateInput {
     open: PathBuf,
     answer: PathBuf,
 }
 
 #[async_trait]
 impl TypedTool for Gate {
-    type Input = Ways;
+    type Input = GateInput;
     const NAME: &'static str = "gate";
     const CATEGORY: ToolCategory = ToolCategory::Read;
 
@@ -154,12 +154,12 @@ impl TypedTool for Gate {
         "Waits for a job."
     }
 
-    async fn plan(&self, _input: &Ways, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, _input: &GateInput, _ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let title = "gate".to_owned();
         Ok(CallPlan { title, effects: Effects::None, subject: Subject::Nothing })
     }
 
-    async fn execute(&self, input: Ways, _plan: &CallPlan, _ctx: &ToolContext) -> ToolResult {
+    async fn execute(&self, input: GateInput, _plan: &CallPlan, _ctx: &ToolContext) -> ToolResult {
         let (open, answer) = (NamedPipe::at(&input.open), NamedPipe::at(&input.answer));
         open.tell().await;
         answer.told().await;
@@ -184,14 +184,14 @@ fn spec(line: &str, timeout: Duration, ctx: &ToolContext) -> ProcessSpec {
 struct Put;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub(super) struct Content {
+pub(super) struct PutInput {
     path: String,
     text: String,
 }
 
 #[async_trait]
 impl TypedTool for Put {
-    type Input = Content;
+    type Input = PutInput;
     const NAME: &'static str = "put";
     const CATEGORY: ToolCategory = ToolCategory::Write;
 
@@ -199,7 +199,7 @@ impl TypedTool for Put {
         "Writes a file."
     }
 
-    async fn plan(&self, input: &Content, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
+    async fn plan(&self, input: &PutInput, ctx: &ToolContext) -> Result<CallPlan, ToolError> {
         let path = resolve_path(&ctx.workspace.resolve(&input.path));
         let effect = PathEffect::new(path.clone(), Access::Write);
         Ok(CallPlan {
@@ -209,14 +209,14 @@ impl TypedTool for Put {
         })
     }
 
-    async fn execute(&self, input: Content, plan: &CallPlan, _ctx: &ToolContext) -> ToolResult {
+    async fn execute(&self, input: PutInput, plan: &CallPlan, _ctx: &ToolContext) -> ToolResult {
         let Subject::Path(path) = &plan.subject else { panic!("no path") };
         // Written to a second file and renamed, as the real tools do: other hard links keep their content.
-        let beside = path.with_file_name("beside");
+        let temporary = path.with_file_name("beside");
         let written = fs::create_dir_all(path.parent().unwrap())
-            .and_then(|()| fs::write(&beside, input.text))
+            .and_then(|()| fs::write(&temporary, input.text))
             .and_then(|()| {
-                fs::rename(&beside, path).inspect_err(|_| fs::remove_file(&beside).unwrap())
+                fs::rename(&temporary, path).inspect_err(|_| fs::remove_file(&temporary).unwrap())
             });
         match written {
             Ok(()) => ToolResult::success("written"),
@@ -226,7 +226,7 @@ impl TypedTool for Put {
 }
 
 /// An agent with its project folder, stores and session.
-pub(super) struct Stage {
+pub(super) struct UndoFixture {
     pub(super) agent: AgentHarness,
     pub(super) config: RuntimeConfig,
     root: PathBuf,
@@ -234,9 +234,9 @@ pub(super) struct Stage {
     data: TempDir,
 }
 
-impl Stage {
+impl UndoFixture {
     /// Aborts the agent during a call, as if its process was killed: the log has the start of the call but not its end.
-    pub(crate) async fn die_in_a_call(&mut self, work: &str) {
+    pub(crate) async fn abort_during_call(&mut self, work: &str) {
         let marker = self.gate("marker").1;
         let line = format!("{work}; echo > {}; exec sleep 100", marker.display());
         self.agent.model.push(reply([call("c1", "sh", json!({"command": line}))]));
@@ -248,7 +248,7 @@ impl Stage {
     }
 
     /// Removes the last line of `undo.jsonl`, as if the process was killed before writing it.
-    pub(crate) fn forget_end_of_undo(&self) {
+    pub(crate) fn remove_last_undo_line(&self) {
         let path = self.undo_file();
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, text.rsplit_once('\n').unwrap().0).unwrap();
@@ -262,7 +262,7 @@ impl Stage {
 
     fn undo_file(&self) -> PathBuf {
         let session = self.agent.handle.session_id().as_str();
-        find(&self.data.path().join("sessions"), session).join("undo.jsonl")
+        find_folder(&self.data.path().join("sessions"), session).join("undo.jsonl")
     }
 
     /// Forks the session and removes the original from the snapshot store. Returns the journal of the fork.
@@ -287,12 +287,12 @@ impl Stage {
 
     /// Creates a fixture whose agent works in these folders as well.
     pub(super) fn with(limits: SnapshotLimits, further: &[&Path]) -> Self {
-        Self::with_sandbox(limits, further, Arc::new(Permits), |_| None)
+        Self::with_sandbox(limits, further, Arc::new(AllowAll), |_| None)
     }
 
     /// Creates a fixture whose commands run in a sandbox.
     pub(super) fn in_sandbox() -> Self {
-        Self::in_sandbox_with(Arc::new(Permits))
+        Self::in_sandbox_with(Arc::new(AllowAll))
     }
 
     /// Creates a fixture with a sandbox and this answerer.
@@ -327,12 +327,12 @@ impl Stage {
     }
 
     /// Creates a second session with the files, the runtime and the stores of `other`.
-    pub(super) fn beside(other: &Self) -> Self {
-        Self::beside_with(other, &[])
+    pub(super) fn second_session(other: &Self) -> Self {
+        Self::second_session_with(other, &[])
     }
 
     /// Creates a second session whose agent works in these folders as well.
-    pub(super) fn beside_with(other: &Self, further: &[&Path]) -> Self {
+    pub(super) fn second_session_with(other: &Self, further: &[&Path]) -> Self {
         let options = options(other.config.clone(), further);
         let agent = other.agent.beside(ScriptedModel::new([]), options);
         let data = tempfile::tempdir().unwrap();
@@ -361,7 +361,7 @@ impl Stage {
         line: &str,
     ) -> Result<(), AgentError> {
         let block = call("c1", "sh", json!({ "command": line }));
-        let ReplyContent::Call(asked) = block.content.clone() else { panic!("no call") };
+        let ReplyContent::Call(tool_call) = block.content.clone() else { panic!("no call") };
         let reply_id = ReplyId::new("r1");
         internals.set_state(AgentState::Processing).await?;
         internals
@@ -378,7 +378,7 @@ impl Stage {
                 response_id: None,
             })
             .await?;
-        let calls = vec![RequestedCall { call: asked, refusal: None }];
+        let calls = vec![RequestedCall { call: tool_call, refusal: None }];
         let cancel = CancellationToken::new();
         let done = internals.call(tools, &reply_id, calls, &cancel).await?;
         assert!(!done[0].result.is_error(), "{:?}", done[0].result);
@@ -395,10 +395,10 @@ impl Stage {
     /// Returns the named pipes of a gate, outside of the project: one opens it, the other reports that the work is done.
     pub(super) fn gate(&self, name: &str) -> (PathBuf, PathBuf) {
         let path = |end| self.data.path().join(format!("{name}.{end}"));
-        let ways = (path("open"), path("done"));
-        NamedPipe::make(&ways.0);
-        NamedPipe::make(&ways.1);
-        ways
+        let pipes = (path("open"), path("done"));
+        NamedPipe::make(&pipes.0);
+        NamedPipe::make(&pipes.1);
+        pipes
     }
 
     /// Returns the directory of the snapshot stores.
@@ -463,7 +463,7 @@ impl Stage {
 
 fn options(runtime: RuntimeConfig, further: &[&Path]) -> HarnessOptions {
     HarnessOptions {
-        tools: Stage::tools(),
+        tools: UndoFixture::tools(),
         runtime,
         additional_directories: further.iter().map(|path| path.to_path_buf()).collect(),
         ..HarnessOptions::default()
@@ -504,14 +504,14 @@ pub(super) fn metadata(events: &[Arc<Envelope>]) -> ToolMetadata {
 }
 
 /// Returns everything below a folder except `.git`: bytes, modes, links, empty folders.
-pub(super) fn picture(root: &Path) -> BTreeMap<PathBuf, String> {
+pub(super) fn tree_state(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
-    look(root, root, &mut found);
+    read_tree(root, root, &mut found);
     found
 }
 
 /// Finds a folder whose name contains `name`.
-fn find(folder: &Path, name: &str) -> PathBuf {
+fn find_folder(folder: &Path, name: &str) -> PathBuf {
     let mut open = vec![folder.to_path_buf()];
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -525,7 +525,7 @@ fn find(folder: &Path, name: &str) -> PathBuf {
     panic!("there is no {name}");
 }
 
-fn look(root: &Path, folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
+fn read_tree(root: &Path, folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.file_name().unwrap() == ".git" {
@@ -538,7 +538,7 @@ fn look(root: &Path, folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
             found.insert(key, format!("link {}", fs::read_link(&path).unwrap().display()));
         } else if metadata.is_dir() {
             found.insert(key, format!("folder {mode:o}"));
-            look(root, &path, found);
+            read_tree(root, &path, found);
         } else if metadata.is_file() {
             let bytes = fs::read(&path).unwrap();
             found.insert(key, format!("file {mode:o} {}", String::from_utf8_lossy(&bytes)));
