@@ -12,10 +12,10 @@
 mod answers;
 mod children;
 mod damage;
+mod external_results;
 mod jobs;
 mod observers;
 mod orphans;
-mod outside;
 mod questions;
 mod rule_links;
 mod rules;

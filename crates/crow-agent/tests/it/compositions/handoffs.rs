@@ -18,7 +18,7 @@ use crow_testkit::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::story::{Team, calls, ends, parts, says};
+use super::transcript::{Team, calls, ends, parts, says};
 use crate::{
     checks::{bash, path_alone},
     tools::Shell,
@@ -135,7 +135,7 @@ async fn a_handoff_is_generated_once_per_run() {
     let prompt_of =
         |request: usize| format!("{:?}", reviewer.requests()[request].messages.last().unwrap());
     assert!(prompt_of(0).contains("Look for a test.") && prompt_of(1).contains("Look for a test."));
-    let lines = super::story::transcript(&events);
+    let lines = super::transcript::transcript(&events);
     let written = lines.iter().filter(|line| line.starts_with("generator: ")).count();
     assert_eq!(written, 1, "{lines:#?}");
     // The next prompt is another run, with criteria of its own.

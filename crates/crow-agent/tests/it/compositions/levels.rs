@@ -7,7 +7,7 @@ use crow_core::{
 use crow_testkit::scripted::{call, reply, text};
 use serde_json::json;
 
-use super::story::{Team, calls, ends, says};
+use super::transcript::{Team, calls, ends, says};
 
 fn level(level: i64) -> ControlFlow {
     ControlFlow::from_level(level).unwrap()

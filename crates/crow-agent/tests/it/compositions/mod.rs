@@ -5,5 +5,5 @@ mod levels;
 mod ownership;
 mod records;
 mod reviewers;
-mod seams;
-mod story;
+mod steering_and_limits;
+mod transcript;

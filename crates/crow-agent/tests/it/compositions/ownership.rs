@@ -7,7 +7,7 @@ use crow_core::{
 use crow_testkit::scripted::Play;
 use proptest::prelude::*;
 
-use super::story::{Team, calls, ends, says};
+use super::transcript::{Team, calls, ends, says};
 
 /// Random replies of a model that calls tools whether it has them or not.
 fn plays() -> impl Strategy<Value = Play> {

@@ -18,7 +18,7 @@ use crow_testkit::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::story::{Team, calls, ends, parts, says};
+use super::transcript::{Team, calls, ends, parts, says};
 use crate::{
     checks::{bash, path_alone},
     tools::Shell,

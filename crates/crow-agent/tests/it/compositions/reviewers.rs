@@ -8,7 +8,7 @@ use crow_core::{
 };
 use crow_testkit::scripted::{Play, ScriptedModel};
 
-use super::story::{Team, base, calls, ends, parts, says};
+use super::transcript::{Team, base, calls, ends, parts, says};
 
 fn approves() -> Vec<Play> {
     vec![ends("task_complete", "fine")]
@@ -149,7 +149,7 @@ async fn an_interrupted_primary_is_not_reviewed() {
         .harness
         .until(|event| matches!(event, crow_core::event::AgentEvent::RunEnd { .. }))
         .await;
-    assert_eq!(super::story::transcript(&events).last().unwrap(), "cancelled");
+    assert_eq!(super::transcript::transcript(&events).last().unwrap(), "cancelled");
     assert!(team.coagents[0].requests().is_empty());
 }
 
@@ -165,7 +165,7 @@ async fn an_interrupted_review_ends_the_run_as_cancelled() {
         .harness
         .until(|event| matches!(event, crow_core::event::AgentEvent::RunEnd { .. }))
         .await;
-    assert_eq!(super::story::transcript(&events).last().unwrap(), "cancelled");
+    assert_eq!(super::transcript::transcript(&events).last().unwrap(), "cancelled");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crow_runtime::{
 use crow_testkit::scripted::{call, reply, text};
 use serde_json::json;
 
-use super::stage::{Call, UndoFixture, metadata};
+use super::fixture::{Call, UndoFixture, metadata};
 
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
 const FORCE_DRY: UndoOptions = UndoOptions { force: true, dry_run: true, chat: false };

@@ -11,7 +11,7 @@ use crow_runtime::{
 
 use crow_testkit::NamedPipe;
 
-use super::stage::{Call, UndoFixture, metadata};
+use super::fixture::{Call, UndoFixture, metadata};
 
 const ALL: UndoTarget = UndoTarget::ToStart;
 const PLAIN: UndoOptions = UndoOptions { force: false, dry_run: false, chat: false };

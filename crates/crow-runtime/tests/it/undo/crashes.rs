@@ -16,7 +16,7 @@ use crow_testkit::{
 };
 use serde_json::json;
 
-use super::stage::{Call, UndoFixture, metadata, tree_state};
+use super::fixture::{Call, UndoFixture, metadata, tree_state};
 
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
 

@@ -3,7 +3,7 @@
 use crow_core::tool::FileChange;
 use crow_runtime::{PathOutcome, RestorePoint, UndoError, UndoOptions, UndoReport, UndoTarget};
 
-use super::stage::{Call, UndoFixture, tree_state};
+use super::fixture::{Call, UndoFixture, tree_state};
 
 const PLAIN: UndoOptions = UndoOptions { force: false, dry_run: false, chat: false };
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };

@@ -9,7 +9,7 @@ use crow_runtime::{
 };
 use crow_testkit::scripted::{reply, text};
 
-use super::stage::{Call, UndoFixture, tree_state};
+use super::fixture::{Call, UndoFixture, tree_state};
 
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };
 const DRY: UndoOptions = UndoOptions { force: false, dry_run: true, chat: false };

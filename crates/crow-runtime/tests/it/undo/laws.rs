@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use crow_runtime::{SnapshotLimits, UndoError, UndoOptions, UndoTarget};
 use proptest::prelude::*;
 
-use super::stage::{Call, UndoFixture, tree_state};
+use super::fixture::{Call, UndoFixture, tree_state};
 use crate::support::cases;
 
 /// A random call of a model on a few names.

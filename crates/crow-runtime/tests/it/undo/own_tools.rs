@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::stage::{Call, UndoFixture};
+use super::fixture::{Call, UndoFixture};
 
 const CHAT: UndoOptions = UndoOptions { force: false, dry_run: false, chat: true };
 

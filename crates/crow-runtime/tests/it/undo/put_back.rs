@@ -9,7 +9,7 @@ use crow_core::{
 };
 use crow_testkit::scripted::{reply, text};
 
-use super::stage::{Call, QuestionsToHandle, UndoFixture};
+use super::fixture::{Call, QuestionsToHandle, UndoFixture};
 
 /// Shell line that creates `ready` and runs until `go` exists.
 const WAITING: &str = "touch ready; while [ ! -e go ]; do sleep 0.02; done; rm go ready";

@@ -6,7 +6,7 @@ use crow_core::{event::AgentEvent, tool::FileChange};
 use crow_runtime::{ObserverItem, SnapshotLimits};
 use tokio::time::advance;
 
-use super::stage::{Call, UndoFixture, metadata};
+use super::fixture::{Call, UndoFixture, metadata};
 
 #[tokio::test]
 async fn the_result_of_a_shell_call_lists_its_file_changes() {

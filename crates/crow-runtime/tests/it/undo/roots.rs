@@ -20,7 +20,7 @@ use crow_runtime::{
 };
 use tempfile::TempDir;
 
-use super::stage::{Call, UndoFixture, metadata, tree_state};
+use super::fixture::{Call, UndoFixture, metadata, tree_state};
 
 const PLAIN: UndoOptions = UndoOptions { force: false, dry_run: false, chat: false };
 const FORCE: UndoOptions = UndoOptions { force: true, dry_run: false, chat: false };

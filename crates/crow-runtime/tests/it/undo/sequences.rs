@@ -8,8 +8,8 @@ use crow_testkit::NamedPipe;
 use proptest::prelude::*;
 
 use super::{
+    fixture::{Call, UndoFixture},
     path_model::{Aim, Author, Model, NAMES},
-    stage::{Call, UndoFixture},
 };
 use crate::support::cases;
 

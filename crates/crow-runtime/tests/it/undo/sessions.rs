@@ -12,7 +12,7 @@ use crow_runtime::{
     SnapshotLimits, SnapshotStores, UndoJournal, UndoOptions, UndoTarget,
 };
 
-use super::stage::{Call, UndoFixture, metadata};
+use super::fixture::{Call, UndoFixture, metadata};
 
 #[tokio::test]
 async fn sessions_that_alternate_undo_only_their_own_changes() {

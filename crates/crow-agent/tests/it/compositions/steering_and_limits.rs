@@ -22,7 +22,7 @@ use futures_util::StreamExt as _;
 use serde_json::json;
 use tokio::sync::Barrier;
 
-use super::story::{Team, all_tools, base, calls, ends, parts, says, transcript};
+use super::transcript::{Team, all_tools, base, calls, ends, parts, says, transcript};
 use crate::tools::{Act, tools};
 
 fn submits() -> Play {
