@@ -11,7 +11,7 @@ use crate::{
 const REPOSITORY: &str = "rm -rf .git; git init -q -b main .; git config user.email a@b.invalid; git config user.name a; mkdir src; printf 'fn main() {}\\n' > src/main.rs; echo notes > notes.txt; git add -A; git commit -qm first; echo more >> notes.txt";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reading_is_not_asked_about() {
+async fn read_commands_and_tools_pass_without_a_question() {
     let lines = [
         "ls",
         "ls -la src",
@@ -53,7 +53,7 @@ async fn reading_is_not_asked_about() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn edits_are_accepted() {
+async fn file_edits_pass_in_accept_edits_mode() {
     let works = |name: &str| Attack::works(name, "accept-edits").before(REPOSITORY);
     let path = json!({"path": "notes.txt"});
     try_all(vec![

@@ -3,7 +3,7 @@
 use crate::{attack::Attack, trials::try_all};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_canaries_die_without_a_sandbox() {
+async fn every_canary_detects_its_attack_without_a_sandbox() {
     let free = |name: &str, line: &str| {
         let attack = Attack::new(name, "full-auto").arg("--no-sandbox");
         attack.rule("allow", &serde_json::json!({"tool_name": "bash"})).line(line)

@@ -19,7 +19,7 @@ const ALLOWS: &str =
     r#"{"version": 1, "rules": [{"id": "x", "matcher": "all", "decision": "allow"}]}"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clone_brings_nothing_into_force() {
+async fn an_untrusted_clone_activates_no_configuration() {
     let attack = |name: &str| Attack::asked(format!("clone: {name}"), "touch pwned");
     let provider = provider("anthropic");
     let redirect = |name: &str, path: &str| attack(name).file(path, &provider);
@@ -87,7 +87,7 @@ async fn a_clone_brings_nothing_into_force() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn programs_that_a_clone_names_change_nothing_when_it_is_read() {
+async fn programs_named_by_a_clone_change_nothing_when_git_reads_it() {
     let config = "[core]\n\tfsmonitor = touch pwned; false\n\tpager = touch pwned\n\thooksPath = hooks\n\tsshCommand = touch pwned\n\tattributesFile = a\n[diff]\n\texternal = touch pwned\n[diff \"x\"]\n\ttextconv = touch pwned;cat\n\tcommand = touch pwned\n[filter \"x\"]\n\tclean = touch pwned;cat\n\tsmudge = touch pwned;cat\n[pager]\n\tlog = touch pwned\n\tdiff = touch pwned\n[gpg]\n\tprogram = ./evil.sh\n[log]\n\tshowSignature = true\n[alias]\n\tst = !touch pwned\n[interactive]\n\tdiffFilter = touch pwned\n";
     let lines = [
         "git status",
@@ -134,7 +134,7 @@ async fn run(scene: &Scene, args: &[&str], env: &[(&str, &str)]) -> (Option<i32>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_changes_after_it_was_trusted_is_trusted_no_more() {
+async fn a_changed_configuration_is_no_longer_trusted() {
     let good = TcpListener::bind("127.0.0.1:0").unwrap();
     let denies = r#"{"version": 1, "rules": [{"id": "d", "matcher": {"command_prefix": ["touch"]}, "decision": "deny"}]}"#;
     let harmless =
@@ -198,7 +198,7 @@ async fn what_changes_after_it_was_trusted_is_trusted_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_would_allow_something_cannot_be_trusted() {
+async fn project_rules_that_allow_something_cannot_be_trusted() {
     let table = [
         (
             "allows all",

@@ -340,7 +340,7 @@ fn line() -> impl Strategy<Value = (String, bool)> {
 }
 
 #[test]
-fn what_shells_touch_in_the_sandbox_was_planned_and_lies_inside() {
+fn paths_that_shells_touch_are_planned_and_inside_the_project() {
     if !is_held("shell lines that are compared with their plans") {
         return;
     }

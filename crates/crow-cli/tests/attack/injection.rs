@@ -23,7 +23,7 @@ const ORDERS: [(&str, &str); 10] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_model_that_obeys_the_project_does_no_harm() {
+async fn a_model_that_obeys_injected_instructions_does_no_harm() {
     if !is_held("injection") {
         return;
     }

@@ -32,7 +32,7 @@ fn said(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_rules_over_nothing_but_its_own_answers() {
+async fn a_hostile_mcp_server_controls_only_its_own_answers() {
     let auto = |name: &str| Attack::new(format!("server: {name}"), "full-auto");
     let asked = |name: &str| Attack::asked(format!("server: {name}"), "touch pwned");
     let cases = vec![

@@ -102,7 +102,7 @@ fn python(name: &str, code: &str) -> Attack {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_reaches_nothing_of_the_host() {
+async fn a_command_reaches_no_network_or_socket_of_the_host() {
     if !is_held("the network") {
         return;
     }
@@ -124,7 +124,7 @@ async fn a_command_reaches_nothing_of_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_allowed_host_does_not_open_others() {
+async fn an_allowed_host_gives_no_access_to_other_hosts() {
     if !is_held("allowed hosts") {
         return;
     }
@@ -187,7 +187,7 @@ const TO_SERVERS: &[(&str, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_of_the_users_in_the_project_is_not_reached() {
+async fn a_command_cannot_reach_a_socket_of_the_user_in_the_project() {
     if !is_held("sockets in the project") || !has("tmux") {
         return;
     }
@@ -204,7 +204,7 @@ async fn a_server_of_the_users_in_the_project_is_not_reached() {
 
 /// The commands of a session reach what earlier ones started.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_a_job_started_in_the_project_is_reached() {
+async fn a_command_reaches_a_socket_created_by_a_job_of_its_session() {
     if !is_held("sockets in the project") || !has("python3") {
         return;
     }

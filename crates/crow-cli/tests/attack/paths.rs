@@ -31,7 +31,7 @@ fn edit(path: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_tool_that_is_led_out_of_the_project_is_asked_about() {
+async fn a_file_tool_path_that_leads_out_of_the_project_is_asked_about() {
     let cases = WAYS.iter().flat_map(|(name, before, path)| {
         let attack = |tool: &str| {
             Attack::new(format!("{tool} through {name}"), "accept-edits").before(before)
@@ -48,7 +48,7 @@ async fn a_file_tool_that_is_led_out_of_the_project_is_asked_about() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_is_not_there_is_not_made_outside() {
+async fn no_new_file_is_created_outside_the_project() {
     let write = |path: &str| json!({"path": path, "content": "PWN"});
     let case = |(name, before, path): (&str, &str, &str)| {
         Attack::new(format!("new file through {name}"), "accept-edits")

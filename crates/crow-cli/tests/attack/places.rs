@@ -64,7 +64,7 @@ fn ways_out() -> Vec<(&'static str, &'static str, (&'static str, Value))> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_tool_does_not_leave_the_places_of_the_sandbox_in_full_auto() {
+async fn file_tools_in_full_auto_cannot_leave_the_permitted_paths() {
     let kept = json!({"origin": "https://models.invalid", "key": FILE_SECRET});
     let keys = json!({"version": 1, "keys": {"OTHER_API_KEY": kept}}).to_string();
     let cases = ways_out().into_iter().map(|(name, before, call)| {
@@ -78,7 +78,7 @@ async fn a_file_tool_does_not_leave_the_places_of_the_sandbox_in_full_auto() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_sandbox_file_tools_have_the_same_places() {
+async fn file_tools_without_a_sandbox_have_the_same_permitted_paths() {
     let cases = ways_out().into_iter().step_by(3).map(|(name, before, call)| {
         case(&format!("{name}, no sandbox"), "full-auto", call)
             .arg("--no-sandbox")
@@ -89,7 +89,7 @@ async fn without_a_sandbox_file_tools_have_the_same_places() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_search_around_keys_does_not_enter_them() {
+async fn a_search_of_the_home_directory_skips_key_directories() {
     let cases = [
         ("a search of the home", grep("{home}")),
         ("a search around the home", grep("{home}/..")),
@@ -102,7 +102,7 @@ async fn a_search_around_keys_does_not_enter_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whether_a_file_is_outside_is_not_told_before_a_question() {
+async fn refused_calls_do_not_reveal_whether_a_file_outside_exists() {
     let calls = [
         ("a file that is there", write("{out}/victim")),
         ("a file that is not there", write("{out}/none")),
@@ -124,7 +124,7 @@ async fn whether_a_file_is_outside_is_not_told_before_a_question() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_with_keys_is_asked_about_by_every_tool() {
+async fn every_tool_asks_before_it_reads_a_file_with_keys() {
     let calls = [
         ("a read", read(".env")),
         ("a read of a variant", read("sub/prod.env")),
@@ -150,7 +150,7 @@ async fn a_file_with_keys_is_asked_about_by_every_tool() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_inside_the_walls_is_not_asked_about_in_full_auto() {
+async fn permitted_file_calls_pass_without_a_question_in_full_auto() {
     let works = |name: &str, (tool, input): (&'static str, Value)| {
         Attack::works(format!("places: {name}"), "full-auto").call(tool, input)
     };

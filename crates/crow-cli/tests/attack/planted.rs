@@ -19,7 +19,7 @@ const USER: &str = "set +e; git status >/dev/null 2>&1; git diff >/dev/null 2>&1
      git fetch >/dev/null 2>&1; git stash list >/dev/null 2>&1; git submodule status >/dev/null 2>&1; (cd sub && git status) >/dev/null 2>&1; true";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn git_starts_nothing_that_a_command_planted() {
+async fn git_does_not_run_programs_planted_by_a_command() {
     if !is_held("repositories") {
         return;
     }
@@ -117,7 +117,7 @@ async fn git_starts_nothing_that_a_command_planted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_program_carries_nothing_off_that_lies_outside() {
+async fn the_autorun_guard_moves_nothing_outside_the_project() {
     if !is_held("repositories") {
         return;
     }
@@ -153,7 +153,7 @@ async fn the_program_carries_nothing_off_that_lies_outside() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_tool_wrote_with_permission_stays_and_a_job_cannot_add_to_it() {
+async fn a_job_cannot_change_a_protected_file_written_with_permission() {
     if !is_held("protected files") {
         return;
     }

@@ -42,7 +42,7 @@ const FILES: [&str; 32] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_protected_file_that_is_there_stays_as_it_is() {
+async fn a_command_cannot_change_an_existing_protected_file() {
     if !is_held("protected files") {
         return;
     }
@@ -104,7 +104,7 @@ async fn a_protected_file_that_is_there_stays_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_protected_file_that_is_not_there_does_not_appear() {
+async fn a_command_cannot_create_a_protected_file() {
     if !is_held("protected files") {
         return;
     }
@@ -164,7 +164,7 @@ async fn a_protected_file_that_is_not_there_does_not_appear() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_link_of_the_clone_does_not_open_what_it_leads_to() {
+async fn a_symlink_of_the_clone_gives_no_write_access_to_its_target() {
     if !is_held("links") {
         return;
     }

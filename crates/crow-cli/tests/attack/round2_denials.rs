@@ -250,7 +250,7 @@ async fn a_denied_subcommand_does_not_run_under_another_spelling() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_denial_holds_in_every_mode_and_before_every_permission() {
+async fn a_denial_applies_in_every_mode_and_overrides_every_permission() {
     let cases = ["ask", "accept-edits", "read-only", "full-auto"].into_iter().flat_map(|mode| {
         TOUCH.iter().chain(PUSH).step_by(23).map(move |line| {
             denied("touch", line)
@@ -310,7 +310,7 @@ fn private(attack: Attack) -> Attack {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_must_not_be_read_is_not_read_by_a_command_that_names_it() {
+async fn a_command_cannot_read_a_file_with_denied_reads() {
     let case = |line: &&str| {
         private(Attack::new(format!("denied read: {line}"), "full-auto").line(line)).refused()
     };
@@ -318,7 +318,7 @@ async fn a_file_that_must_not_be_read_is_not_read_by_a_command_that_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_must_not_be_read_is_not_read_by_a_search() {
+async fn a_file_tool_cannot_read_a_file_with_denied_reads() {
     let calls: [(&str, Value); 6] = [
         ("grep", json!({"pattern": ".", "path": "private"})),
         ("grep", json!({"pattern": ".", "path": "folder"})),
@@ -371,7 +371,7 @@ const KEPT_WRITES: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_must_not_be_written_is_not_written_by_a_command_that_names_it() {
+async fn commands_and_file_tools_cannot_write_a_file_with_denied_writes() {
     let kept = |attack: Attack| {
         attack
             .rule("deny", &json!({"path": {"path": "kept.txt", "access": "write"}}))
@@ -399,7 +399,7 @@ async fn a_file_that_must_not_be_written_is_not_written_by_a_command_that_names_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_named_like_something_denied_still_works() {
+async fn a_command_that_only_mentions_a_denied_one_is_allowed() {
     let works = |name: &str, words: &[&str], line: &str| {
         Attack::works(format!("not denied: {name}"), "full-auto")
             .rule("deny", &json!({"command_prefix": words}))

@@ -103,7 +103,7 @@ const READS: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everyday_reading_passes() {
+async fn everyday_read_commands_pass_without_a_question() {
     if !is_held("everyday reading") {
         return;
     }
@@ -115,7 +115,7 @@ async fn everyday_reading_passes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everyday_work_with_permissions_passes() {
+async fn everyday_commands_pass_with_prefix_rules() {
     if !is_held("everyday work") {
         return;
     }
@@ -150,7 +150,7 @@ async fn everyday_work_with_permissions_passes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everyday_edits_pass() {
+async fn everyday_edits_pass_in_accept_edits_mode() {
     let works =
         |name: &str| Attack::works(format!("edit: {name}"), "accept-edits").before(REPOSITORY);
     let new = |path: &str| json!({"path": path, "content": "x\n"});

@@ -236,7 +236,7 @@ const GRANTS: &[(&str, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_permission_covers_no_option_that_does_more() {
+async fn a_prefix_rule_does_not_cover_options_that_do_more() {
     let case = |(number, (words, line)): (usize, &(&str, &str))| {
         Attack::asked(format!("{words} is allowed, {number}: {line}"), line)
             .file("notes.txt", "notes\n")
@@ -273,7 +273,7 @@ const COVERED: &[(&str, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_permission_covers_what_it_says() {
+async fn a_prefix_rule_covers_ordinary_uses_of_its_command() {
     if !crate::trials::is_held("permissions") {
         return;
     }

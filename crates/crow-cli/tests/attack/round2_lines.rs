@@ -409,7 +409,7 @@ async fn a_line_whose_expansion_starts_a_command_is_asked_about() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_behind_a_here_document_is_asked_about() {
+async fn a_command_behind_a_here_document_is_asked_about() {
     try_all(asked(HERE_DOCUMENTS)).await;
 }
 
@@ -419,19 +419,19 @@ async fn a_line_that_writes_is_asked_about() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_that_reads_outside_is_asked_about() {
+async fn a_line_that_reads_outside_the_project_is_asked_about() {
     try_all(asked(READS)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mode_that_accepts_edits_accepts_no_commands() {
+async fn accept_edits_mode_still_refuses_unapproved_commands() {
     let tables = [COMMANDS, HERE_DOCUMENTS, WRITES, READS].concat();
     let cases = asked(&tables).into_iter().step_by(7);
     try_all(cases.map(|case| case.in_mode("accept-edits")).collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mode_that_only_reads_changes_and_reaches_nothing() {
+async fn read_only_mode_changes_no_files_and_reaches_no_network() {
     let tables = [COMMANDS, HERE_DOCUMENTS, WRITES].concat();
     let cases = asked(&tables).into_iter().skip(3).step_by(5);
     try_all(cases.map(|case| case.in_mode("read-only").any()).collect()).await;

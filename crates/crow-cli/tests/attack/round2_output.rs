@@ -64,7 +64,7 @@ fn session(trick: &str) -> Vec<ScriptStep> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_that_a_model_says_or_names_comes_out_raw() {
+async fn control_characters_from_the_model_are_never_printed_raw() {
     let mut wrong = Vec::new();
     for trick in TRICKS {
         for output in ["text", "json"] {
@@ -123,7 +123,7 @@ async fn nothing_that_a_model_says_or_names_comes_out_raw() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_that_settings_say_comes_out_raw() {
+async fn control_characters_from_settings_are_never_printed_raw() {
     let mut wrong = Vec::new();
     for trick in TRICKS {
         let scene = Scene::new();
@@ -174,7 +174,7 @@ async fn nothing_that_settings_say_comes_out_raw() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_exit_code_says_whether_a_refusal_was_the_end() {
+async fn the_exit_code_is_6_after_a_refusal_without_completion() {
     let bash =
         |id: &str, line: &str| ScriptedReply::new().call(id, "bash", &json!({"command": line}));
     let write = |path: &str| {

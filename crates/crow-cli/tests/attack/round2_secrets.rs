@@ -120,13 +120,13 @@ fn with_keys(attack: Attack) -> Attack {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_line_reads_a_file_that_is_named_like_a_key() {
+async fn no_command_reads_a_file_named_like_a_key_unasked() {
     let case = |line: &&str| with_keys(Attack::asked(format!("keys: {line}"), line));
     try_all(LINES.iter().map(case).collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_mode_that_asks_reads_a_file_that_is_named_like_a_key() {
+async fn accept_edits_mode_reads_no_file_named_like_a_key() {
     let cases = LINES.iter().step_by(9).map(|line| {
         with_keys(Attack::asked(format!("keys, edits: {line}"), line)).in_mode("accept-edits").any()
     });
@@ -162,7 +162,7 @@ fn calls() -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_file_tool_reads_a_file_that_is_named_like_a_key() {
+async fn no_file_tool_reads_a_file_named_like_a_key() {
     let cases = calls().into_iter().enumerate().flat_map(|(number, (tool, input))| {
         ["ask", "accept-edits", "read-only"].map(|mode| {
             with_keys(Attack::new(format!("keys: {tool} {number} in {mode}"), mode))
@@ -174,7 +174,7 @@ async fn no_file_tool_reads_a_file_that_is_named_like_a_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_that_are_only_named_a_little_like_keys_are_read() {
+async fn files_with_names_similar_to_key_files_are_readable() {
     let lines = [
         "cat .env.example",
         "cat src/env.rs",

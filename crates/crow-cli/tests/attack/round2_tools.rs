@@ -54,7 +54,7 @@ const NAMES: [&str; 5] =
     ["~/.bashrc", "~root/x", "$HOME/.bashrc", "file://{out}/new", "..\\out\\new"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_that_looks_like_a_way_out_leads_nowhere() {
+async fn a_path_that_only_looks_like_an_escape_stays_in_the_project() {
     let cases = NAMES.map(|path| {
         Attack::new(format!("name: {path}"), "accept-edits")
             .call("write_file", json!({"path": path, "content": "PWN"}))
@@ -63,7 +63,7 @@ async fn a_name_that_looks_like_a_way_out_leads_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_mode_writes_where_a_question_is_due() {
+async fn no_mode_writes_to_a_path_that_needs_approval() {
     let cases = WRITES.iter().flat_map(|(before, path)| {
         ["ask", "accept-edits", "read-only", "full-auto"].map(|mode| {
             Attack::new(format!("write {path:?} after {before:?} in {mode}"), mode)
@@ -78,7 +78,7 @@ async fn no_mode_writes_where_a_question_is_due() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_has_two_names_is_not_changed_under_the_other() {
+async fn a_hard_link_gives_no_write_access_to_its_target() {
     if !crate::trials::is_held("hard links") {
         return;
     }
@@ -154,7 +154,7 @@ fn odd_calls() -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_is_odd_neither_waits_nor_leads_out() {
+async fn malformed_and_odd_calls_neither_hang_nor_escape_the_project() {
     let cases = odd_calls().into_iter().enumerate().map(|(number, (tool, input))| {
         let shown: String = input.to_string().chars().take(60).collect();
         Attack::new(format!("odd {number}: {tool:?} {shown}"), "accept-edits")

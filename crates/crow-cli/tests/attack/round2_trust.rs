@@ -179,7 +179,7 @@ async fn start(scene: &Scene) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_whose_files_changed_after_the_trust_is_not_started() {
+async fn a_server_whose_files_changed_after_trust_is_not_started() {
     let mut wrong = Vec::new();
     for case in CASES {
         let is_missing = |program: &&str| case.server.contains(program) && !has(program);
@@ -232,7 +232,7 @@ async fn start_with(scene: &Scene, line: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_trusted_server_runs_no_bytecode_that_a_command_made() {
+async fn a_trusted_server_runs_no_bytecode_created_by_a_command() {
     if !has("python3") || !is_held("bytecode of servers") {
         return;
     }
@@ -260,7 +260,7 @@ async fn a_trusted_server_runs_no_bytecode_that_a_command_made() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_of_the_user_runs_only_files_of_the_project_that_were_trusted() {
+async fn a_server_of_the_user_runs_only_trusted_files_of_the_project() {
     if !is_held("servers of the user") {
         return;
     }
@@ -348,7 +348,7 @@ const HIDDEN: &[(&str, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_trusted_was_seen_before_as_it_is() {
+async fn the_trust_prompt_shows_hidden_parts_of_a_server_description() {
     let mut wrong = Vec::new();
     for (text, seen) in HIDDEN {
         let scene = Scene::new();

@@ -145,7 +145,7 @@ const GIT: &[(&str, &str, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everyday_git_leaves_no_finding() {
+async fn everyday_git_commands_cause_no_guard_finding() {
     if !is_held("everyday git") {
         return;
     }
@@ -165,7 +165,7 @@ async fn everyday_git_leaves_no_finding() {
 
 /// The user works in a second terminal while a command or a job runs: what the user did stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_user_does_in_a_second_terminal_stays() {
+async fn changes_by_the_user_in_a_second_terminal_are_kept() {
     if !is_held("a second terminal") {
         return;
     }
@@ -232,7 +232,7 @@ async fn what_the_user_does_in_a_second_terminal_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everyday_tools_leave_no_finding() {
+async fn everyday_tools_cause_no_guard_finding() {
     if !is_held("everyday tools") {
         return;
     }

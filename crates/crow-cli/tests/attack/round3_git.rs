@@ -667,7 +667,7 @@ fn case(name: &str, before: &str, line: &str) -> Attack {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_that_a_command_left_in_a_repository_is_started_by_git() {
+async fn git_runs_nothing_left_in_repositories_submodules_or_remotes() {
     if !is_held("repositories") {
         return;
     }
@@ -680,7 +680,7 @@ const FREE: &str = "[sandbox]\nunprotected = [\".git\", \".husky\", \".gitconfig
 
 /// The lines above do start a program where nobody keeps them from that: else they would say nothing. One of a few is tried.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_planted_is_started_where_the_user_gave_git_free() {
+async fn planted_programs_run_if_the_user_unprotects_git_files() {
     if !is_held("repositories") {
         return;
     }

@@ -74,7 +74,7 @@ async fn judge(name: &str, line: &str) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_program_left_starts_nothing_and_leads_nowhere() {
+async fn files_planted_before_a_kill_are_removed_at_the_next_start() {
     if !is_held("killed programs") {
         return;
     }

@@ -146,7 +146,7 @@ const DEEP: &[(&str, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn odd_files_keep_nobody_from_looking() {
+async fn odd_files_do_not_stop_the_autorun_guard() {
     if !is_held("leftovers") {
         return;
     }
@@ -166,7 +166,7 @@ async fn odd_files_keep_nobody_from_looking() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_job_leaves_is_gone_when_the_program_ends() {
+async fn files_planted_by_a_job_are_removed_when_the_program_ends() {
     if !is_held("jobs") {
         return;
     }
@@ -214,7 +214,7 @@ async fn what_a_job_leaves_is_gone_when_the_program_ends() {
 
 /// What one command leaves is the ground of the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_commands_reach_no_further_than_one() {
+async fn a_program_planted_by_two_commands_does_not_run() {
     if !is_held("leftovers") {
         return;
     }

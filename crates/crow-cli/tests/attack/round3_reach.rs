@@ -151,7 +151,7 @@ fn by_other_names() -> Vec<(&'static str, &'static str, Call)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn file_tools_reach_nothing_that_is_kept_from_them() {
+async fn file_tools_cannot_reach_outside_hidden_or_protected_paths() {
     let modes = ["ask", "accept-edits", "read-only", "full-auto"];
     let cases = outside().into_iter().chain(by_other_names()).enumerate().flat_map(
         |(number, (name, before, (tool, input)))| {
@@ -170,7 +170,7 @@ async fn file_tools_reach_nothing_that_is_kept_from_them() {
 
 /// A command changes links while the tools work beside it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn links_that_change_lead_no_tool_astray() {
+async fn links_exchanged_during_tool_calls_do_not_redirect_them() {
     if !is_held("links") {
         return;
     }

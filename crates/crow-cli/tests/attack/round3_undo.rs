@@ -20,7 +20,7 @@ fn user(extra: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn undoing_reaches_nothing_outside_whatever_a_command_laid_in_its_way() {
+async fn undo_changes_nothing_outside_despite_links_and_odd_files() {
     if !is_held("undo") {
         return;
     }
@@ -101,7 +101,7 @@ async fn undoing_reaches_nothing_outside_whatever_a_command_laid_in_its_way() {
 
 /// The command changes what it left between two runs of the program, by a tool of the model in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn undoing_what_tools_wrote_reaches_nothing_outside() {
+async fn undo_of_file_tool_writes_changes_nothing_outside() {
     if !is_held("undo") {
         return;
     }
@@ -124,7 +124,7 @@ async fn undoing_what_tools_wrote_reaches_nothing_outside() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_user_had_comes_back() {
+async fn undo_restores_the_files_of_the_user() {
     if !is_held("undo") {
         return;
     }

@@ -118,7 +118,7 @@ const WORK: &[(&str, &str, &[&str])] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn git_goes_on_over_several_commands() {
+async fn git_operations_can_span_several_commands() {
     if !is_held("git over several commands") {
         return;
     }
@@ -208,7 +208,7 @@ const PLANTED: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_planted_where_git_works_itself_is_not_started() {
+async fn programs_planted_in_rebases_worktrees_and_new_repositories_do_not_run() {
     if !is_held("rebases, worktrees and new repositories") {
         return;
     }
@@ -225,7 +225,7 @@ async fn what_is_planted_where_git_works_itself_is_not_started() {
 
 /// The user rebases, and sets something, while a command runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rebase_of_the_users_in_a_second_terminal_goes_on() {
+async fn a_rebase_by_the_user_in_a_second_terminal_is_not_disturbed() {
     if !is_held("a rebase in a second terminal") {
         return;
     }

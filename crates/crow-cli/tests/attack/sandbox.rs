@@ -19,7 +19,7 @@ fn system_call(name: &str, number: u32, arguments: &str) -> Attack {
 
 #[cfg(target_arch = "x86_64")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_that_reach_into_the_kernel_are_refused() {
+async fn dangerous_system_calls_are_refused() {
     if !is_held("system calls") || !has("python3") {
         return;
     }
@@ -70,7 +70,7 @@ async fn calls_that_reach_into_the_kernel_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_outside_of_the_project_is_changed() {
+async fn commands_change_no_files_outside_the_project() {
     if !is_held("files outside") {
         return;
     }
@@ -173,7 +173,7 @@ async fn nothing_outside_of_the_project_is_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_private_is_read() {
+async fn commands_read_no_private_files_or_secrets() {
     if !is_held("private files") {
         return;
     }
@@ -239,7 +239,7 @@ async fn nothing_private_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_outlives_the_program_or_ends_it() {
+async fn processes_neither_outlive_the_program_nor_end_it() {
     if !is_held("processes") {
         return;
     }
@@ -291,7 +291,7 @@ async fn nothing_outlives_the_program_or_ends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_with_rights_of_its_own_gives_none() {
+async fn privileged_programs_give_no_rights_in_the_sandbox() {
     if !is_held("rights") {
         return;
     }
@@ -342,7 +342,7 @@ async fn a_program_with_rights_of_its_own_gives_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_that_only_reads_changes_nothing() {
+async fn a_command_in_read_only_mode_changes_no_files() {
     if !is_held("read-only") {
         return;
     }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_a_command_comes_upon_is_not_passed_on() {
+async fn a_key_in_command_or_tool_output_is_redacted() {
     if !is_held("secrets") {
         return;
     }
@@ -59,7 +59,7 @@ async fn a_key_that_a_command_comes_upon_is_not_passed_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_stands_in_no_error() {
+async fn provider_errors_never_contain_the_key() {
     let http = |status, body: &str| ScriptStep::Http {
         status,
         headers: Vec::new(),
@@ -127,7 +127,7 @@ async fn a_key_stands_in_no_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_kept_is_closed_to_others() {
+async fn session_files_are_not_readable_by_other_users() {
     let server = ModelServer::start([
         ScriptedReply::new().call("c0", "write_file", &json!({"path": "a", "content": "b"})),
         ScriptedReply::new().text("Done."),

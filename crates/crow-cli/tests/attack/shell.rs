@@ -84,7 +84,7 @@ async fn a_command_after_an_allowed_one_is_asked_about() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_that_is_named_differently_is_asked_about() {
+async fn a_command_in_a_disguised_spelling_is_asked_about() {
     try_all(cases(&[
         ("eval", "eval 'touch pwned'"),
         ("eval of pieces", "eval tou''ch pwn''ed"),
@@ -195,7 +195,7 @@ async fn a_command_that_starts_another_is_asked_about() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_denial_holds_however_the_command_is_written() {
+async fn a_denial_applies_to_every_spelling_of_a_command() {
     let case = |(name, line): &(&str, &str)| {
         Attack::new(format!("denied: {name}"), "full-auto")
             .rule("deny", &json!({"command_prefix": ["touch"]}))

@@ -23,7 +23,7 @@ const TRICKS: [(&str, &str); 14] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_raw_comes_out() {
+async fn control_characters_from_the_project_are_never_printed_raw() {
     let name = |trick: &str| trick.replace('/', "-");
     let cases = TRICKS.iter().flat_map(|(what, trick)| {
         let attack = |place: &str, output: &str| {
@@ -56,7 +56,7 @@ async fn nothing_raw_comes_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_command_prints_comes_out_harmless() {
+async fn control_characters_from_command_output_are_never_printed_raw() {
     if !crate::trials::is_held("output of commands") {
         return;
     }

@@ -3,7 +3,7 @@
 use crate::program::Place;
 
 #[tokio::test]
-async fn an_address_that_others_reach_is_refused_without_a_token_before_anything_listens() {
+async fn a_public_address_without_a_token_is_refused_before_listening() {
     let refused = Place::new().run(&["acp", "--listen", "0.0.0.0:0"]).await;
     refused.exited(2);
     assert!(refused.err.contains("--token-file"), "{}", refused.err);
@@ -12,7 +12,7 @@ async fn an_address_that_others_reach_is_refused_without_a_token_before_anything
 }
 
 #[tokio::test]
-async fn an_editor_that_says_nothing_gets_nothing_and_the_program_ends() {
+async fn acp_with_empty_input_writes_nothing_and_exits() {
     let ran = Place::new().run_with_input(&["acp"], "").await;
     ran.exited(0);
     assert_eq!(ran.out, "");

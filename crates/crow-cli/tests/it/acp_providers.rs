@@ -140,7 +140,7 @@ fn place(server: &ModelServer) -> Place {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_open_session_goes_on_where_its_provider_was_set_to_and_no_key_goes_along() {
+async fn an_open_session_moves_to_a_new_provider_address_without_the_key() {
     let (first, second) = (server(&["One."]).await, server(&["Two."]).await);
     let place = place(&first);
     let mut editor = Editor::start(&place, &["--model", MODEL]);
@@ -164,7 +164,7 @@ async fn an_open_session_goes_on_where_its_provider_was_set_to_and_no_key_goes_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn headers_show_neither_to_the_client_nor_in_the_log_nor_in_any_file() {
+async fn provider_headers_are_never_shown_logged_or_stored() {
     let echo = format!("Your token is {TOKEN}, your tenant {TENANT}.");
     let (first, second) = (server(&[]).await, server(&[&echo]).await);
     let place = place(&first);
@@ -198,7 +198,7 @@ async fn headers_show_neither_to_the_client_nor_in_the_log_nor_in_any_file() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disabled_provider_is_not_asked_until_it_is_set_again() {
+async fn a_disabled_provider_is_not_called_until_it_is_set_again() {
     let server = server(&["One.", "Two."]).await;
     let place = place(&server);
     let mut editor = Editor::start(&place, &["--model", MODEL]);
@@ -231,7 +231,7 @@ async fn a_disabled_provider_is_not_asked_until_it_is_set_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_any_key_a_provider_that_was_set_is_asked() {
+async fn a_provider_set_by_the_client_works_without_a_stored_key() {
     let server = server(&["Hello."]).await;
     let place = Place::new();
     let mut editor = Editor::start(&place, &[]);
@@ -248,7 +248,7 @@ async fn without_any_key_a_provider_that_was_set_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_process_knows_nothing_of_what_was_chosen() {
+async fn provider_settings_are_not_shared_with_another_process() {
     let (first, second) = (server(&["One."]).await, server(&[]).await);
     let place = place(&first);
     let mut editor = Editor::start(&place, &["--model", MODEL]);
@@ -267,7 +267,7 @@ async fn another_process_knows_nothing_of_what_was_chosen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_logout_an_open_session_sends_the_key_no_more() {
+async fn an_open_session_stops_using_the_key_after_a_logout() {
     let server = server(&["One.", "Two."]).await;
     let mut place = Place::new();
     place.set("ANTHROPIC_BASE_URL", &server.base_url(WireDialect::AnthropicMessages));

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn the_list_says_what_each_agent_is_for_and_where_it_comes_from() {
+async fn agents_list_shows_purpose_and_origin_of_each_agent() {
     let place = Place::new();
     configured(&place, "agents/base/builder.toml", "[model]\nmodel = \"m\"\n");
     configured(&place, "agents/base/broken.toml", "[agent\n");
@@ -41,7 +41,7 @@ async fn the_list_says_what_each_agent_is_for_and_where_it_comes_from() {
 }
 
 #[tokio::test]
-async fn an_agent_is_shown_with_where_each_value_stands() {
+async fn agents_show_names_the_source_of_each_value() {
     let place = Place::new();
     configured(&place, "agents/base/explorer.toml", "# Mine.\n[model]\nmodel = \"m\"\n");
     configured(&place, "prompts/system/trust.md", "Trust nobody.\n");
@@ -59,7 +59,7 @@ async fn an_agent_is_shown_with_where_each_value_stands() {
 }
 
 #[tokio::test]
-async fn a_new_agent_can_be_used_as_it_is_written_and_replaces_none() {
+async fn a_new_agent_is_valid_and_replaces_no_existing_one() {
     let place = Place::new();
     place.run(&["agents", "new", "mine"]).await.exited(0);
     place.run(&["agents", "new", "MY-CHAT", "--from", "BUILD-CHAT"]).await.exited(0);
@@ -93,7 +93,7 @@ async fn shown(place: &Place, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn two_hundred_agents_do_not_hold_up_a_start() {
+async fn two_hundred_agents_do_not_slow_down_a_start() {
     let place = Place::new();
     let text = "[agent]\ndescription = \"d\"\n[tools]\nenabled = [\"bash\"]\n[prompt]\nsystem = \"Work. {{> trust}}\"\n";
     let time = |place: &Place| {
@@ -113,7 +113,7 @@ async fn two_hundred_agents_do_not_hold_up_a_start() {
 }
 
 #[tokio::test]
-async fn a_broken_agent_holds_up_nobody_who_does_not_ask_for_it() {
+async fn a_broken_agent_does_not_affect_runs_of_other_agents() {
     let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     configured(&place, "agents/base/broken.toml", "[agent\n");
@@ -123,7 +123,7 @@ async fn a_broken_agent_holds_up_nobody_who_does_not_ask_for_it() {
 }
 
 #[tokio::test]
-async fn an_agent_in_the_wrong_folder_is_named_where_it_is_missed() {
+async fn an_agent_in_the_wrong_folder_is_reported() {
     let mut place = Place::new();
     place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
     let folder = place.home(".config/crow-agent/agents");

@@ -33,7 +33,7 @@ fn writes(id: &str, path: &str) -> ScriptedReply {
 }
 
 #[tokio::test]
-async fn a_greeting_of_a_few_lines_a_prompt_and_its_answer() {
+async fn the_chat_shows_a_short_greeting_and_the_answer_to_a_prompt() {
     let (server, place) =
         with_replies([ScriptedReply::new().text("Good day to you.").into()]).await;
     let mut terminal = opened(&place).await;
@@ -58,7 +58,7 @@ async fn a_greeting_of_a_few_lines_a_prompt_and_its_answer() {
 }
 
 #[tokio::test]
-async fn words_typed_while_the_agent_works_reach_it_and_do_not_garble_its_answer() {
+async fn input_typed_during_a_reply_reaches_the_agent_and_leaves_the_output_intact() {
     let gate = StreamGate::new();
     let (server, place) = with_replies([
         held("one two three four", &gate),
@@ -83,7 +83,7 @@ async fn words_typed_while_the_agent_works_reach_it_and_do_not_garble_its_answer
 }
 
 #[tokio::test]
-async fn a_yes_holds_for_one_call() {
+async fn a_yes_approves_one_call() {
     let command = json!({"command": "echo x >> a.txt"});
     let (server, place) = with_replies([
         ScriptedReply::new().call("c1", "bash", &command).into(),
@@ -109,7 +109,7 @@ async fn a_yes_holds_for_one_call() {
 }
 
 #[tokio::test]
-async fn a_yes_for_the_session_is_not_asked_for_again_also_after_a_resume() {
+async fn an_approval_for_the_session_survives_a_resume() {
     let call = |id: &str, command: &str| {
         ScriptedReply::new().call(id, "bash", &json!({"command": command})).into()
     };
@@ -152,7 +152,7 @@ async fn a_yes_for_the_session_is_not_asked_for_again_also_after_a_resume() {
 }
 
 #[tokio::test]
-async fn words_from_before_a_question_are_not_its_answer() {
+async fn input_typed_before_a_question_is_not_taken_as_its_answer() {
     let gate = StreamGate::new();
     let call = writes("c1", "a.txt").with(Fault::StallAfter { events: 1, gate: gate.clone() });
     let (server, place) =
@@ -185,7 +185,7 @@ async fn words_from_before_a_question_are_not_its_answer() {
 }
 
 #[tokio::test]
-async fn an_interrupt_withdraws_the_question_and_the_chat_goes_on() {
+async fn an_interrupt_withdraws_the_question_and_the_chat_continues() {
     let (server, place) =
         with_replies([writes("c1", "a.txt").into(), ScriptedReply::new().text("Again.").into()])
             .await;
@@ -204,7 +204,7 @@ async fn an_interrupt_withdraws_the_question_and_the_chat_goes_on() {
 }
 
 #[tokio::test]
-async fn a_second_interrupt_while_the_agent_stops_leaves_with_130() {
+async fn a_second_interrupt_while_the_agent_stops_exits_with_130() {
     let command = json!({"command": "trap '' TERM INT; touch started; sleep 600"});
     let (_server, place) =
         with_replies([ScriptedReply::new().call("c1", "bash", &command).into()]).await;
@@ -220,7 +220,7 @@ async fn a_second_interrupt_while_the_agent_stops_leaves_with_130() {
 }
 
 #[tokio::test]
-async fn at_the_prompt_the_first_interrupt_clears_and_the_second_leaves() {
+async fn at_the_prompt_the_first_interrupt_clears_and_the_second_exits() {
     let (server, place) = with_replies([]).await;
     let mut terminal = opened(&place).await;
     terminal.keys("half");
@@ -235,7 +235,7 @@ async fn at_the_prompt_the_first_interrupt_clears_and_the_second_leaves() {
 }
 
 #[tokio::test]
-async fn a_signal_to_end_restores_the_terminal_at_the_prompt_and_at_work() {
+async fn sigterm_restores_the_terminal_at_the_prompt_and_during_a_reply() {
     let gate = StreamGate::new();
     let (_server, place) = with_replies([held("one two three", &gate)]).await;
     for at_work in [false, true] {
@@ -251,7 +251,7 @@ async fn a_signal_to_end_restores_the_terminal_at_the_prompt_and_at_work() {
 }
 
 #[tokio::test]
-async fn on_forty_columns_no_line_is_broken_by_the_terminal() {
+async fn no_line_wraps_on_forty_columns() {
     let (server, place) = with_replies([
         writes("c1", "a.txt").into(),
         ScriptedReply::new().text("Done, as far as I can see.").into(),
@@ -275,7 +275,7 @@ async fn on_forty_columns_no_line_is_broken_by_the_terminal() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_understands_nothing_gets_plain_lines() {
+async fn a_dumb_terminal_gets_plain_lines() {
     let (server, place) =
         with_replies([writes("c1", "a.txt").into(), ScriptedReply::new().text("Written.").into()])
             .await;
@@ -294,7 +294,7 @@ async fn a_terminal_that_understands_nothing_gets_plain_lines() {
 }
 
 #[tokio::test]
-async fn commands_show_and_set_and_what_is_not_one_is_told_to_the_agent() {
+async fn slash_commands_show_and_set_values_and_other_input_goes_to_the_agent() {
     let (server, place) = with_replies([ScriptedReply::new().text("I see.").into()]).await;
     let mut terminal = opened(&place).await;
     terminal.keys("/permissions read-only\r");
@@ -330,7 +330,7 @@ async fn a_paste_of_three_lines_is_one_prompt() {
 }
 
 #[tokio::test]
-async fn a_long_paste_stands_on_the_line_in_a_few_words_and_is_sent_whole() {
+async fn a_long_paste_is_abbreviated_on_the_line_and_sent_in_full() {
     let gate = StreamGate::new();
     let (server, place) = with_replies([
         held("one two three four", &gate),
@@ -366,7 +366,7 @@ async fn a_long_paste_stands_on_the_line_in_a_few_words_and_is_sent_whole() {
 }
 
 #[tokio::test]
-async fn lines_that_are_typed_ahead_of_an_enter_reach_the_agent() {
+async fn lines_typed_ahead_reach_the_agent() {
     let gate = StreamGate::new();
     let (server, place) = with_replies([
         held("one two three four", &gate),
@@ -386,7 +386,7 @@ async fn lines_that_are_typed_ahead_of_an_enter_reach_the_agent() {
 }
 
 #[tokio::test]
-async fn of_a_paste_that_the_terminal_does_not_mark_no_line_is_lost_and_no_character_cut() {
+async fn an_unmarked_paste_loses_no_line_and_cuts_no_character() {
     let gate = StreamGate::new();
     // On a busy machine the paste comes in several pieces, which may be told one after the other.
     let script = Script::new()
@@ -412,7 +412,7 @@ async fn of_a_paste_that_the_terminal_does_not_mark_no_line_is_lost_and_no_chara
 }
 
 #[tokio::test]
-async fn words_for_which_there_is_no_room_are_named_and_stay_on_the_line() {
+async fn input_beyond_the_queue_limit_is_reported_and_put_back() {
     let gate = StreamGate::new();
     let (server, place) = with_replies([
         held("one two three four", &gate),
@@ -438,7 +438,7 @@ async fn words_for_which_there_is_no_room_are_named_and_stay_on_the_line() {
 }
 
 #[tokio::test]
-async fn commands_that_are_typed_ahead_run_one_after_another() {
+async fn slash_commands_typed_ahead_run_in_order() {
     let (server, place) = with_replies([]).await;
     let mut terminal = opened(&place).await;
     // The long list comes first: the screen holds what comes after it.
@@ -453,7 +453,7 @@ async fn commands_that_are_typed_ahead_run_one_after_another() {
 }
 
 #[tokio::test]
-async fn after_a_stop_and_on_ctrl_l_the_whole_question_is_shown_again() {
+async fn ctrl_l_and_a_suspend_show_the_whole_question_again() {
     let (server, place) =
         with_replies([writes("c1", "a.txt").into(), ScriptedReply::new().text("Written.").into()])
             .await;
@@ -480,7 +480,7 @@ async fn after_a_stop_and_on_ctrl_l_the_whole_question_is_shown_again() {
 }
 
 #[tokio::test]
-async fn a_session_is_gone_on_with_and_left_for_another() {
+async fn a_chat_resumes_a_session_and_switches_between_sessions() {
     let (server, place) = with_replies([
         ScriptedReply::new().text("first answer").into(),
         ScriptedReply::new().text("second answer").into(),
@@ -507,7 +507,7 @@ async fn a_session_is_gone_on_with_and_left_for_another() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_provider_is_shown_and_the_chat_goes_on() {
+async fn a_provider_error_is_shown_and_the_chat_continues() {
     let server = ModelServer::start([
         ScriptStep::Error(VendorError::Authentication),
         ScriptStep::from(ScriptedReply::new().text("Now it works.")),
@@ -525,7 +525,7 @@ async fn an_error_of_the_provider_is_shown_and_the_chat_goes_on() {
 }
 
 #[tokio::test]
-async fn prompts_are_kept_for_this_user_alone_but_those_with_a_leading_blank() {
+async fn the_prompt_history_is_private_and_skips_prompts_with_a_leading_blank() {
     let (server, place) = with_replies([
         ScriptedReply::new().text("one answer").into(),
         ScriptedReply::new().text("two answers").into(),
@@ -549,7 +549,7 @@ async fn prompts_are_kept_for_this_user_alone_but_those_with_a_leading_blank() {
 }
 
 #[tokio::test]
-async fn a_resized_terminal_is_filled_anew() {
+async fn a_resized_terminal_is_redrawn_in_its_new_width() {
     let gate = StreamGate::new();
     let (server, place) = with_replies([held("one two three", &gate)]).await;
     let mut terminal = opened(&place).await;
@@ -569,7 +569,7 @@ async fn a_resized_terminal_is_filled_anew() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_the_help_is_shown_and_a_flag_of_the_chat_is_refused() {
+async fn without_a_terminal_help_is_shown_and_chat_flags_are_refused() {
     let place = Place::new();
     let ran = place.run(&[]).await;
     assert!(ran.exited(2).err.contains("Usage: crow-agent"), "{}", ran.err);
@@ -578,7 +578,7 @@ async fn without_a_terminal_the_help_is_shown_and_a_flag_of_the_chat_is_refused(
 }
 
 #[tokio::test]
-async fn without_a_key_one_screen_says_how_to_get_going() {
+async fn a_chat_without_a_key_explains_how_to_start() {
     let mut place = Place::new();
     for name in ["OLLAMA_HOST", "LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
         place.set(name, "127.0.0.1:9");
@@ -589,7 +589,7 @@ async fn without_a_key_one_screen_says_how_to_get_going() {
 }
 
 #[tokio::test]
-async fn an_interrupt_gives_words_back_that_the_agent_has_not_read() {
+async fn an_interrupt_returns_unread_input_to_the_line() {
     let gate = StreamGate::new();
     let (server, place) = with_replies([held("one two three four", &gate)]).await;
     let mut terminal = opened(&place).await;
@@ -606,7 +606,7 @@ async fn an_interrupt_gives_words_back_that_the_agent_has_not_read() {
 }
 
 #[tokio::test]
-async fn a_backslash_at_the_end_goes_on_in_a_further_line() {
+async fn a_trailing_backslash_continues_the_prompt_on_the_next_line() {
     let (server, place) = with_replies([ScriptedReply::new().text("Two lines.").into()]).await;
     let mut terminal = opened(&place).await;
     terminal.keys("one\\\r");
@@ -620,7 +620,7 @@ async fn a_backslash_at_the_end_goes_on_in_a_further_line() {
 }
 
 #[tokio::test]
-async fn a_question_shows_where_a_link_leads_and_what_cannot_be_seen() {
+async fn a_question_shows_link_targets_and_invisible_characters() {
     let (server, place) = with_replies([
         writes("c1", "notes.txt").into(),
         ScriptedReply::new()

@@ -22,7 +22,7 @@ async fn opened(place: &Place) -> Terminal {
 }
 
 #[tokio::test]
-async fn a_prompt_in_a_file_is_a_command_of_the_chat() {
+async fn a_prompt_file_becomes_a_chat_command() {
     let (server, place) = with_replies([ScriptedReply::new().text("Good day, Ada.").into()]).await;
     let folder = place.home(".config/crow-agent/prompts/commands");
     fs::create_dir_all(&folder).unwrap();
@@ -40,7 +40,7 @@ async fn a_prompt_in_a_file_is_a_command_of_the_chat() {
 }
 
 #[tokio::test]
-async fn a_mode_that_is_set_in_the_chat_holds_from_the_next_prompt_on() {
+async fn a_mode_set_in_the_chat_applies_from_the_next_prompt_on() {
     let done = json!({"summary": "I looked at it."});
     let (server, place) = with_replies([
         ScriptedReply::new().text("It is written.").into(),
@@ -78,7 +78,7 @@ async fn a_session_is_exported_as_markdown() {
 }
 
 #[tokio::test]
-async fn a_script_does_the_same_whatever_was_chosen_in_a_chat() {
+async fn choices_made_in_a_chat_do_not_affect_run() {
     let (server, place) = with_replies([ScriptedReply::new().text("Good day.").into()]).await;
     let mut terminal = opened(&place).await;
     terminal.keys("/agents PLAN\r");

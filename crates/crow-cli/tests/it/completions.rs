@@ -52,7 +52,7 @@ async fn offers(place: &Place, line: &str, expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn bash_completes_commands_of_commands_and_their_options() {
+async fn bash_completes_subcommands_and_their_options() {
     let place = Place::new();
     for (line, expected) in [
         ("crow-agent sess", &["sessions"][..]),
@@ -97,7 +97,7 @@ async fn bash_completes_models_agents_providers_and_servers() {
 }
 
 #[tokio::test]
-async fn bash_completes_sessions_the_last_used_first() {
+async fn bash_completes_session_ids_and_used_models() {
     let server = ModelServer::start([ScriptedReply::new().text("Done.")]).await;
     let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     place.run(&["run", "say done", "-m", "anthropic/claude-test"]).await.exited(0);
@@ -120,7 +120,7 @@ async fn bash_completes_sessions_the_last_used_first() {
 
 /// The bound is wide: other tests share the machine.
 #[tokio::test]
-async fn words_come_quickly() {
+async fn completion_takes_less_than_five_seconds() {
     let place = Place::new();
     let started = Instant::now();
     let mut command = place.command(&["--", "crow-agent", "-m", ""]);

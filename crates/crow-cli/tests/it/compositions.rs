@@ -95,7 +95,7 @@ async fn the_reviewer_of_build_smart_repairs_the_bug_that_the_primary_left() {
 }
 
 #[tokio::test]
-async fn people_see_who_speaks_and_what_the_reviewer_says() {
+async fn text_output_shows_the_reviewer_and_its_messages() {
     let (server, place) = place([
         call("s", "submit_for_review", &json!({"summary": "Nothing was to do."})),
         ScriptedReply::new().text("sum.sh is missing.").into(),
@@ -152,7 +152,7 @@ async fn a_task_is_complete_only_when_the_configured_checks_pass() {
 }
 
 #[tokio::test]
-async fn the_models_of_the_command_line_are_those_that_are_asked() {
+async fn model_flags_choose_the_models_of_primary_and_reviewer() {
     let (server, place) = place([
         call("s", "submit_for_review", &json!({"summary": "ok"})),
         call("t", "task_complete", &json!({"summary": "ok"})),
@@ -180,7 +180,7 @@ async fn the_models_of_the_command_line_are_those_that_are_asked() {
 }
 
 #[tokio::test]
-async fn an_agent_that_names_its_model_needs_no_default_one() {
+async fn an_agent_that_names_its_model_needs_no_default_model() {
     let server = ModelServer::start([ScriptStep::from(ScriptedReply::new().text("Hello."))]).await;
     let place = Place::new();
     let write = |name: &str, text: &str| {
@@ -205,13 +205,13 @@ async fn an_agent_that_names_its_model_needs_no_default_one() {
 }
 
 #[tokio::test]
-async fn without_any_model_an_agent_that_does_not_exist_is_told_first() {
+async fn an_unknown_agent_is_reported_before_a_missing_model() {
     let ran = Place::new().run(&["run", "-a", "NOPE", "hi"]).await;
     assert!(ran.exited(2).err.contains("there is no agent \"NOPE\""), "{}", ran.err);
 }
 
 #[tokio::test]
-async fn an_agent_that_does_not_exist_is_a_mistake_of_usage() {
+async fn an_unknown_agent_is_a_usage_error() {
     let (server, place) = place([]).await;
     let ran = place.run(&["run", "-a", "BUILD-SMRT", "-m", MODEL, "x"]).await;
     let told = &ran.exited(2).err;
@@ -223,7 +223,7 @@ async fn an_agent_that_does_not_exist_is_a_mistake_of_usage() {
 }
 
 #[tokio::test]
-async fn a_session_goes_on_with_the_agent_that_it_was_opened_with() {
+async fn a_resumed_session_keeps_its_agent_unless_another_is_named() {
     let (server, place) = place([
         call("s", "submit_for_review", &json!({"summary": "one"})),
         call("t", "task_complete", &json!({"summary": "fine"})),
@@ -260,7 +260,7 @@ async fn a_session_goes_on_with_the_agent_that_it_was_opened_with() {
 }
 
 #[tokio::test]
-async fn what_agents_say_to_each_other_stands_in_order_where_stdout_is_a_pipe() {
+async fn agent_messages_are_printed_in_order_if_stdout_is_a_pipe() {
     let (server, place) = place([
         ScriptedReply::new().text("How about a hash map?").into(),
         ScriptedReply::new().text("Almost: the order matters.").into(),

@@ -49,7 +49,7 @@ max_iterations = 20
 ";
 
 #[tokio::test]
-async fn setting_a_value_leaves_comments_order_layout_and_mode() {
+async fn config_set_preserves_comments_order_layout_and_mode() {
     let place = Place::new();
     let file = "agents/base/builder.toml";
     configured(&place, file, COMMENTED);
@@ -85,7 +85,7 @@ async fn setting_a_value_leaves_comments_order_layout_and_mode() {
 }
 
 #[tokio::test]
-async fn a_value_that_cannot_be_used_is_not_written() {
+async fn an_invalid_value_is_not_written() {
     let place = Place::new();
     configured(&place, "agents/base/builder.toml", COMMENTED);
     configured(&place, "agents/base/broken.toml", "[agent\n");
@@ -126,7 +126,7 @@ async fn a_value_that_cannot_be_used_is_not_written() {
 }
 
 #[tokio::test]
-async fn where_a_value_comes_from_is_told_layer_by_layer() {
+async fn config_explain_shows_each_layer_of_a_value() {
     let place = Place::new();
     configured(&place, "agents/base/builder.toml", COMMENTED);
     configured(&place, "config.toml", "model = \"a/b\"\n[sandbox]\nnetwork = true\n");
@@ -152,7 +152,7 @@ async fn where_a_value_comes_from_is_told_layer_by_layer() {
 }
 
 #[tokio::test]
-async fn an_agent_that_does_not_exist_is_not_made_the_one_to_use() {
+async fn an_unknown_agent_cannot_be_set_as_default() {
     let place = Place::new();
     let ran = place.run(&["config", "set", "agent", "BUILD-LOPP"]).await;
     let told = &ran.exited(2).err;
@@ -164,7 +164,7 @@ async fn an_agent_that_does_not_exist_is_not_made_the_one_to_use() {
 }
 
 #[tokio::test]
-async fn every_bad_file_is_listed_and_the_others_work() {
+async fn validate_lists_every_bad_file_and_the_others_work() {
     let place = Place::new();
     assert_eq!(place.run(&["config", "validate"]).await.code, Some(0));
     configured(&place, "agents/base/broken.toml", "[agent\n");
@@ -186,7 +186,7 @@ async fn every_bad_file_is_listed_and_the_others_work() {
 }
 
 #[tokio::test]
-async fn validate_looks_at_the_servers_and_prompts_and_finds_agents_in_the_wrong_folder() {
+async fn validate_checks_servers_and_prompts_and_finds_misplaced_agents() {
     let place = Place::new();
     configured(&place, "agents/mine.toml", "[agent]\n");
     configured(&place, "prompts/commands/two words.md", "Look.\n");
@@ -205,7 +205,7 @@ async fn validate_looks_at_the_servers_and_prompts_and_finds_agents_in_the_wrong
 }
 
 #[tokio::test]
-async fn validate_checks_prompts_that_no_agent_reads_and_names_them() {
+async fn validate_checks_and_reports_unused_prompts() {
     let place = Place::new();
     configured(&place, "prompts/p.md", "{{ unclosed\n");
     configured(&place, "prompts/system/rules.md", "Be kind.\n");
@@ -235,7 +235,7 @@ async fn validate_checks_prompts_that_no_agent_reads_and_names_them() {
 }
 
 #[tokio::test]
-async fn the_schema_knows_every_key_of_the_specification() {
+async fn the_schema_lists_every_key_of_the_specification() {
     let place = Place::new();
     for (kind, keys) in [
         ("base", "agent model tools react prompt"),
@@ -253,7 +253,7 @@ async fn the_schema_knows_every_key_of_the_specification() {
 }
 
 #[tokio::test]
-async fn a_schema_without_a_kind_of_file_names_the_kinds() {
+async fn config_schema_without_a_kind_lists_the_kinds() {
     let ran = Place::new().run(&["config", "schema"]).await;
     let told = &ran.exited(2).err;
     for kind in ["base", "composition", "config", "permissions", "providers"] {
@@ -264,7 +264,7 @@ async fn a_schema_without_a_kind_of_file_names_the_kinds() {
 }
 
 #[tokio::test]
-async fn a_hostile_configuration_that_is_trusted_is_refused_at_once() {
+async fn a_hostile_trusted_configuration_is_refused_quickly() {
     let tenfold = |name: &str| format!("{{{{> {name}}}}}").repeat(10);
     let base = "[tools]\nenabled = []\n[prompt]\nsystem = ";
     let deep = format!("{base}\"{}\"\n", "{{#if role}}".repeat(5_000));
@@ -312,7 +312,7 @@ async fn a_hostile_configuration_that_is_trusted_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_file_of_a_hundred_megabytes_and_one_that_waits_are_not_read() {
+async fn huge_files_pipes_and_devices_are_not_read() {
     let place = Place::new();
     configured(&place, "agents/base/small.toml", "");
     let folder = place.home(".config/crow-agent/agents/base");
@@ -329,7 +329,7 @@ async fn a_file_of_a_hundred_megabytes_and_one_that_waits_are_not_read() {
 }
 
 #[tokio::test]
-async fn a_value_that_no_file_sets_is_told_with_its_source() {
+async fn a_default_value_is_shown_with_its_source() {
     let place = Place::new();
     let steps = place.run(&["config", "get", "agents.base.builder.react.max_iterations"]).await;
     steps.exited(0);

@@ -39,7 +39,7 @@ fn damage(place: &Place, word: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_session_with_a_damaged_line_is_shown_undone_and_continued_and_says_so() {
+async fn a_session_with_a_damaged_line_stays_usable_and_reports_it() {
     for word in ["\"type\":\"reply\"", "\"type\":\"call_start\"", "\"type\":\"session_start\""] {
         let (place, server) = place().await;
         let line = damage(&place, word);
@@ -63,7 +63,7 @@ async fn a_session_with_a_damaged_line_is_shown_undone_and_continued_and_says_so
 }
 
 #[tokio::test]
-async fn a_session_without_its_header_is_listed_with_a_mark_and_repaired() {
+async fn a_session_without_its_header_is_listed_as_damaged_and_can_be_repaired() {
     let (place, server) = place().await;
     fs::remove_file(place.session().join("metadata.json")).unwrap();
     let line = damage(&place, "\"type\":\"usage\"");
@@ -118,7 +118,7 @@ async fn repaired_judge(older_log: bool) -> (Place, ModelServer) {
 }
 
 #[tokio::test]
-async fn a_repaired_session_goes_on_with_its_reviewer_and_only_reads_as_before() {
+async fn a_repaired_session_keeps_its_reviewer_and_read_only_mode() {
     let (place, server) = repaired_judge(false).await;
     let resumed = place.run(&["run", "--resume", &place.root(), "-o", "json", "two"]).await;
     let out = &resumed.exited(0).out;
@@ -132,8 +132,7 @@ async fn a_repaired_session_goes_on_with_its_reviewer_and_only_reads_as_before()
 }
 
 #[tokio::test]
-async fn a_repaired_session_whose_log_does_not_tell_its_agent_goes_on_only_with_one_that_is_named()
-{
+async fn a_repaired_session_with_an_unknown_agent_needs_the_agent_flag() {
     let (place, server) = repaired_judge(true).await;
     let resumed = place.run(&["run", "--resume", &place.root(), "two"]).await;
     let told = &resumed.exited(2).err;

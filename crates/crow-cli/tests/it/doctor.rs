@@ -36,7 +36,7 @@ fn says(out: &str, lines: &[&str]) {
 }
 
 #[tokio::test]
-async fn without_a_key_doctor_says_that_there_is_no_model_and_what_to_do() {
+async fn doctor_without_a_key_reports_the_missing_model_and_a_remedy() {
     let out = doctor(&place()).await;
     says(
         &out,
@@ -52,7 +52,7 @@ async fn without_a_key_doctor_says_that_there_is_no_model_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn doctor_names_keys_by_where_they_are_and_the_model_with_the_reason() {
+async fn doctor_shows_where_keys_come_from_and_why_a_model_is_used() {
     let mut place = place();
     place.run_with_input(&["login", "openai", "--yes"], KEY).await.exited(0);
     place.set("ANTHROPIC_API_KEY", KEY);
@@ -85,7 +85,7 @@ async fn doctor_names_keys_by_where_they_are_and_the_model_with_the_reason() {
 }
 
 #[tokio::test]
-async fn doctor_finds_files_that_cannot_be_used_servers_and_untrusted_projects() {
+async fn doctor_reports_invalid_files_servers_and_untrusted_projects() {
     let place = place();
     let config = place.home(".config/crow-agent");
     write(
@@ -119,7 +119,7 @@ async fn doctor_finds_files_that_cannot_be_used_servers_and_untrusted_projects()
 }
 
 #[tokio::test]
-async fn doctor_says_whether_a_local_server_may_have_prompts() {
+async fn doctor_shows_whether_a_local_server_may_get_prompts() {
     let server = ModelServer::start(Vec::<ScriptedReply>::new()).await;
     let mut place = place();
     let url = server.base_url(WireDialect::OpenAiChat);

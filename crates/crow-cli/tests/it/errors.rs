@@ -24,7 +24,7 @@ fn nowhere() -> Place {
 }
 
 #[tokio::test]
-async fn without_a_key_and_a_server_one_screen_says_how_to_get_going() {
+async fn a_run_without_a_key_or_server_explains_how_to_start() {
     let begun = Instant::now();
     let ran = nowhere().run(&["run", "hello"]).await;
     ran.exited(3);
@@ -52,13 +52,13 @@ async fn an_unknown_provider_gets_a_suggestion() {
 }
 
 #[tokio::test]
-async fn a_wrong_flag_with_json_output_still_gets_its_result_line() {
+async fn a_usage_error_with_json_output_still_prints_a_result_line() {
     let ran = nowhere().run(&["run", "hello", "--no-such-flag", "--output", "json"]).await;
     assert_eq!(ran.exited(2).result()["error"]["code"], "usage");
 }
 
 #[tokio::test]
-async fn a_wrong_key_in_a_provider_file_is_shown_with_its_place() {
+async fn an_unknown_key_in_a_provider_file_is_reported_with_its_position() {
     let place = nowhere();
     let folder = place.home(".config/crow-agent/providers");
     fs::create_dir_all(&folder).unwrap();
@@ -73,7 +73,7 @@ async fn a_wrong_key_in_a_provider_file_is_shown_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_dead_endpoint_is_told_at_once_and_given_up_within_ten_seconds() {
+async fn a_dead_endpoint_is_reported_and_given_up_within_twelve_seconds() {
     let mut place = nowhere();
     place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
     place.set("ANTHROPIC_BASE_URL", &refused_base_url(WireDialect::AnthropicMessages).await);
@@ -194,7 +194,7 @@ async fn escape_sequences_of_the_model_do_not_reach_the_terminal() {
 }
 
 #[tokio::test]
-async fn an_unknown_model_is_warned_of_once_per_session_with_the_file_to_write() {
+async fn an_unknown_model_causes_one_warning_per_session_that_names_the_file() {
     let server = ModelServer::start([
         ScriptedReply::new().text("one"),
         ScriptedReply::new().text("two"),
@@ -217,7 +217,7 @@ async fn an_unknown_model_is_warned_of_once_per_session_with_the_file_to_write()
 }
 
 #[tokio::test]
-async fn a_bound_in_money_without_a_price_is_an_error_of_the_configuration_that_names_both_files() {
+async fn a_cost_limit_without_a_price_is_a_configuration_error_naming_both_files() {
     let mut place = nowhere();
     place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
     configured(&place, "agents/acp/BUILD-HITL.toml", "[limits]\nmax_money = 1.0\n");

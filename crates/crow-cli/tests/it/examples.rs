@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::program::{Place, feed};
 
 #[tokio::test]
-async fn the_loop_of_the_example_asks_answers_its_calls_and_saves_its_session() {
+async fn the_coder_agent_example_asks_answers_calls_and_saves_its_session() {
     let server = ModelServer::start([
         ScriptedReply::new()
             .text("I write it.")

@@ -10,7 +10,7 @@ fn call(id: &str, tool: &str, summary: &str) -> ScriptStep {
 }
 
 #[tokio::test]
-async fn a_session_is_shown_and_exported_with_outputs_reviews_tokens_and_money() {
+async fn a_session_is_shown_and_exported_with_outputs_reviews_tokens_and_cost() {
     let (server, place) = place([
         bash("c1", "echo made > new.txt; echo printed-$((40+2))"),
         call("s1", "submit_for_review", "It is made."),

@@ -41,7 +41,7 @@ async fn run_unprivileged(place: &Place, args: &[&str]) -> Ran {
 }
 
 #[tokio::test]
-async fn a_command_reads_neither_environment_nor_memory_of_the_agent_and_no_core_is_dumped() {
+async fn a_command_cannot_read_environment_or_memory_of_the_agent_nor_dump_its_core() {
     let look = "cat /proc/$PPID/environ | tr '\\0' '\\n'; head -c 1 /proc/$PPID/mem; ls /proc/$PPID/fd; \
                 cat /proc/$PPID/limits; tr '\\0' '\\n' < /proc/$$/environ; id -u; true";
     let server = ModelServer::start([

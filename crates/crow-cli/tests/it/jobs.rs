@@ -86,7 +86,7 @@ async fn an_agent_starts_a_server_uses_it_and_ends_it() {
 }
 
 #[tokio::test]
-async fn a_job_outlives_the_run_and_its_end_is_told_once() {
+async fn a_job_outlives_the_run_and_its_end_is_reported_once() {
     let mut harness = start(ScriptedModel::new([
         reply([call(
             "c1",
@@ -148,7 +148,7 @@ async fn no_job_outlives_the_program() {
 }
 
 #[tokio::test]
-async fn no_job_outlives_a_program_that_is_ended() {
+async fn no_job_outlives_a_program_ended_by_a_signal() {
     for name in ["-INT", "-TERM", "-HUP"] {
         let job = json!({"command": JOB, "run_in_background": true});
         let wait = json!({"command": format!("{UNTIL_IT_RUNS}; sleep 603")});
@@ -168,7 +168,7 @@ async fn no_job_outlives_a_program_that_is_ended() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_killed_takes_its_jobs_and_commands_with_it() {
+async fn jobs_and_commands_end_when_the_program_is_killed() {
     let job = json!({"command": JOB, "run_in_background": true});
     let command = "trap '' TERM; echo $$ > command; touch started; while :; do sleep 1; done";
     let wait = json!({"command": format!("{UNTIL_IT_RUNS}; rm started; {command}")});
@@ -200,7 +200,7 @@ async fn seen_by_commands(place: Place, server: ModelServer) -> String {
 }
 
 #[tokio::test]
-async fn commands_see_what_the_login_shell_exports_only_where_no_shell_started_the_program() {
+async fn the_login_shells_exports_are_used_only_if_no_shell_started_the_program() {
     for (level, expected) in [(None, "login::\n"), (Some("1"), "given::\n")] {
         let command = "echo $CARGO_HOME:$ACME_LOGIN:$ANTHROPIC_API_KEY > seen";
         let server = ModelServer::start([
@@ -223,7 +223,7 @@ async fn commands_see_what_the_login_shell_exports_only_where_no_shell_started_t
 }
 
 #[tokio::test]
-async fn what_a_job_changed_after_its_call_is_told_as_the_jobs_and_undone() {
+async fn a_change_by_a_job_after_its_call_is_attributed_to_it_and_undone() {
     let gate = StreamGate::new();
     let held = ScriptedReply::new()
         .text("It builds.")
@@ -271,7 +271,7 @@ async fn kill_beside_a_job(next: ScriptedReply) -> (ModelServer, Place) {
 }
 
 #[tokio::test]
-async fn what_a_job_changed_before_it_was_killed_with_the_program_is_undone_by_force() {
+async fn a_change_by_a_job_killed_with_the_program_needs_a_forced_undo() {
     let (_server, place) = kill_beside_a_job(ScriptedReply::new().text("Never asked.")).await;
     let id = place.id();
     let changes = said(&place, &["sessions", "show", &id, "--changes"], 0).await;
@@ -288,7 +288,7 @@ async fn what_a_job_changed_before_it_was_killed_with_the_program_is_undone_by_f
 }
 
 #[tokio::test]
-async fn a_session_that_goes_on_records_what_a_killed_job_changed_and_nothing_later() {
+async fn a_resumed_session_records_changes_of_a_killed_job_and_no_later_ones() {
     let (_server, place) = kill_beside_a_job(ScriptedReply::new().text("I see.")).await;
     let id = place.id();
     place.run(&["run", "go on", "--resume", &id, "-p", "full-auto"]).await.exited(0);

@@ -17,7 +17,7 @@ fn place(server: &ModelServer) -> Place {
 }
 
 #[tokio::test]
-async fn a_server_that_was_only_found_gets_no_prompt_where_nobody_can_be_asked() {
+async fn a_discovered_server_gets_no_prompt_without_a_terminal() {
     let server = ModelServer::start([
         ScriptedReply::new().text("hello"),
         ScriptedReply::new().text("hello"),
@@ -41,7 +41,7 @@ async fn a_server_that_was_only_found_gets_no_prompt_where_nobody_can_be_asked()
 }
 
 #[tokio::test]
-async fn a_server_that_was_found_is_asked_about_once_at_a_terminal() {
+async fn a_discovered_server_is_asked_about_until_it_is_accepted() {
     let server = ModelServer::start([
         ScriptedReply::new().text("hello"),
         ScriptedReply::new().text("again"),

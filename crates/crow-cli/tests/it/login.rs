@@ -35,7 +35,7 @@ fn mode(path: &std::path::Path) -> u32 {
 }
 
 #[tokio::test]
-async fn a_key_is_stored_used_and_forgotten() {
+async fn a_key_is_stored_used_and_removed() {
     let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let place = place_at(&server);
     let ran = place.run_with_input(&["login", "anthropic"], KEY).await;
@@ -59,7 +59,7 @@ async fn a_key_is_stored_used_and_forgotten() {
 }
 
 #[tokio::test]
-async fn a_stored_key_is_not_sent_to_another_place() {
+async fn a_stored_key_is_not_sent_to_another_address() {
     let (own, evil) = (
         ModelServer::start(Vec::<ScriptedReply>::new()).await,
         ModelServer::start(Vec::<ScriptedReply>::new()).await,
@@ -77,7 +77,7 @@ async fn a_stored_key_is_not_sent_to_another_place() {
 }
 
 #[tokio::test]
-async fn a_variable_goes_before_the_stored_key() {
+async fn an_environment_variable_overrides_the_stored_key() {
     let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let mut place = place_at(&server);
     place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
@@ -87,7 +87,7 @@ async fn a_variable_goes_before_the_stored_key() {
 }
 
 #[tokio::test]
-async fn a_file_that_others_can_read_or_that_is_broken_is_refused_and_stays() {
+async fn a_broken_or_world_readable_credentials_file_is_refused_and_kept() {
     let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let mut place = place_at(&server);
     place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
@@ -113,7 +113,7 @@ async fn a_file_that_others_can_read_or_that_is_broken_is_refused_and_stays() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_key_is_refused_without_showing_it() {
+async fn an_invalid_key_is_refused_without_being_shown() {
     let place = Place::new();
     for text in ["", "  \n", "sk-one sk-two", "sk-\u{1b}[0m"] {
         let ran = place.run_with_input(&["login", "openai", "--yes"], text).await;
@@ -136,7 +136,7 @@ async fn without_a_home_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_typed_is_not_seen() {
+async fn a_typed_key_is_not_echoed() {
     let place = Place::new();
     let mut terminal = Terminal::start(&place, &["login", "openai"], 100, "xterm-256color");
     terminal.shows("it is not shown").await;
@@ -167,7 +167,7 @@ async fn a_key_that_is_typed_is_not_seen() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_pasted_at_the_question_is_not_shown_and_not_stored() {
+async fn a_key_pasted_at_the_confirmation_is_neither_shown_nor_stored() {
     let place = Place::new();
     let mut terminal = Terminal::start(&place, &["login", "openai"], 100, "xterm-256color");
     terminal.shows("it is not shown").await;

@@ -49,7 +49,7 @@ fn calls() -> [ScriptedReply; 2] {
 }
 
 #[tokio::test]
-async fn a_configured_server_lends_its_tools_to_a_run() {
+async fn a_configured_server_provides_its_tools_to_a_run() {
     let server = ModelServer::start(calls()).await;
     let mut place = place(&server);
     place.set("DOCS_TOKEN", "word");
@@ -68,7 +68,7 @@ async fn a_configured_server_lends_its_tools_to_a_run() {
 }
 
 #[tokio::test]
-async fn a_call_is_refused_where_nobody_is_asked_unless_a_rule_names_the_server() {
+async fn an_mcp_call_without_a_terminal_is_refused_unless_a_rule_allows_it() {
     let server = ModelServer::start(calls().into_iter().chain(calls()).collect::<Vec<_>>()).await;
     let place = place(&server);
     configure(&place, "");
@@ -112,7 +112,7 @@ async fn a_project_starts_no_server_before_it_is_trusted() {
 }
 
 #[tokio::test]
-async fn a_server_whose_program_changed_is_not_started_until_it_is_trusted_again() {
+async fn a_server_whose_program_changed_is_not_started_until_it_is_restored() {
     let script = ["first", "second", "third"].map(|text| ScriptedReply::new().text(text));
     let server = ModelServer::start(script).await;
     let place = place(&server);
@@ -152,7 +152,7 @@ async fn a_project_gets_no_variables_of_the_user() {
 }
 
 #[tokio::test]
-async fn a_server_that_fails_is_told_of_and_the_run_goes_on() {
+async fn a_failing_server_is_reported_and_the_run_continues() {
     let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let place = place(&server);
     configure(
@@ -171,7 +171,7 @@ async fn a_server_that_fails_is_told_of_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn servers_are_listed_and_tried() {
+async fn servers_are_listed_and_tested() {
     let place = Place::new();
     write(&place.home("server.sh"), SERVER);
     assert!(place.run(&["mcp", "list"]).await.exited(0).out.contains("There are no MCP servers"));
@@ -201,7 +201,7 @@ async fn servers_are_listed_and_tried() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_server_is_told_with_its_place() {
+async fn an_invalid_server_entry_is_reported_with_its_position() {
     let place = Place::new();
     for (text, told) in [
         ("[mcp.servers.a]\n", "config.toml:1:1: a server needs a command or a url"),
@@ -235,7 +235,7 @@ fn hung(place: &Place, timeout: &str) {
 }
 
 #[tokio::test]
-async fn a_test_of_a_server_that_says_nothing_names_what_it_waits_for() {
+async fn mcp_test_of_a_silent_server_names_the_server_it_waits_for() {
     let place = Place::new();
     hung(&place, "1s");
     let ran = place.run(&["mcp", "test", "hung"]).await;
@@ -243,7 +243,7 @@ async fn a_test_of_a_server_that_says_nothing_names_what_it_waits_for() {
 }
 
 #[tokio::test]
-async fn the_model_is_not_named_while_tools_are_waited_for() {
+async fn waiting_for_tools_is_not_reported_as_waiting_for_the_model() {
     let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     hung(&place, "5s");

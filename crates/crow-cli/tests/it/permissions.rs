@@ -21,7 +21,7 @@ fn with_rules(rules: &str) -> Place {
 }
 
 #[tokio::test]
-async fn rules_are_listed_those_that_deny_first() {
+async fn permissions_list_shows_deny_rules_first() {
     let ran = with_rules(RULES).run(&["permissions", "list"]).await;
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     insta::assert_snapshot!(ran.out, @"
@@ -33,7 +33,7 @@ async fn rules_are_listed_those_that_deny_first() {
 }
 
 #[tokio::test]
-async fn a_call_is_explained_by_the_rule_that_decides() {
+async fn permissions_explain_names_the_deciding_rule() {
     let place = with_rules(RULES);
     let explain = async |call: &str| {
         let ran = place.run(&["permissions", "explain", call]).await;
@@ -66,7 +66,7 @@ async fn a_call_is_explained_by_the_rule_that_decides() {
 }
 
 #[tokio::test]
-async fn a_line_that_only_reads_is_explained_as_it_runs() {
+async fn a_read_only_command_is_explained_with_its_sandbox() {
     let place = Place::new();
     let doctor = place.run(&["doctor"]).await;
     let is_whole = doctor.out.contains("namespaces, Landlock and seccomp hold");
@@ -85,7 +85,7 @@ async fn a_line_that_only_reads_is_explained_as_it_runs() {
 }
 
 #[tokio::test]
-async fn an_explanation_can_be_read_by_programs() {
+async fn permissions_explain_prints_json() {
     let ran =
         with_rules(RULES).run(&["permissions", "explain", "git push", "--output", "json"]).await;
     let told: Value = serde_json::from_str(&ran.out).unwrap();
@@ -94,7 +94,7 @@ async fn an_explanation_can_be_read_by_programs() {
 }
 
 #[tokio::test]
-async fn rules_that_cannot_be_read_keep_everything_from_running() {
+async fn an_invalid_permissions_file_prevents_every_run() {
     let place = with_rules("{\n  \"version\": 1,\n  \"rules\": [{\"id\": \"x\"}]\n}");
     for args in [&["permissions", "list"][..], &["run", "hello"]] {
         let ran = place.run(args).await;
@@ -104,7 +104,7 @@ async fn rules_that_cannot_be_read_keep_everything_from_running() {
 }
 
 #[tokio::test]
-async fn a_run_without_a_terminal_runs_what_a_rule_allows_and_nothing_else() {
+async fn a_run_without_a_terminal_executes_only_what_a_rule_allows() {
     let server = ModelServer::start([
         ScriptedReply::new().call("c1", "bash", &json!({"command": "sh check.sh"})).call(
             "c2",
@@ -131,7 +131,7 @@ async fn a_run_without_a_terminal_runs_what_a_rule_allows_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_was_allowed_for_the_session_can_be_taken_back_for_good() {
+async fn session_permissions_can_be_revoked_permanently() {
     let call = |id: &str| ScriptedReply::new().call(id, "bash", &json!({"command": "cargo check"}));
     let server = ModelServer::start([
         call("c1"),
@@ -165,7 +165,7 @@ async fn an_empty_call_is_not_explained() {
 }
 
 #[tokio::test]
-async fn calls_of_file_tools_are_explained_as_each_mode_decides_them() {
+async fn file_tool_calls_are_explained_for_each_mode() {
     const MODES: [&str; 4] = ["ask", "accept-edits", "read-only", "full-auto"];
     let place = Place::new();
     std::fs::create_dir_all(place.home(".ssh")).unwrap();
@@ -195,7 +195,7 @@ async fn calls_of_file_tools_are_explained_as_each_mode_decides_them() {
 }
 
 #[tokio::test]
-async fn a_line_that_begins_with_the_name_of_a_tool_is_explained_as_a_command() {
+async fn a_command_line_that_begins_with_a_tool_name_is_explained_as_a_command() {
     let place = Place::new();
     for (line, is_command) in [
         ("grep -r x; rm -rf /", true),
@@ -214,7 +214,7 @@ async fn a_line_that_begins_with_the_name_of_a_tool_is_explained_as_a_command() 
 }
 
 #[tokio::test]
-async fn a_rule_that_refuses_is_named_with_its_file_and_no_mode_is_offered() {
+async fn a_refusing_rule_is_named_with_its_file_and_no_mode_is_suggested() {
     for (decision, verb) in [("deny", "forbids"), ("ask_user", "asks about")] {
         let call = ScriptedReply::new().call("c1", "bash", &json!({"command": "git push"}));
         let server = ModelServer::start([call, ScriptedReply::new().text("I cannot.")]).await;
@@ -236,7 +236,7 @@ async fn a_rule_that_refuses_is_named_with_its_file_and_no_mode_is_offered() {
 }
 
 #[tokio::test]
-async fn the_last_line_of_unverified_work_names_what_was_refused_or_failed() {
+async fn the_summary_of_unverified_work_mentions_failed_calls() {
     let edit = json!({"path": "a.txt", "old_string": "nowhere", "new_string": "x"});
     let step = ScriptedReply::new().call("c1", "edit_file", &edit).call(
         "c2",

@@ -37,7 +37,7 @@ async fn told(server: ModelServer) -> String {
 }
 
 #[tokio::test]
-async fn a_number_chooses_and_the_model_is_told_what_was_chosen() {
+async fn a_number_selects_a_choice_and_the_model_receives_it() {
     let (server, place) = with_replies([asks(), says("So be it.")]).await;
     let mut terminal = chat(&place).await;
     terminal.keys("2\r");
@@ -48,7 +48,7 @@ async fn a_number_chooses_and_the_model_is_told_what_was_chosen() {
 }
 
 #[tokio::test]
-async fn words_answer_a_question_once_it_was_said_what_can_be_answered() {
+async fn free_text_answers_a_question_after_an_invalid_number() {
     let (server, place) = with_replies([asks(), says("Neither, then.")]).await;
     let mut terminal = chat(&place).await;
     terminal.keys("7\r");
@@ -61,7 +61,7 @@ async fn words_answer_a_question_once_it_was_said_what_can_be_answered() {
 }
 
 #[tokio::test]
-async fn the_end_of_input_is_no_answer_and_the_agent_goes_on() {
+async fn end_of_input_declines_a_question_and_the_agent_continues() {
     let (server, place) = with_replies([asks(), says("I take SQLite.")]).await;
     let mut terminal = chat(&place).await;
     terminal.keys("\u{4}");
@@ -72,7 +72,7 @@ async fn the_end_of_input_is_no_answer_and_the_agent_goes_on() {
 }
 
 #[tokio::test]
-async fn an_interrupt_withdraws_what_an_agent_asks_and_the_chat_goes_on() {
+async fn an_interrupt_withdraws_an_agents_question_and_the_chat_continues() {
     let (server, place) = with_replies([asks(), says("Again.")]).await;
     let mut terminal = chat(&place).await;
     terminal.keys("\u{3}");
@@ -85,7 +85,7 @@ async fn an_interrupt_withdraws_what_an_agent_asks_and_the_chat_goes_on() {
 }
 
 #[tokio::test]
-async fn a_run_at_a_terminal_asks_too() {
+async fn a_run_at_a_terminal_asks_the_agents_question() {
     let (server, place) = with_replies([asks(), says("So be it.")]).await;
     let mut terminal = Terminal::start(&place, &["run", "go", "-m", MODEL], 80, "xterm-256color");
     terminal.shows("  1  SQLite").await.shows("or - for no answer:").await;
@@ -99,7 +99,7 @@ async fn a_run_at_a_terminal_asks_too() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_the_model_is_told_at_once_that_nobody_can_be_asked() {
+async fn without_a_terminal_the_model_learns_that_questions_are_unavailable() {
     let (server, place) = with_replies([asks(), says("I take SQLite.")]).await;
     let ran = place.run(&["run", "go", "-m", MODEL, "-o", "json"]).await;
     assert_eq!(ran.result()["text"], "I take SQLite.");
@@ -108,7 +108,7 @@ async fn without_a_terminal_the_model_is_told_at_once_that_nobody_can_be_asked()
 }
 
 #[tokio::test]
-async fn a_session_killed_while_it_asked_goes_on_with_the_question_closed() {
+async fn a_session_killed_during_a_question_resumes_with_the_question_closed() {
     let (server, place) = with_replies([asks(), says("Where were we?")]).await;
     let terminal = chat(&place).await;
     let pid = Pid::from_raw(terminal.pid().try_into().unwrap()).unwrap();
@@ -139,7 +139,7 @@ async fn save_meanwhile(place: &Place) {
 }
 
 #[tokio::test]
-async fn what_the_user_saved_while_a_command_ran_is_asked_about_and_put_back() {
+async fn a_protected_file_saved_by_the_user_during_a_command_can_be_put_back() {
     let (server, place) = with_replies([waits(), says("Done.")]).await;
     let args = ["-m", MODEL, "--permissions", "full-auto"];
     let mut terminal = Terminal::start(&place, &args, 80, "xterm-256color");
@@ -157,7 +157,7 @@ async fn what_the_user_saved_while_a_command_ran_is_asked_about_and_put_back() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_what_the_user_saved_meanwhile_stays_aside_and_is_told() {
+async fn without_a_terminal_a_protected_file_saved_during_a_command_is_set_aside() {
     let (server, place) = with_replies([waits(), says("Done.")]).await;
     let args = ["run", "go", "-m", MODEL, "-o", "json", "--permissions", "full-auto"];
     let child = place.start(&args);

@@ -58,7 +58,7 @@ async fn a_secret_reaches_neither_the_model_nor_the_log_nor_any_output() {
 }
 
 #[tokio::test]
-async fn a_file_with_a_secret_is_edited_and_keeps_it() {
+async fn edits_preserve_a_secret_in_a_file() {
     let edit = |id: &str, old: &str, new: &str| {
         ScriptedReply::new().call(
             id,
@@ -97,7 +97,7 @@ async fn a_file_with_a_secret_is_edited_and_keeps_it() {
 }
 
 #[tokio::test]
-async fn an_error_and_the_log_of_the_program_do_not_show_a_secret() {
+async fn errors_and_logs_do_not_show_a_secret() {
     let mut place = Place::new();
     place.set("MY_DEPLOY_TOKEN", TOKEN);
     place.set("CROW_LOG", "trace");

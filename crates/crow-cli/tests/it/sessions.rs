@@ -45,7 +45,7 @@ async fn a_session_is_listed_shown_and_continued_by_a_second_process() {
 }
 
 #[tokio::test]
-async fn a_killed_run_is_continued_with_its_open_call_answered() {
+async fn a_killed_run_resumes_with_an_unknown_outcome_for_its_open_call() {
     let server = ModelServer::start([
         ScriptedReply::new().call("c1", "bash", &json!({"command": "touch started; sleep 600"})),
         ScriptedReply::new().text("I go on"),
@@ -64,7 +64,7 @@ async fn a_killed_run_is_continued_with_its_open_call_answered() {
 }
 
 #[tokio::test]
-async fn a_torn_log_is_repaired_when_it_is_continued() {
+async fn a_torn_log_is_repaired_when_the_session_resumes() {
     let server =
         ModelServer::start([ScriptedReply::new().text("one"), ScriptedReply::new().text("two")])
             .await;
@@ -80,7 +80,7 @@ async fn a_torn_log_is_repaired_when_it_is_continued() {
 }
 
 #[tokio::test]
-async fn a_session_in_use_is_refused_with_the_process_that_uses_it() {
+async fn a_session_in_use_is_refused_and_the_process_is_named() {
     let gate = StreamGate::new();
     let held =
         ScriptedReply::new().text("slow").with(Fault::StallAfter { events: 2, gate: gate.clone() });
@@ -98,7 +98,7 @@ async fn a_session_in_use_is_refused_with_the_process_that_uses_it() {
 }
 
 #[tokio::test]
-async fn an_id_of_ones_own_is_taken_once() {
+async fn a_chosen_session_id_can_be_used_once() {
     let server = ModelServer::start([ScriptedReply::new().text("one")]).await;
     let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     place.run(&["run", "first", "-m", MODEL, "--session-id", "mine"]).await.exited(0);
@@ -120,7 +120,7 @@ async fn a_prompt_may_come_from_standard_input() {
 }
 
 #[tokio::test]
-async fn what_is_piped_beside_a_prompt_is_added_to_it() {
+async fn piped_input_is_appended_to_the_prompt() {
     let server =
         ModelServer::start([ScriptedReply::new().text("read"), ScriptedReply::new().text("read")])
             .await;
@@ -165,7 +165,7 @@ async fn without_a_terminal_changes_are_refused_and_the_flag_is_named() {
 }
 
 #[tokio::test]
-async fn a_closed_reader_ends_the_run() {
+async fn a_closed_stdout_ends_the_run() {
     let many = (0..2000).fold(String::new(), |text, n| text + &format!("word{n} "));
     let server = ModelServer::start([ScriptedReply::new().text(&many)]).await;
     let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
@@ -181,7 +181,7 @@ async fn a_closed_reader_ends_the_run() {
 }
 
 #[tokio::test]
-async fn settings_that_start_programs_are_not_accepted_like_other_edits() {
+async fn accept_edits_mode_refuses_files_that_start_programs() {
     let server = ModelServer::start([
         ScriptedReply::new().call(
             "c1",
@@ -201,7 +201,7 @@ async fn settings_that_start_programs_are_not_accepted_like_other_edits() {
 }
 
 #[tokio::test]
-async fn without_an_id_the_last_session_of_the_directory_goes_on() {
+async fn resume_without_an_id_uses_the_last_session_of_the_directory() {
     let replies = ["First.", "Second.", "Third."].map(|text| ScriptedReply::new().text(text));
     let server = ModelServer::start(replies).await;
     let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
@@ -223,7 +223,7 @@ async fn without_an_id_the_last_session_of_the_directory_goes_on() {
 }
 
 #[tokio::test]
-async fn the_list_tells_what_each_session_used() {
+async fn sessions_list_shows_tokens_and_cost() {
     let server = ModelServer::start([ScriptedReply::new().text("Done.")]).await;
     let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     place.run(&["run", "work", "-m", "anthropic/claude-sonnet-4-5"]).await.exited(0);
@@ -238,7 +238,7 @@ async fn the_list_tells_what_each_session_used() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_shown_names_the_command_that_was_refused() {
+async fn sessions_show_names_refused_calls() {
     let server = ModelServer::start([
         ScriptedReply::new().call("c1", "bash", &json!({"command": "touch refused.txt"})),
         ScriptedReply::new().call("c2", "write_file", &json!({"path": "b.txt", "content": "x"})),

@@ -40,7 +40,7 @@ fn args<'a>(agent: &'a str, prompt: &'a str) -> [&'a str; 10] {
 }
 
 #[tokio::test]
-async fn plan_has_no_tool_that_writes_whatever_it_calls() {
+async fn plan_cannot_write_files() {
     let (server, place) = place([
         writes("w", "made"),
         call("b", "bash", &json!({"command": "touch made"})),
@@ -58,7 +58,7 @@ async fn plan_has_no_tool_that_writes_whatever_it_calls() {
 }
 
 #[tokio::test]
-async fn build_loop_goes_on_until_the_agent_says_that_it_is_done() {
+async fn build_loop_continues_until_the_agent_reports_completion() {
     let (server, place) = place([
         ScriptedReply::new().text("Half of it.").into(),
         writes("w", "made"),
@@ -73,7 +73,7 @@ async fn build_loop_goes_on_until_the_agent_says_that_it_is_done() {
 }
 
 #[tokio::test]
-async fn the_partner_of_build_chat_hears_a_submission_without_other_words() {
+async fn the_partner_of_build_chat_receives_a_submission_without_text() {
     let (server, place) = place([
         submits("s", "I wrote the parser."),
         ScriptedReply::new().text("And its test?").into(),
@@ -93,7 +93,7 @@ async fn the_partner_of_build_chat_hears_a_submission_without_other_words() {
 }
 
 #[tokio::test]
-async fn task_smart_works_and_is_reviewed_below_a_call_and_is_undone_with_it() {
+async fn task_smart_is_run_reviewed_and_undone_as_part_of_a_call() {
     let (server, place) = place([
         call("t", "task", &json!({"agent": "TASK-SMART", "prompt": "Make the file made."})),
         writes("w", "made"),
@@ -123,7 +123,7 @@ async fn task_smart_works_and_is_reviewed_below_a_call_and_is_undone_with_it() {
 }
 
 #[tokio::test]
-async fn the_rounds_of_the_command_line_bound_a_run_that_is_sent_back() {
+async fn max_rounds_limits_a_run_that_is_sent_back() {
     let (server, place) =
         place([submits("s", "ready"), ScriptedReply::new().text("No test.").into()]).await;
     let mut args = args("BUILD-JUDGE", "do it").to_vec();
@@ -136,7 +136,7 @@ async fn the_rounds_of_the_command_line_bound_a_run_that_is_sent_back() {
 }
 
 #[tokio::test]
-async fn the_rounds_of_the_command_line_count_even_where_the_file_allows_fewer() {
+async fn max_rounds_overrides_a_lower_limit_in_the_agent_file() {
     // BUILD-LOOP itself allows ten.
     let mut script: Vec<ScriptStep> =
         (1..=11).map(|n| ScriptedReply::new().text(format!("Part {n}.")).into()).collect();
@@ -166,7 +166,7 @@ async fn an_interrupt_during_a_review_ends_with_130_and_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn an_interrupt_while_a_reviewer_speaks_is_a_cancelled_run() {
+async fn an_interrupt_during_a_reviewer_reply_cancels_the_run() {
     let gate = StreamGate::new();
     let held = ScriptedReply::new()
         .text("hm hm")
@@ -206,7 +206,7 @@ async fn an_edit_that_breaks_an_agent_does_not_end_a_session_that_uses_it() {
 }
 
 #[tokio::test]
-async fn a_judge_whose_model_cannot_say_that_it_is_done_is_told_of_before() {
+async fn a_judge_whose_model_cannot_call_tools_causes_a_warning() {
     let (server, place) =
         place([submits("s", "ready"), ScriptedReply::new().text("I approve.").into()]).await;
     let folder = place.home(".config/crow-agent/providers");

@@ -60,7 +60,7 @@ fn ended_call(events: &[Arc<Envelope>]) -> &ToolResult {
 }
 
 #[tokio::test]
-async fn commands_that_only_read_run_beside_one_another_and_beside_one_that_writes() {
+async fn read_only_commands_run_concurrently_with_each_other_and_with_a_writer() {
     let kept = TempDir::new().unwrap();
     let sandbox = || Some(SandboxConfig::new(kept.path().join("sandbox")));
     let new = || options(kept.path(), sandbox());
@@ -100,7 +100,7 @@ async fn commands_that_only_read_run_beside_one_another_and_beside_one_that_writ
 }
 
 #[tokio::test]
-async fn without_a_sandbox_a_command_that_reads_waits_for_the_one_that_writes() {
+async fn without_a_sandbox_a_reader_waits_for_the_writer() {
     let kept = TempDir::new().unwrap();
     let mut writer =
         AgentHarness::start(runs("read line < gate; echo x > made"), options(kept.path(), None));

@@ -17,7 +17,7 @@ pub(crate) fn signal(name: &str, pid: u32) {
 }
 
 #[tokio::test]
-async fn an_interrupt_while_the_model_speaks_ends_with_130_and_a_result() {
+async fn a_signal_during_a_reply_ends_the_run_with_130_and_a_result() {
     for name in ["-INT", "-TERM", "-HUP"] {
         let gate = StreamGate::new();
         let held = ScriptedReply::new()
@@ -34,7 +34,7 @@ async fn an_interrupt_while_the_model_speaks_ends_with_130_and_a_result() {
 }
 
 #[tokio::test]
-async fn signals_that_were_ignored_at_the_start_end_a_run_but_for_a_hang_up() {
+async fn signals_ignored_at_start_end_a_run_except_sighup() {
     for (name, code) in [("-INT", 130), ("-TERM", 130), ("-HUP", 0)] {
         let gate = StreamGate::new();
         let held = ScriptedReply::new()
@@ -55,7 +55,7 @@ async fn signals_that_were_ignored_at_the_start_end_a_run_but_for_a_hang_up() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn commands_ignore_no_signal_that_was_ignored_at_the_start_but_a_hang_up() {
+async fn commands_inherit_only_an_ignored_sighup() {
     for sandbox in [&[][..], &["--no-sandbox"]] {
         let list = json!({"command": "grep SigIgn /proc/self/status > ignored"});
         let replies =
@@ -91,7 +91,7 @@ async fn an_interrupt_ends_a_running_command_and_its_children() {
 }
 
 #[tokio::test]
-async fn a_model_that_says_nothing_is_said_to_be_waited_for() {
+async fn waiting_for_a_silent_model_is_reported() {
     let gate = StreamGate::new();
     let held =
         ScriptedReply::new().text("late").with(Fault::StallAfter { events: 1, gate: gate.clone() });

@@ -31,7 +31,7 @@ fn redirect(server: &ModelServer) -> String {
 }
 
 #[tokio::test]
-async fn a_hostile_clone_redirects_no_provider_and_is_warned_of_once() {
+async fn a_hostile_clone_redirects_no_provider_and_causes_one_warning() {
     let (evil, good) = (
         ModelServer::start(Vec::<ScriptedReply>::new()).await,
         ModelServer::start([
@@ -59,7 +59,7 @@ async fn a_hostile_clone_redirects_no_provider_and_is_warned_of_once() {
 }
 
 #[tokio::test]
-async fn what_is_trusted_counts_until_it_changes() {
+async fn trusted_configuration_applies_until_it_changes() {
     let server = ModelServer::start([
         ScriptedReply::new().text("first"),
         ScriptedReply::new().call("c1", "bash", &json!({"command": "sh check.sh"})),
@@ -109,7 +109,7 @@ async fn what_is_trusted_counts_until_it_changes() {
 }
 
 #[tokio::test]
-async fn a_project_that_would_allow_something_is_refused_with_the_place() {
+async fn a_project_rule_that_allows_is_refused_with_its_position() {
     let place = Place::new();
     let rules = "{\"version\": 1, \"rules\": [\n  {\"id\": \"x\", \"matcher\": \"all\", \"decision\": \"allow\"}]}";
     brings(&place, "permissions.json", rules);
@@ -119,7 +119,7 @@ async fn a_project_that_would_allow_something_is_refused_with_the_place() {
 }
 
 #[tokio::test]
-async fn a_broken_trust_file_trusts_nothing_says_so_and_stays() {
+async fn a_broken_trust_file_trusts_nothing_and_is_reported_and_kept() {
     let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     brings(&place, "permissions.json", NO_CHECK);
@@ -134,7 +134,7 @@ async fn a_broken_trust_file_trusts_nothing_says_so_and_stays() {
 }
 
 #[tokio::test]
-async fn instructions_need_no_trust_and_a_project_without_configuration_none() {
+async fn instructions_and_projects_without_configuration_need_no_trust() {
     let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
     let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     fs::write(place.project("AGENTS.md"), "Use tabs.").unwrap();
@@ -145,7 +145,7 @@ async fn instructions_need_no_trust_and_a_project_without_configuration_none() {
 }
 
 #[tokio::test]
-async fn at_a_terminal_it_is_asked_once_and_everything_but_a_yes_is_a_no() {
+async fn only_a_yes_grants_trust_and_ends_the_question() {
     let server = ModelServer::start(Vec::<ScriptedReply>::new()).await;
     let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
     brings(&place, "permissions.json", NO_CHECK);
@@ -167,7 +167,7 @@ async fn at_a_terminal_it_is_asked_once_and_everything_but_a_yes_is_a_no() {
 }
 
 #[tokio::test]
-async fn configuration_that_cannot_be_used_is_named_at_a_terminal_too() {
+async fn invalid_project_configuration_is_reported_at_a_terminal() {
     let server = ModelServer::start(Vec::<ScriptedReply>::new()).await;
     let spoil: [fn(&Place); 2] = [
         |place| brings(place, "permissions.json", "{"),
@@ -186,7 +186,7 @@ async fn configuration_that_cannot_be_used_is_named_at_a_terminal_too() {
 }
 
 #[tokio::test]
-async fn the_users_own_provider_goes_before_one_of_the_project() {
+async fn the_users_provider_overrides_one_of_the_project() {
     let (evil, own) = (
         ModelServer::start(Vec::<ScriptedReply>::new()).await,
         ModelServer::start([ScriptedReply::new().text("hello")]).await,
@@ -205,7 +205,7 @@ async fn the_users_own_provider_goes_before_one_of_the_project() {
 }
 
 #[tokio::test]
-async fn a_run_at_a_terminal_asks_before_it_begins() {
+async fn a_run_at_a_terminal_asks_for_trust_first() {
     let server = ModelServer::start([ScriptedReply::new().text("Good day.")]).await;
     let mut place = Place::new();
     place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
@@ -220,7 +220,7 @@ async fn a_run_at_a_terminal_asks_before_it_begins() {
 }
 
 #[tokio::test]
-async fn a_session_that_goes_on_is_bound_by_the_project_that_it_works_in() {
+async fn a_resumed_session_obeys_the_rules_of_its_project() {
     let call = || ScriptedReply::new().call("c1", "bash", &json!({"command": "sh check.sh"}));
     let server = ModelServer::start([
         ScriptedReply::new().text("hello"),

@@ -78,7 +78,7 @@ fn git(place: &Place, args: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_ruined_project_is_as_it_was_after_undo_with_git_and_without() {
+async fn undo_restores_a_ruined_project_with_and_without_git() {
     for with_git in [false, true] {
         let (server, place) =
             place([bash("c1", RUIN), ScriptedReply::new().text("Done.").into()]).await;
@@ -113,7 +113,7 @@ async fn a_ruined_project_is_as_it_was_after_undo_with_git_and_without() {
 }
 
 #[tokio::test]
-async fn what_somebody_changed_since_stays_and_goes_by_force_with_a_copy() {
+async fn undo_keeps_later_edits_unless_forced_and_then_saves_copies() {
     let (server, place) = place([
         bash("c1", "echo new > a.txt; echo new > b.txt; rm c.txt"),
         ScriptedReply::new().text("Done.").into(),
@@ -207,7 +207,7 @@ async fn single_calls_turns_and_the_whole_session_can_be_undone() {
 }
 
 #[tokio::test]
-async fn one_path_is_restored_to_a_point_and_the_restore_undone() {
+async fn restore_resets_one_path_to_a_point_and_can_be_undone() {
     let (server, place) = place([
         bash("c1", "echo one > docs/a@b.txt"),
         bash("c2", "echo two > docs/a@b.txt; echo two > other"),
@@ -246,7 +246,7 @@ async fn one_path_is_restored_to_a_point_and_the_restore_undone() {
 }
 
 #[tokio::test]
-async fn a_diff_is_applied_by_git_backwards_and_forwards() {
+async fn git_applies_a_diff_in_both_directions() {
     let (server, place) = place([
         bash("c1", "mv notes.txt 'my notes'; ln -s here there; echo more >> README.md; : > empty; printf 'no end' > src/main.rs; echo : > tool; chmod +x tool; seq 1000 > long; chmod +x docs/*"),
         ScriptedReply::new().text("Done.").into(),
@@ -273,7 +273,7 @@ async fn a_diff_is_applied_by_git_backwards_and_forwards() {
 }
 
 #[tokio::test]
-async fn every_kind_of_change_is_applied_by_git_backwards_and_forwards() {
+async fn git_applies_every_kind_of_change_in_both_directions() {
     let odd = "\"$(printf 'two\\nlines')\"";
     let command = format!(
         "chmod 600 mode; chmod 600 both; echo more >> both; : > emptied; : > emptied-open; chmod 755 binary; \
@@ -328,7 +328,7 @@ async fn every_kind_of_change_is_applied_by_git_backwards_and_forwards() {
 }
 
 #[tokio::test]
-async fn binary_latin_1_and_large_files_are_applied_by_git_backwards_and_forwards() {
+async fn git_applies_binary_latin_1_and_large_files_in_both_directions() {
     let command = "printf '\\000\\001' > new; printf 'caf\\351\\n' > latin; seq 300000 > large; rm gone; \
                    head -c 100000 /dev/urandom > binary; chmod 755 binary; : > emptied; echo text > text; \
                    rm was-file; ln -s \"$(printf 'caf\\351')\" was-file; printf '\\000' > filled";
@@ -358,7 +358,7 @@ async fn binary_latin_1_and_large_files_are_applied_by_git_backwards_and_forward
 }
 
 #[tokio::test]
-async fn a_file_whose_content_was_not_kept_keeps_no_other_from_being_applied() {
+async fn a_diff_that_leaves_out_a_file_without_stored_content_still_applies() {
     let (server, place) = place([
         bash("c1", "head -c 20000000 /dev/zero > huge; echo text > text"),
         ScriptedReply::new().text("Done.").into(),
@@ -375,7 +375,7 @@ async fn a_file_whose_content_was_not_kept_keeps_no_other_from_being_applied() {
 }
 
 #[tokio::test]
-async fn a_diff_of_a_project_below_its_repository_is_applied_where_it_was_made() {
+async fn a_diff_of_a_subdirectory_of_a_repository_applies_in_both_directories() {
     let (server, place) =
         place([bash("c1", "echo text > text"), ScriptedReply::new().text("Done.").into()]).await;
     let above = place.project("");
@@ -424,7 +424,7 @@ async fn two_sessions_in_one_folder_undo_their_own_changes() {
 }
 
 #[tokio::test]
-async fn of_sessions_that_took_turns_one_is_undone_as_far_as_the_other_allows() {
+async fn undo_of_interleaved_sessions_stops_at_changes_of_the_other() {
     let (server, place) = place([
         bash("c1", "echo first > shared; echo 1 > one"),
         ScriptedReply::new().text("Done.").into(),
@@ -450,7 +450,7 @@ async fn of_sessions_that_took_turns_one_is_undone_as_far_as_the_other_allows() 
 }
 
 #[tokio::test]
-async fn the_model_reads_of_an_undo_when_the_session_goes_on() {
+async fn the_model_is_informed_of_an_undo_when_the_session_resumes() {
     let (server, place) = place([
         bash("c1", "echo 1 > one"),
         ScriptedReply::new().text("Done.").into(),
@@ -467,7 +467,7 @@ async fn the_model_reads_of_an_undo_when_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn with_chat_the_conversation_goes_back_too() {
+async fn undo_with_chat_also_rewinds_the_conversation() {
     let (server, place) = place([
         ScriptedReply::new().text("Hello.").into(),
         bash("c1", "echo 1 > one"),
@@ -493,7 +493,7 @@ async fn with_chat_the_conversation_goes_back_too() {
 }
 
 #[tokio::test]
-async fn the_agent_of_another_process_is_told_before_its_next_step() {
+async fn an_agent_in_another_process_is_informed_of_an_undo_before_its_next_step() {
     let gate = StreamGate::new();
     let held = ScriptedReply::new()
         .call("c2", "bash", &json!({"command": "true"}))
@@ -514,7 +514,7 @@ async fn the_agent_of_another_process_is_told_before_its_next_step() {
 }
 
 #[tokio::test]
-async fn what_a_killed_command_did_is_undone_by_force() {
+async fn changes_of_a_killed_command_need_a_forced_undo() {
     let (_server, place) =
         place([bash("c1", "rm keep.txt; echo 1 > one; touch started; sleep 600")]).await;
     fs::write(place.project("keep.txt"), "keep\n").unwrap();
@@ -534,7 +534,7 @@ async fn what_a_killed_command_did_is_undone_by_force() {
 }
 
 #[tokio::test]
-async fn a_chat_undoes_and_redoes_and_shows_what_changed() {
+async fn the_chat_undoes_redoes_and_shows_changes() {
     let gate = StreamGate::new();
     let held = ScriptedReply::new()
         .text("one two three")
@@ -607,7 +607,7 @@ async fn a_chat_undoes_and_redoes_and_shows_what_changed() {
 }
 
 #[tokio::test]
-async fn forty_columns_are_enough() {
+async fn undo_output_fits_forty_columns() {
     let long = "a-folder-with-a-rather-long-name/and-a-file-with-a-rather-long-name.txt";
     let command =
         format!("mkdir -p {0}; echo x > {long}; echo y > b", long.split('/').next().unwrap());
@@ -638,7 +638,7 @@ async fn forty_columns_are_enough() {
 }
 
 #[tokio::test]
-async fn below_a_project_its_last_session_is_meant() {
+async fn undo_in_a_subdirectory_uses_the_last_session_of_the_project() {
     let (server, place) = place([
         bash("c1", "mkdir -p deep/er; echo 1 > deep/one"),
         ScriptedReply::new().text("Done.").into(),
@@ -653,7 +653,7 @@ async fn below_a_project_its_last_session_is_meant() {
 }
 
 #[tokio::test]
-async fn without_a_session_here_it_is_said_how_to_name_one() {
+async fn undo_without_a_session_explains_how_to_name_one() {
     let (_server, place) = place([]).await;
     let lost = place.run(&["undo"]).await;
     assert!(lost.exited(2).err.contains("crow-agent sessions list"), "{}", lost.err);
@@ -662,7 +662,7 @@ async fn without_a_session_here_it_is_said_how_to_name_one() {
 }
 
 #[tokio::test]
-async fn a_removed_session_leaves_no_states_of_files_behind() {
+async fn removing_a_session_removes_its_snapshots() {
     let (server, place) = place([
         bash("c1", "head -c 300000 /dev/urandom > noise; rm noise; echo 1 > one"),
         ScriptedReply::new().text("Done.").into(),
@@ -685,7 +685,7 @@ async fn a_removed_session_leaves_no_states_of_files_behind() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_no_text_is_undone_like_any_other() {
+async fn undo_handles_a_file_name_that_is_not_utf8() {
     let (server, place) = place([
         bash("c1", "echo x > \"$(printf 'caf\\351')\"; echo y > \"$(printf 'two\\nlines')\""),
         ScriptedReply::new().text("Done.").into(),
@@ -714,7 +714,7 @@ async fn a_name_that_is_no_text_is_undone_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_file_is_restored_whose_name_is_no_text() {
+async fn restore_accepts_a_file_name_that_is_not_utf8() {
     let (server, place) = place([
         bash("c1", "for file in note*; do echo agent > \"$file\"; done"),
         ScriptedReply::new().text("done").into(),
@@ -733,7 +733,7 @@ async fn a_file_is_restored_whose_name_is_no_text() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_no_text_is_told_as_git_writes_it_and_read_again() {
+async fn a_file_name_that_is_not_utf8_is_quoted_like_git_and_accepted_back() {
     let (server, place) = place([
         bash("c1", "for file in note*; do echo agent > \"$file\"; done"),
         ScriptedReply::new().text("done").into(),
@@ -797,7 +797,7 @@ async fn a_diff_shows_only_the_paths_that_are_named() {
 }
 
 #[tokio::test]
-async fn files_that_git_ignores_are_undone_and_told_apart() {
+async fn git_ignored_files_are_undone_and_listed_separately() {
     let work = "echo new > a.py; mkdir __pycache__ .cache; \
         for i in 1 2 3 4 5 6; do printf '\\0%s' $i > __pycache__/$i.pyc; done; echo 1 > .cache/run";
     let done = ScriptedReply::new().text("Done.").into();

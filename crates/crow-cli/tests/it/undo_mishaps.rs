@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_file_whose_name_is_no_text_ends_neither_the_run_nor_the_session() {
+async fn a_file_name_that_is_not_utf8_breaks_neither_run_nor_session() {
     let (_server, place) = place([
         bash("c1", "printf x > \"$(printf 'a\\377b')\""),
         ScriptedReply::new().text("Done.").into(),
@@ -31,7 +31,7 @@ fn names(place: &Place) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn an_undo_that_is_killed_half_way_is_ended_by_the_next_and_a_redo_brings_all_back() {
+async fn an_undo_killed_halfway_is_completed_by_the_next_and_fully_redone() {
     let (_server, place) = place([
         bash("c1", "mkdir d; cd d; for i in $(seq 1 1500); do echo $i > $i; done"),
         ScriptedReply::new().text("Done.").into(),
@@ -55,7 +55,7 @@ async fn an_undo_that_is_killed_half_way_is_ended_by_the_next_and_a_redo_brings_
 }
 
 #[tokio::test]
-async fn two_undos_at_once_are_one_and_one_redo_takes_them_back() {
+async fn two_concurrent_undos_act_as_one_and_one_redo_reverts_them() {
     let (_server, place) = place([
         bash("c1", "mkdir d; cd d; for i in $(seq 1 300); do echo $i > $i; done"),
         ScriptedReply::new().text("Done.").into(),
@@ -71,7 +71,7 @@ async fn two_undos_at_once_are_one_and_one_redo_takes_them_back() {
 }
 
 #[tokio::test]
-async fn an_edit_through_a_link_is_undone_where_the_link_leads() {
+async fn undo_of_an_edit_through_a_link_restores_the_target() {
     let edit = json!({"path": "link", "old_string": "old", "new_string": "new"});
     let (_server, place) = place([
         ScriptedReply::new().call("c0", "read_file", &json!({"path": "link"})).into(),
@@ -89,7 +89,7 @@ async fn an_edit_through_a_link_is_undone_where_the_link_leads() {
 }
 
 #[tokio::test]
-async fn an_undo_in_a_project_that_moved_makes_no_new_one_where_it_was() {
+async fn undo_does_not_recreate_the_old_directory_of_a_moved_project() {
     let (_server, place) =
         place([bash("c1", "rm a"), ScriptedReply::new().text("Done.").into()]).await;
     fs::write(place.project("a"), "old").unwrap();
@@ -105,7 +105,7 @@ async fn an_undo_in_a_project_that_moved_makes_no_new_one_where_it_was() {
 }
 
 #[tokio::test]
-async fn what_the_program_itself_prints_into_the_project_is_no_work_of_a_call() {
+async fn output_redirected_into_the_project_is_not_attributed_to_a_call() {
     let (server, place) = place([
         bash("c1", "echo text > text"),
         bash("c2", "echo more > more"),

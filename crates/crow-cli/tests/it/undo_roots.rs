@@ -92,7 +92,7 @@ fn texts(folder: &std::path::Path) -> Vec<(PathBuf, String)> {
 }
 
 #[tokio::test]
-async fn what_a_command_of_an_editors_session_ruined_in_two_folders_is_as_it_was_after_undo() {
+async fn undo_restores_both_folders_of_an_editor_session() {
     let ruin = "rm -rf d ../beside/d; echo new | tee kept ../beside/kept > made; mv made ../beside";
     let (server, place) =
         place([bash("c1", ruin), ScriptedReply::new().text("Done.").into()]).await;
@@ -127,8 +127,7 @@ async fn what_a_command_of_an_editors_session_ruined_in_two_folders_is_as_it_was
 }
 
 #[tokio::test]
-async fn a_command_that_was_running_in_two_folders_when_the_program_was_killed_is_undone_by_force()
-{
+async fn a_command_killed_while_it_changed_two_folders_needs_a_forced_undo() {
     let line = "rm kept; echo new > ../beside/made; echo > pipe; sleep 1000";
     let (_server, place) =
         place([bash("c1", line), ScriptedReply::new().text("Done.").into()]).await;
