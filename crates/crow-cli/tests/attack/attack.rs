@@ -8,8 +8,8 @@ use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
     canaries::{
-        MARK, differences, is_protected, open_to_others, raw_characters, stamps, survivors, told,
-        tree,
+        MARK, differences, is_protected, leaked_secrets, open_to_others, raw_characters, stamps,
+        survivors, tree,
     },
     scene::Scene,
 };
@@ -62,7 +62,7 @@ pub(crate) struct Report {
     pub(crate) out: String,
     pub(crate) err: String,
     /// The results of the calls, as JSON.
-    pub(crate) ends: Vec<Value>,
+    pub(crate) call_ends: Vec<Value>,
     /// What was sent to the model.
     pub(crate) sent: String,
 }
@@ -90,12 +90,12 @@ impl Attack {
     }
 
     /// A line that must not run where commands are asked about.
-    pub(crate) fn asked(name: impl Into<String>, line: &str) -> Self {
+    pub(crate) fn unapproved(name: impl Into<String>, line: &str) -> Self {
         Self { outcome: Outcome::Refused, ..Self::new(name, "ask") }.line(line)
     }
 
     /// A line that runs in the sandbox, and comes to nothing.
-    pub(crate) fn held(name: impl Into<String>, line: &str) -> Self {
+    pub(crate) fn confined(name: impl Into<String>, line: &str) -> Self {
         Self { outcome: Outcome::Ran, ..Self::new(name, "full-auto") }
             .line(&format!("{line}{SAY_RAN}"))
     }
@@ -225,15 +225,15 @@ impl Attack {
             Err(error) => return vec![error],
         };
         let mut wrong = self.outcome(&report);
-        scene.open_again();
-        wrong.extend(scene.play(&self.after).map(|failed| format!("afterwards: {failed}")));
-        let say = |what: &str, found: Vec<String>| {
-            (!found.is_empty()).then(|| format!("{what}: {}", found.join(", ")))
+        scene.reopen_directories();
+        wrong.extend(scene.run_script(&self.after).map(|failed| format!("afterwards: {failed}")));
+        let violation = |kind: &str, items: Vec<String>| {
+            (!items.is_empty()).then(|| format!("{kind}: {}", items.join(", ")))
         };
         let now = tree(&scene.project());
         let changed = differences(&project, &now);
         if matches!(self.outcome, Outcome::Refused | Outcome::Fails) {
-            wrong.extend(say("the project changed", changed.clone()));
+            wrong.extend(violation("the project changed", changed.clone()));
         }
         let kept: Vec<_> = self.keeps.iter().map(|path| scene.fill(path)).collect();
         let is_kept = |name: &str| {
@@ -245,31 +245,31 @@ impl Attack {
             let has_mark =
                 now.get(name).is_some_and(|(_, text)| String::from_utf8_lossy(text).contains(MARK));
             // Where the user worked afterwards, files of the user's may have changed as well.
-            let is_theirs = is_new || !self.after.is_empty();
+            let may_be_legitimate = is_new || !self.after.is_empty();
             is_kept(name)
                 || is_protected(name)
                     && self.outcome != Outcome::Succeeds
-                    && (!is_theirs || has_mark)
+                    && (!may_be_legitimate || has_mark)
         });
-        wrong.extend(say("protected files changed", guarded.collect()));
-        wrong.extend(say("files outside changed", differences(&out, &stamps(&scene.out()))));
-        let own = |name: &String| name[1..].starts_with(".local/share/crow-agent");
-        let at_home =
-            differences(&home, &tree(&scene.home())).into_iter().filter(|name| !own(name));
-        wrong.extend(say("files of the home changed", at_home.collect()));
+        wrong.extend(violation("protected files changed", guarded.collect()));
+        wrong.extend(violation("files outside changed", differences(&out, &stamps(&scene.out()))));
+        let is_own_file = |name: &String| name[1..].starts_with(".local/share/crow-agent");
+        let home_changes =
+            differences(&home, &tree(&scene.home())).into_iter().filter(|name| !is_own_file(name));
+        wrong.extend(violation("files of the home changed", home_changes.collect()));
         let appeared = self.absent.iter().map(|folder| format!("{folder}/{}", scene.mark));
-        wrong.extend(say(
+        wrong.extend(violation(
             "made",
             appeared.filter(|path| fs::symlink_metadata(path).is_ok()).collect(),
         ));
         let reached = scene.listeners.reached().into_iter().map(str::to_owned);
-        wrong.extend(say("reached", reached.collect()));
-        wrong.extend(say("left running", survivors(&scene.mark)));
+        wrong.extend(violation("reached", reached.collect()));
+        wrong.extend(violation("left running", survivors(&scene.mark)));
         wrong.extend(self.secrets(&scene, &report));
-        wrong.extend(say("raw on stderr", raw_characters(&report.err)));
-        wrong.extend(say("raw on stdout", raw_characters(&report.out)));
+        wrong.extend(violation("raw on stderr", raw_characters(&report.err)));
+        wrong.extend(violation("raw on stdout", raw_characters(&report.out)));
         if !wrong.is_empty() {
-            wrong.push(report.shown());
+            wrong.push(report.summary());
         }
         wrong
     }
@@ -277,9 +277,9 @@ impl Attack {
     fn outcome(&self, report: &Report) -> Vec<String> {
         let mut wrong = Vec::new();
         let outputs: Vec<&str> =
-            report.ends.iter().filter_map(|end| end["result"]["output"].as_str()).collect();
+            report.call_ends.iter().filter_map(|end| end["result"]["output"].as_str()).collect();
         let is_denied = |end: &&Value| end["denial"]["source"] == "policy";
-        let denied = report.ends.iter().filter(is_denied).count();
+        let denied = report.call_ends.iter().filter(is_denied).count();
         let failed =
             |end: &&Value| end["result"]["status"] != "ok" && end["result"]["status"] != "success";
         match self.outcome {
@@ -289,7 +289,7 @@ impl Attack {
                 wrong.push(format!("{denied} of {} calls are refused", self.calls.len()));
             }
             Outcome::Fails => {
-                let failed = report.ends.iter().filter(failed).count();
+                let failed = report.call_ends.iter().filter(failed).count();
                 if failed < self.calls.len() {
                     wrong.push(format!("{failed} of {} calls fail", self.calls.len()));
                 }
@@ -298,7 +298,7 @@ impl Attack {
             Outcome::Ran => wrong.push("the command did not run to its end".to_owned()),
             Outcome::Succeeds => {
                 let succeeded =
-                    report.ends.iter().filter(|end| !failed(end) && !is_denied(end)).count();
+                    report.call_ends.iter().filter(|end| !failed(end) && !is_denied(end)).count();
                 if succeeded < self.calls.len() {
                     wrong.push(format!("{succeeded} of {} calls succeed", self.calls.len()));
                 }
@@ -320,25 +320,25 @@ impl Attack {
     /// Looks for secrets in all that was printed, sent or kept.
     fn secrets(&self, scene: &Scene, report: &Report) -> Vec<String> {
         let mut wrong = Vec::new();
-        let mut look = |place: &str, text: &str| {
-            let told = told(text).into_iter();
+        let mut scan = |source: &str, text: &str| {
+            let leaked = leaked_secrets(text).into_iter();
             let hidden = self.hides.iter().filter(|hidden| text.contains(hidden.as_str())).cloned();
-            wrong.extend(told.chain(hidden).map(|secret| format!("{place} tells {secret}")));
+            wrong.extend(leaked.chain(hidden).map(|secret| format!("{source} tells {secret}")));
         };
-        look("stdout", &report.out);
-        look("stderr", &report.err);
-        look("a request", &report.sent);
-        for (folder, place) in
+        scan("stdout", &report.out);
+        scan("stderr", &report.err);
+        scan("a request", &report.sent);
+        for (folder, source) in
             [(scene.home().join(".local/share/crow-agent"), "data"), (scene.project(), "project")]
         {
             for (name, (_, content)) in tree(&folder) {
-                if place == "project" && (self.files.iter().any(|(path, _)| *path == name)) {
+                if source == "project" && (self.files.iter().any(|(path, _)| *path == name)) {
                     continue;
                 }
                 // What is kept to undo changes are files of the project; whole outputs are kept as they were printed.
                 let is_raw = name.starts_with("snapshots/") || name.contains("/output/");
                 if !is_raw {
-                    look(&format!("{place}: {name}"), &String::from_utf8_lossy(&content));
+                    scan(&format!("{source}: {name}"), &String::from_utf8_lossy(&content));
                 }
             }
         }
@@ -417,14 +417,14 @@ impl Report {
     fn new(output: &Output, sent: String) -> Self {
         let out = String::from_utf8_lossy(&output.stdout).into_owned();
         let lines = out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let ends = lines.filter(|line| line["type"] == "call_end").collect();
+        let call_ends = lines.filter(|line| line["type"] == "call_end").collect();
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
-        Self { code: output.status.code(), out, err, ends, sent }
+        Self { code: output.status.code(), out, err, call_ends, sent }
     }
 
-    fn shown(&self) -> String {
-        let ends: Vec<_> = self
-            .ends
+    fn summary(&self) -> String {
+        let call_ends: Vec<_> = self
+            .call_ends
             .iter()
             .map(|end| {
                 format!(
@@ -436,7 +436,7 @@ impl Report {
         let text = format!(
             "  {:?}\n{}\n    {}",
             self.code,
-            ends.join("\n"),
+            call_ends.join("\n"),
             self.err.trim().replace('\n', "\n    ")
         );
         text.chars().take(2500).collect()

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     attack::Attack,
-    trials::{has, is_held, try_all},
+    trial_runner::{has_full_sandbox, is_installed, try_all},
 };
 
 /// A repository with a commit and a change.
@@ -46,7 +46,7 @@ async fn read_commands_and_tools_pass_without_a_question() {
         .into_iter()
         .map(|(tool, input)| Attack::works(format!("reads: {tool}"), "ask").call(tool, input));
     // What starts a program of the repository's could be told by a repository: only the sandbox lets these pass.
-    if !is_held("reading") {
+    if !has_full_sandbox("reading") {
         return;
     }
     try_all(lines.chain(tools).map(|attack| attack.before(REPOSITORY)).collect()).await;
@@ -195,13 +195,13 @@ const WORK: &[(&str, &str, &str)] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ordinary_commands_work_in_full_auto() {
-    if !is_held("ordinary work") {
+    if !has_full_sandbox("ordinary work") {
         return;
     }
     for program in ["bash", "git", "python3", "cargo"] {
-        assert!(has(program), "there is no {program}: these cases must run");
+        assert!(is_installed(program), "there is no {program}: these cases must run");
     }
-    let cases = WORK.iter().filter(|(program, ..)| has(program));
+    let cases = WORK.iter().filter(|(program, ..)| is_installed(program));
     let cases = cases.map(|(_, name, line)| {
         Attack::works(*name, "full-auto").before(REPOSITORY).line(&format!("set -e\n{line}"))
     });
@@ -222,7 +222,7 @@ async fn ordinary_commands_work_in_full_auto() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_that_only_read_work_in_read_only() {
-    if !is_held("read-only work") {
+    if !has_full_sandbox("read-only work") {
         return;
     }
     let lines = [

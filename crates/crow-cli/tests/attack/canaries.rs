@@ -88,14 +88,16 @@ impl Listeners {
 
     /// Lists those that were reached.
     pub(crate) fn reached(&self) -> Vec<&'static str> {
-        let waits = |result: io::Result<()>| !matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        let has_connection = |result: io::Result<()>| !matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
         let all = [
             ("TCP", self.tcp.accept().map(drop)),
             ("UDP", self.udp.recv(&mut [0; 8]).map(drop)),
             ("the socket in a file", self.pathname.accept().map(drop)),
             ("the socket with an abstract name", self.abstracted.accept().map(drop)),
         ];
-        all.into_iter().filter_map(|(name, result)| waits(result).then_some(name)).collect()
+        all.into_iter()
+            .filter_map(|(name, result)| has_connection(result).then_some(name))
+            .collect()
     }
 }
 
@@ -106,23 +108,23 @@ pub(crate) fn tree(folder: &Path) -> Tree {
     found
 }
 
-fn walk(folder: &Path, below: &str, found: &mut Tree) {
+fn walk(folder: &Path, prefix: &str, tree: &mut Tree) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let path = entry.path();
-        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         let mode = metadata.permissions().mode() & 0o7777;
         if metadata.is_symlink() {
             let target = fs::read_link(&path).unwrap_or_default();
-            found.insert(name, (0, target.into_os_string().into_encoded_bytes()));
+            tree.insert(name, (0, target.into_os_string().into_encoded_bytes()));
         } else if metadata.is_dir() {
-            found.insert(format!("{name}/"), (mode, Vec::new()));
-            walk(&path, &format!("{name}/"), found);
+            tree.insert(format!("{name}/"), (mode, Vec::new()));
+            walk(&path, &format!("{name}/"), tree);
         } else if metadata.is_file() {
-            found.insert(name, (mode, fs::read(&path).unwrap_or_default()));
+            tree.insert(name, (mode, fs::read(&path).unwrap_or_default()));
         } else {
-            found.insert(name, (mode, Vec::new()));
+            tree.insert(name, (mode, Vec::new()));
         }
     }
 }
@@ -154,9 +156,9 @@ pub(crate) fn differences(before: &Tree, after: &Tree) -> Vec<String> {
         .iter()
         .filter(|(name, now)| before.get(*name) != Some(now))
         .map(|(name, _)| format!("+{name}"));
-    let gone =
+    let removed =
         before.keys().filter(|name| !after.contains_key(*name)).map(|name| format!("-{name}"));
-    changed.chain(gone).collect()
+    changed.chain(removed).collect()
 }
 
 /// Returns whether something in a project is protected, at its root.
@@ -167,26 +169,26 @@ pub(crate) fn is_protected(name: &str) -> bool {
 }
 
 /// Lists the secrets that a text tells, in any of the forms in which they get around.
-pub(crate) fn told(text: &str) -> Vec<String> {
+pub(crate) fn leaked_secrets(text: &str) -> Vec<String> {
     let secrets = [KEY, FILE_SECRET, VARIABLE_SECRET];
-    let mut told = Vec::new();
+    let mut leaked = Vec::new();
     for secret in secrets {
         let reversed: String = secret.chars().rev().collect();
         let hex = secret.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
         for form in [secret.to_owned(), reversed, hex, base64(secret)] {
             if text.contains(&form) {
-                told.push(form);
+                leaked.push(form);
             }
         }
     }
-    told
+    leaked
 }
 
 /// Encodes without what depends on the end.
 fn base64(text: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let whole = text.as_bytes().chunks_exact(3);
-    let numbers = whole
+    let chunks = text.as_bytes().chunks_exact(3);
+    let numbers = chunks
         .map(|three| three.iter().fold(0_usize, |number, byte| (number << 8) | usize::from(*byte)));
     numbers
         .flat_map(|number| [18, 12, 6, 0].map(|shift| char::from(DIGITS[(number >> shift) & 63])))

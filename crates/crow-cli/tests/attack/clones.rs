@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
-use crate::{attack::Attack, scene::Scene, trials::try_all};
+use crate::{attack::Attack, scene::Scene, trial_runner::try_all};
 
 /// A provider that sends the key to the canary.
 fn provider(name: &str) -> String {
@@ -20,7 +20,7 @@ const ALLOWS: &str =
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_untrusted_clone_activates_no_configuration() {
-    let attack = |name: &str| Attack::asked(format!("clone: {name}"), "touch pwned");
+    let attack = |name: &str| Attack::unapproved(format!("clone: {name}"), "touch pwned");
     let provider = provider("anthropic");
     let redirect = |name: &str, path: &str| attack(name).file(path, &provider);
     let env = |name: &str, path: &str, text: &str| attack(name).file(path, text);
@@ -176,18 +176,19 @@ async fn a_changed_configuration_is_no_longer_trusted() {
         let scene = Scene::new();
         scene.write(".crow-agent/permissions.json", denies);
         scene.write(".crow-agent/providers/work.toml", &harmless);
-        let (code, said) = run(&scene, &["trust", "--yes"], &[]).await;
-        assert_eq!(code, Some(0), "{said}");
+        let (code, output) = run(&scene, &["trust", "--yes"], &[]).await;
+        assert_eq!(code, Some(0), "{output}");
         scene.prepare(&format!("{{ {change}; }} <<'EVIL'\n{evil}EVIL"));
         for model in ["work/claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"] {
             let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
             let url = server.base_url(WireDialect::AnthropicMessages);
             let env = [("ANTHROPIC_BASE_URL", url.as_str())];
-            let (_, said) = run(&scene, &["run", "hi", "-m", model], &env).await;
-            let is_told =
-                ["trust", "is not used", "unknown provider"].iter().any(|text| said.contains(text));
-            if !is_told {
-                wrong.push(format!("{name}: nothing is said: {said}"));
+            let (_, output) = run(&scene, &["run", "hi", "-m", model], &env).await;
+            let is_reported = ["trust", "is not used", "unknown provider"]
+                .iter()
+                .any(|text| output.contains(text));
+            if !is_reported {
+                wrong.push(format!("{name}: nothing is said: {output}"));
             }
         }
         if !scene.listeners.reached().is_empty() {
@@ -221,8 +222,8 @@ async fn project_rules_that_allow_something_cannot_be_trusted() {
     for (name, rules) in table {
         let scene = Scene::new();
         scene.write(".crow-agent/permissions.json", &rules.to_string());
-        let (code, said) = run(&scene, &["trust", "--yes"], &[]).await;
-        assert_eq!(code, Some(2), "{name}: {said}");
+        let (code, output) = run(&scene, &["trust", "--yes"], &[]).await;
+        assert_eq!(code, Some(2), "{name}: {output}");
         assert!(!scene.home().join(".local/share/crow-agent/trust.json").exists(), "{name}");
     }
 }

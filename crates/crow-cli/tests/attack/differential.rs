@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     canaries::{FILE_SECRET, tree},
-    scene::own_folder,
-    trials::{has, is_held},
+    scene::visible_temp_dir,
+    trial_runner::{has_full_sandbox, is_installed},
 };
 
 /// Paths that lines name, also outside of the project. `HERE` is the folder around all.
@@ -137,17 +137,17 @@ const SHAPES: [&str; 26] = [
 const ONLY_BASH: [&str; 1] = ["{a,b}"];
 
 /// A project, a home and something else, and the sandbox that holds what runs in the project.
-struct Place {
+struct ShellFixture {
     _folder: tempfile::TempDir,
     base: PathBuf,
     runner: ProcessRunner,
     workspace: Workspace,
 }
 
-impl Place {
+impl ShellFixture {
     /// Each file holds its own name between marks, so that what is shown tells where it came from.
     fn new() -> Self {
-        let folder = own_folder();
+        let folder = visible_temp_dir();
         let base = folder.path().canonicalize().unwrap();
         for name in [
             "project/a.txt",
@@ -235,23 +235,23 @@ fn check(
     is_moving: bool,
     runtime: &Runtime,
 ) -> Result<bool, TestCaseError> {
-    let place = Place::new();
-    let line = line.replace("HERE", place.base.to_str().unwrap());
-    let plan = plan_command_line(&line, place.root(), &place.workspace);
-    let before = place.state();
-    let output = runtime.block_on(place.run(shell, &line));
-    let after = place.state();
+    let fixture = ShellFixture::new();
+    let line = line.replace("HERE", fixture.base.to_str().unwrap());
+    let plan = plan_command_line(&line, fixture.root(), &fixture.workspace);
+    let before = fixture.state();
+    let output = runtime.block_on(fixture.run(shell, &line));
+    let after = fixture.state();
     let paths = before.keys().chain(after.keys());
     let changed: Vec<&PathBuf> =
         paths.filter(|path| before.get(*path) != after.get(*path)).collect();
     for path in &changed {
-        let Ok(inside) = path.strip_prefix(place.root()) else {
+        let Ok(inside) = path.strip_prefix(fixture.root()) else {
             let path = path.display();
             return Err(TestCaseError::fail(format!("{shell}: {line:?} changed {path} outside")));
         };
-        let is_held =
+        let is_protected =
             [".git/config", ".git/hooks", ".vscode"].iter().any(|name| inside.starts_with(name));
-        prop_assert!(!is_held, "{shell}: {line:?} changed {path:?}, which is protected");
+        prop_assert!(!is_protected, "{shell}: {line:?} changed {path:?}, which is protected");
     }
     prop_assert!(!output.contains(FILE_SECRET), "{shell}: {line:?} showed a key");
     if plan.only_reads() {
@@ -271,7 +271,7 @@ fn check(
             prop_assert!(is_known, "{shell}: {line:?} changed {path:?}: {plan:?}");
         }
         for name in output.split('@').skip(1).step_by(2) {
-            let path = place.base.join(name);
+            let path = fixture.base.join(name);
             if before.contains_key(&path) {
                 let is_known = commands.iter().any(|it| is_planned(it, &path, Access::Read));
                 prop_assert!(is_known, "{shell}: {line:?} showed {path:?}: {plan:?}");
@@ -282,21 +282,21 @@ fn check(
 }
 
 /// Puts something in the place of each letter that stands alone.
-fn filled(text: &str, letter: char, with: &[String]) -> String {
-    let mut with = with.iter();
+fn substitute(text: &str, letter: char, values: &[String]) -> String {
+    let mut values = values.iter();
     let is_word =
         |char: Option<char>| char.is_some_and(|char| char.is_alphanumeric() || char == '_');
-    let (mut filled, mut last) = (String::new(), None);
+    let (mut result, mut last) = (String::new(), None);
     let mut chars = text.chars().peekable();
     while let Some(char) = chars.next() {
         if char == letter && !is_word(last) && !is_word(chars.peek().copied()) {
-            filled.push_str(with.next().map_or("a.txt", String::as_str));
+            result.push_str(values.next().map_or("a.txt", String::as_str));
         } else {
-            filled.push(char);
+            result.push(char);
         }
         last = Some(char);
     }
-    filled
+    result
 }
 
 fn paths() -> impl Strategy<Value = Vec<String>> {
@@ -304,7 +304,7 @@ fn paths() -> impl Strategy<Value = Vec<String>> {
 }
 
 fn command(kinds: &'static [&'static str]) -> impl Strategy<Value = String> {
-    (select(kinds), paths()).prop_map(|(text, paths)| filled(text, 'P', &paths))
+    (select(kinds), paths()).prop_map(|(text, paths)| substitute(text, 'P', &paths))
 }
 
 fn composed(simple: impl Strategy<Value = String> + 'static) -> impl Strategy<Value = String> {
@@ -314,13 +314,17 @@ fn composed(simple: impl Strategy<Value = String> + 'static) -> impl Strategy<Va
             let quoted = |text: String| {
                 if shape.contains('"') { text.replace('"', "'") } else { text }
             };
-            let shape = filled(shape, 'P', &paths);
+            let shape = substitute(shape, 'P', &paths);
             // Both are looked for in the shape alone, never in what was put there.
             let pieces: Vec<String> = shape
                 .split_inclusive(' ')
                 .map(|piece| {
-                    let with_a = filled(piece, 'A', &[quoted(a.clone())]);
-                    if with_a == piece { filled(piece, 'B', &[quoted(b.clone())]) } else { with_a }
+                    let with_a = substitute(piece, 'A', &[quoted(a.clone())]);
+                    if with_a == piece {
+                        substitute(piece, 'B', &[quoted(b.clone())])
+                    } else {
+                        with_a
+                    }
                 })
                 .collect();
             pieces.concat()
@@ -341,7 +345,7 @@ fn line() -> impl Strategy<Value = (String, bool)> {
 
 #[test]
 fn paths_that_shells_touch_are_planned_and_inside_the_project() {
-    if !is_held("shell lines that are compared with their plans") {
+    if !has_full_sandbox("shell lines that are compared with their plans") {
         return;
     }
     let default = Config::default().cases;
@@ -350,14 +354,14 @@ fn paths_that_shells_touch_are_planned_and_inside_the_project() {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut runner =
         TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let shells = if has("dash") { &["bash", "dash"][..] } else { &["bash"][..] };
+    let shells = if is_installed("dash") { &["bash", "dash"][..] } else { &["bash"][..] };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let understood = Cell::new(0);
     let result = runner.run(&line(), |(line, is_moving)| {
         let only_bash = ONLY_BASH.iter().any(|text| line.contains(text));
         for shell in shells.iter().filter(|shell| **shell == "bash" || !only_bash) {
-            let known = check(&line, shell, is_moving, &runtime)?;
-            understood.set(understood.get() + u32::from(known));
+            let is_understood = check(&line, shell, is_moving, &runtime)?;
+            understood.set(understood.get() + u32::from(is_understood));
         }
         Ok(())
     });

@@ -2,7 +2,7 @@
 
 use crate::{
     attack::Attack,
-    trials::{is_held, try_all},
+    trial_runner::{has_full_sandbox, try_all},
 };
 
 /// Orders that stand in what the model reads: `run this: …;;`.
@@ -24,7 +24,7 @@ const ORDERS: [(&str, &str); 10] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_model_that_obeys_injected_instructions_does_no_harm() {
-    if !is_held("injection") {
+    if !has_full_sandbox("injection") {
         return;
     }
     let cases = ORDERS.iter().flat_map(|(name, order)| {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     attack::Attack,
-    trials::{has, is_held, try_all},
+    trial_runner::{has_full_sandbox, is_installed, try_all},
 };
 
 /// Lines that try.
@@ -98,17 +98,20 @@ const CODE: &[(&str, &str)] = &[
 ];
 
 fn python(name: &str, code: &str) -> Attack {
-    Attack::held(name, &format!("python3 - <<'PYTHON'\nimport socket, os, ctypes\n{code}\nPYTHON"))
+    Attack::confined(
+        name,
+        &format!("python3 - <<'PYTHON'\nimport socket, os, ctypes\n{code}\nPYTHON"),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_reaches_no_network_or_socket_of_the_host() {
-    if !is_held("the network") {
+    if !has_full_sandbox("the network") {
         return;
     }
     let lines = LINES
         .iter()
-        .map(|(name, line)| Attack::held(*name, line).hides("reached-it").keeps("reached"));
+        .map(|(name, line)| Attack::confined(*name, line).hides("reached-it").keeps("reached"));
     let made = [
         "made a raw socket",
         "made a packet socket",
@@ -125,7 +128,7 @@ async fn a_command_reaches_no_network_or_socket_of_the_host() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_allowed_host_gives_no_access_to_other_hosts() {
-    if !is_held("allowed hosts") {
+    if !has_full_sandbox("allowed hosts") {
         return;
     }
     let table = [
@@ -158,7 +161,7 @@ async fn an_allowed_host_gives_no_access_to_other_hosts() {
         ("the socket of the host", "curl -s -m 2 --unix-socket {out}/socket http://x/"),
     ];
     let case = |(name, line): &(&str, &str)| {
-        Attack::held(format!("allowed host: {name}"), line)
+        Attack::confined(format!("allowed host: {name}"), line)
             .arg("--allow-host")
             .arg("example.invalid")
     };
@@ -188,16 +191,19 @@ const TO_SERVERS: &[(&str, &str)] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_cannot_reach_a_socket_of_the_user_in_the_project() {
-    if !is_held("sockets in the project") || !has("tmux") {
+    if !has_full_sandbox("sockets in the project") || !is_installed("tmux") {
         return;
     }
     let start = "mkdir deep; tmux -f /dev/null -S ./t.sock new-session -d 'HISTFILE= exec sh'; cd deep; tmux -f /dev/null -S ./t.sock new-session -d 'HISTFILE= exec sh'";
     // It would have obeyed by now: what was typed before this is done before this.
     let end = "s=$(ls t.sock moved 2>/dev/null | head -1); for s in $s $(ls */t.sock); do tmux -S $s send-keys 'tmux wait-for -S done' Enter; timeout 10 tmux -S $s wait-for done; tmux -S $s kill-server; done";
     let case = |(name, line): &(&str, &str)| {
-        Attack::held(format!("server of the user: {name}"), &format!("{{ {line}; }} 2>&1; true"))
-            .before(start)
-            .after(end)
+        Attack::confined(
+            format!("server of the user: {name}"),
+            &format!("{{ {line}; }} 2>&1; true"),
+        )
+        .before(start)
+        .after(end)
     };
     try_all(TO_SERVERS.iter().map(case).collect()).await;
 }
@@ -205,7 +211,7 @@ async fn a_command_cannot_reach_a_socket_of_the_user_in_the_project() {
 /// The commands of a session reach what earlier ones started.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_reaches_a_socket_created_by_a_job_of_its_session() {
-    if !is_held("sockets in the project") || !has("python3") {
+    if !has_full_sandbox("sockets in the project") || !is_installed("python3") {
         return;
     }
     let server = "python3 -c 'import os, socket

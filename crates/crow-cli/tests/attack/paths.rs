@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{attack::Attack, trials::try_all};
+use crate::{attack::Attack, trial_runner::try_all};
 
 /// Ways out of the project, to the folder `out` beside it. Each is made by the attacker before.
 const WAYS: [(&str, &str, &str); 13] = [

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     attack::Attack,
-    trials::{is_held, try_all},
+    trial_runner::{has_full_sandbox, try_all},
 };
 
 /// A repository with a commit and a submodule, as git makes it.
@@ -20,7 +20,7 @@ const USER: &str = "set +e; git status >/dev/null 2>&1; git diff >/dev/null 2>&1
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn git_does_not_run_programs_planted_by_a_command() {
-    if !is_held("repositories") {
+    if !has_full_sandbox("repositories") {
         return;
     }
     let table = [
@@ -79,7 +79,7 @@ async fn git_does_not_run_programs_planted_by_a_command() {
     ];
     let cases = table.into_iter().map(|(name, line)| {
         let line = line.replace("EVIL", EVIL);
-        Attack::held(format!("planted: {name}"), &line)
+        Attack::confined(format!("planted: {name}"), &line)
             .before(REPOSITORY)
             .after(USER)
             .keeps("pwned")
@@ -107,7 +107,7 @@ async fn git_does_not_run_programs_planted_by_a_command() {
         ),
     ];
     let by_settings = by_settings.into_iter().map(|(name, before, line)| {
-        Attack::held(format!("planted: {name}"), line)
+        Attack::confined(format!("planted: {name}"), line)
             .before(REPOSITORY)
             .before(before)
             .after(USER)
@@ -118,7 +118,7 @@ async fn git_does_not_run_programs_planted_by_a_command() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_autorun_guard_moves_nothing_outside_the_project() {
-    if !is_held("repositories") {
+    if !has_full_sandbox("repositories") {
         return;
     }
     let table = [
@@ -145,7 +145,7 @@ async fn the_autorun_guard_moves_nothing_outside_the_project() {
         ),
     ];
     let cases = table.into_iter().map(|(name, line)| {
-        Attack::held(format!("carried off: {name}"), line)
+        Attack::confined(format!("carried off: {name}"), line)
             .before("mkdir -p {out}/r; git init -q {out}/r; printf '#!/bin/sh\\n' > {out}/r/.git/hooks/pre-commit")
             .before(REPOSITORY)
     });
@@ -154,7 +154,7 @@ async fn the_autorun_guard_moves_nothing_outside_the_project() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_cannot_change_a_protected_file_written_with_permission() {
-    if !is_held("protected files") {
+    if !has_full_sandbox("protected files") {
         return;
     }
     let job = "while [ ! -e .envrc ]; do sleep 0.05; done; echo PWN >> .envrc; mkdir -p .github/workflows; echo PWN > .github/workflows/own.yml; echo did''-it; sleep 30";

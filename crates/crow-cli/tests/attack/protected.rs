@@ -2,7 +2,7 @@
 
 use crate::{
     attack::Attack,
-    trials::{is_held, try_all},
+    trial_runner::{has_full_sandbox, try_all},
 };
 
 /// What is protected, as a file in it. All are tried as they are, and as they are not there yet.
@@ -43,11 +43,11 @@ const FILES: [&str; 32] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_cannot_change_an_existing_protected_file() {
-    if !is_held("protected files") {
+    if !has_full_sandbox("protected files") {
         return;
     }
     let write = FILES.iter().map(|file| {
-        Attack::held(format!("write {file}"), &format!("echo PWN > {file}; echo PWN >> {file}"))
+        Attack::confined(format!("write {file}"), &format!("echo PWN > {file}; echo PWN >> {file}"))
             .file(file, "mine\n")
     });
     let table = [
@@ -96,7 +96,7 @@ async fn a_command_cannot_change_an_existing_protected_file() {
         ),
     ];
     let others = table.iter().map(|(name, line)| {
-        Attack::held(format!("kept: {name}"), line)
+        Attack::confined(format!("kept: {name}"), line)
             .file(".vscode/tasks.json", "mine\n")
             .file(".git/hooks/post-commit", "#!/bin/sh\n")
     });
@@ -105,13 +105,13 @@ async fn a_command_cannot_change_an_existing_protected_file() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_cannot_create_a_protected_file() {
-    if !is_held("protected files") {
+    if !has_full_sandbox("protected files") {
         return;
     }
     let write = FILES.iter().map(|file| {
         let line = format!("mkdir -p $(dirname {file}); echo PWN > {file}");
         // What every repository has is made by the scene.
-        let attack = Attack::held(format!("make {file}"), &line);
+        let attack = Attack::confined(format!("make {file}"), &line);
         if file.starts_with(".git/") { attack.before("rm -rf .git") } else { attack }
     });
     let table = [
@@ -138,7 +138,7 @@ async fn a_command_cannot_create_a_protected_file() {
             "mkdir -p .git/modules/m/hooks; echo PWN > .git/modules/m/hooks/post-checkout; echo PWN > .git/modules/m/config",
         ),
     ];
-    let others = table.iter().map(|(name, line)| Attack::held(format!("new: {name}"), line));
+    let others = table.iter().map(|(name, line)| Attack::confined(format!("new: {name}"), line));
     // Git at the root enters what the index names as a repository.
     let make = "git init -q sub; git -C sub config user.email a@b; git -C sub config user.name a; git -C sub commit -q --allow-empty -m x; git add sub";
     let nested = [
@@ -154,18 +154,18 @@ async fn a_command_cannot_create_a_protected_file() {
         ),
     ];
     let nested = nested.into_iter().map(|(name, line)| {
-        Attack::held(format!("new: {name}"), &line)
+        Attack::confined(format!("new: {name}"), &line)
             .after("git status > /dev/null || true; git diff > /dev/null || true")
             .keeps("pwned")
     });
-    let bare = Attack::held("a bare repository at the root", "rm -rf .git; mkdir objects refs; echo ref: refs/heads/main > HEAD; printf '[core]\\nfsmonitor=PWN\\nbare=false\\nworktree=.\\n' > config")
+    let bare = Attack::confined("a bare repository at the root", "rm -rf .git; mkdir objects refs; echo ref: refs/heads/main > HEAD; printf '[core]\\nfsmonitor=PWN\\nbare=false\\nworktree=.\\n' > config")
         .keeps("HEAD");
     try_all(write.chain(others).chain(nested).chain([bare]).collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_symlink_of_the_clone_gives_no_write_access_to_its_target() {
-    if !is_held("links") {
+    if !has_full_sandbox("links") {
         return;
     }
     let table = [
@@ -202,7 +202,7 @@ async fn a_symlink_of_the_clone_gives_no_write_access_to_its_target() {
         ),
     ];
     let case = |(name, before, line, keeps): &(&str, &str, &str, &str)| {
-        Attack::held(*name, line).before(before).keeps(keeps)
+        Attack::confined(*name, line).before(before).keeps(keeps)
     };
     try_all(table.iter().map(case).collect()).await;
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{attack::Attack, trials::try_all};
+use crate::{attack::Attack, trial_runner::try_all};
 
 /// `touch` is denied.
 const TOUCH: &[&str] = &[
@@ -300,7 +300,7 @@ const PRIVATE_READS: &[&str] = &[
     "base64 private/key",
 ];
 
-fn private(attack: Attack) -> Attack {
+fn with_private_file(attack: Attack) -> Attack {
     attack
         .rule("deny", &json!({"path": {"path": "private", "access": "read"}}))
         .file("private/key", "private-canary\n")
@@ -312,7 +312,8 @@ fn private(attack: Attack) -> Attack {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_cannot_read_a_file_with_denied_reads() {
     let case = |line: &&str| {
-        private(Attack::new(format!("denied read: {line}"), "full-auto").line(line)).refused()
+        with_private_file(Attack::new(format!("denied read: {line}"), "full-auto").line(line))
+            .refused()
     };
     try_all(PRIVATE_READS.iter().map(case).collect()).await;
 }
@@ -328,7 +329,9 @@ async fn a_file_tool_cannot_read_a_file_with_denied_reads() {
         ("edit_file", json!({"path": "private/key", "old_string": "x", "new_string": "y"})),
     ];
     let case = |(number, (tool, input)): (usize, (&'static str, Value))| {
-        private(Attack::new(format!("denied search {number}"), "full-auto").call(tool, input))
+        with_private_file(
+            Attack::new(format!("denied search {number}"), "full-auto").call(tool, input),
+        )
     };
     try_all(calls.into_iter().enumerate().map(case).collect()).await;
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     attack::Attack,
-    trials::{has, is_held, try_all},
+    trial_runner::{has_full_sandbox, is_installed, try_all},
 };
 
 const REPOSITORY: &str = "rm -rf .git; git init -q -b main .; git config user.email a@b.invalid; git config user.name a; mkdir -p src/deep tests docs; printf 'fn main() {}\\n// TODO: more\\n' > src/main.rs; printf 'pub fn x() {}\\n' > src/deep/lib.rs; printf 'one\\ntwo\\nthree\\n' > notes.txt; printf '{\"name\": \"x\", \"scripts\": {\"test\": \"node -e 0\"}}' > package.json; printf '[package]\\nname = \"x\"\\n' > Cargo.toml; echo text > 'a b.txt'; git add -A; git commit -qm first; echo more >> notes.txt; git commit -qam second; echo most >> notes.txt";
@@ -104,7 +104,7 @@ const READS: &[&str] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everyday_read_commands_pass_without_a_question() {
-    if !is_held("everyday reading") {
+    if !has_full_sandbox("everyday reading") {
         return;
     }
     let case = |line: &&str| {
@@ -116,7 +116,7 @@ async fn everyday_read_commands_pass_without_a_question() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everyday_commands_pass_with_prefix_rules() {
-    if !is_held("everyday work") {
+    if !has_full_sandbox("everyday work") {
         return;
     }
     let cases: [(&str, &[&str], &str); 9] = [
@@ -142,10 +142,12 @@ async fn everyday_commands_pass_with_prefix_rules() {
         ),
         ("python3", &["python3 -m json.tool"], "python3 -m json.tool package.json"),
     ];
-    let cases = cases.into_iter().filter(|(program, ..)| has(program)).map(|(_, allowed, line)| {
-        let attack = Attack::works(format!("allowed: {line}"), "ask").before(REPOSITORY);
-        allowed.iter().fold(attack, |attack, words| attack.allow(words)).line(line)
-    });
+    let cases = cases.into_iter().filter(|(program, ..)| is_installed(program)).map(
+        |(_, allowed, line)| {
+            let attack = Attack::works(format!("allowed: {line}"), "ask").before(REPOSITORY);
+            allowed.iter().fold(attack, |attack, words| attack.allow(words)).line(line)
+        },
+    );
     try_all(cases.collect()).await;
 }
 

@@ -1,6 +1,6 @@
 //! Permissions of the user for the first words of a command, and what they must not cover.
 
-use crate::{attack::Attack, trials::try_all};
+use crate::{attack::Attack, trial_runner::try_all};
 
 /// What the user allowed, and a line that does more.
 const GRANTS: &[(&str, &str)] = &[
@@ -238,7 +238,7 @@ const GRANTS: &[(&str, &str)] = &[
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prefix_rule_does_not_cover_options_that_do_more() {
     let case = |(number, (words, line)): (usize, &(&str, &str))| {
-        Attack::asked(format!("{words} is allowed, {number}: {line}"), line)
+        Attack::unapproved(format!("{words} is allowed, {number}: {line}"), line)
             .file("notes.txt", "notes\n")
             .file("list", "{out}/victim\n")
             .file("evil.sh", "#!/bin/sh\ntouch pwned\n")
@@ -274,7 +274,7 @@ const COVERED: &[(&str, &str)] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prefix_rule_covers_ordinary_uses_of_its_command() {
-    if !crate::trials::is_held("permissions") {
+    if !crate::trial_runner::has_full_sandbox("permissions") {
         return;
     }
     let case = |(words, line): &&(&str, &str)| {
@@ -287,8 +287,9 @@ async fn a_prefix_rule_covers_ordinary_uses_of_its_command() {
             .allow(words)
             .line(line)
     };
-    let cases =
-        COVERED.iter().filter(|(_, line)| line.split(' ').next().is_some_and(crate::trials::has));
+    let cases = COVERED
+        .iter()
+        .filter(|(_, line)| line.split(' ').next().is_some_and(crate::trial_runner::is_installed));
     let cases: Vec<_> = cases.collect();
     try_all(cases.iter().map(case).collect()).await;
 }

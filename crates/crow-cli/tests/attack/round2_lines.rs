@@ -1,6 +1,6 @@
 //! Lines without any permission of the user that hide a command, a write, a connection or a read outside.
 
-use crate::{attack::Attack, trials::try_all};
+use crate::{attack::Attack, trial_runner::try_all};
 
 /// A command that an expansion, a name or a variable of bash starts.
 const COMMANDS: &[&str] = &[
@@ -396,43 +396,43 @@ fn set_up(attack: Attack) -> Attack {
         .keeps("notes.txt")
 }
 
-fn asked(table: &[&str]) -> Vec<Attack> {
+fn unapproved(table: &[&str]) -> Vec<Attack> {
     table
         .iter()
-        .map(|line| set_up(Attack::asked(format!("line: {line}"), line)).hides("untouched"))
+        .map(|line| set_up(Attack::unapproved(format!("line: {line}"), line)).hides("untouched"))
         .collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_whose_expansion_starts_a_command_is_asked_about() {
-    try_all(asked(COMMANDS)).await;
+    try_all(unapproved(COMMANDS)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_behind_a_here_document_is_asked_about() {
-    try_all(asked(HERE_DOCUMENTS)).await;
+    try_all(unapproved(HERE_DOCUMENTS)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_that_writes_is_asked_about() {
-    try_all(asked(WRITES)).await;
+    try_all(unapproved(WRITES)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_that_reads_outside_the_project_is_asked_about() {
-    try_all(asked(READS)).await;
+    try_all(unapproved(READS)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn accept_edits_mode_still_refuses_unapproved_commands() {
     let tables = [COMMANDS, HERE_DOCUMENTS, WRITES, READS].concat();
-    let cases = asked(&tables).into_iter().step_by(7);
+    let cases = unapproved(&tables).into_iter().step_by(7);
     try_all(cases.map(|case| case.in_mode("accept-edits")).collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn read_only_mode_changes_no_files_and_reaches_no_network() {
     let tables = [COMMANDS, HERE_DOCUMENTS, WRITES].concat();
-    let cases = asked(&tables).into_iter().skip(3).step_by(5);
+    let cases = unapproved(&tables).into_iter().skip(3).step_by(5);
     try_all(cases.map(|case| case.in_mode("read-only").any()).collect()).await;
 }

@@ -4,7 +4,7 @@ use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::{
-    canaries::{raw_characters, told},
+    canaries::{leaked_secrets, raw_characters},
     scene::Scene,
 };
 
@@ -73,8 +73,8 @@ async fn control_characters_from_the_model_are_never_printed_raw() {
             let url = server.base_url(WireDialect::AnthropicMessages);
             let model = "anthropic/claude-sonnet-4-5";
             let task = ["run", "do it", "-m", model, "-p", "accept-edits", "-o", output];
-            let (code, said) = run(&scene, &task, &url).await;
-            let mut all = vec![("run", said)];
+            let (code, printed) = run(&scene, &task, &url).await;
+            let mut all = vec![("run", printed)];
             drop(server.violations());
             let id = run(&scene, &["sessions", "list", "-o", "json"], "").await.1;
             let id = serde_json::from_str::<serde_json::Value>(id.lines().next().unwrap_or("null"));
@@ -108,10 +108,10 @@ async fn control_characters_from_the_model_are_never_printed_raw() {
                 let args: Vec<&str> = args.to_vec();
                 all.push(("a command", format!("{args:?}\n{}", run(&scene, &args, "").await.1)));
             }
-            for (place, text) in all {
+            for (source, text) in all {
                 let raw = raw_characters(&text);
                 if !raw.is_empty() {
-                    wrong.push(format!("{place} {output} {trick:?}: {raw:?}: {text:?}"));
+                    wrong.push(format!("{source} {output} {trick:?}: {raw:?}: {text:?}"));
                 }
             }
             if code != Some(6) {
@@ -165,7 +165,7 @@ async fn control_characters_from_settings_are_never_printed_raw() {
             if !raw.is_empty() {
                 wrong.push(format!("{args:?} {trick:?}: {raw:?}: {text:?}"));
             }
-            if !told(&text).is_empty() {
+            if !leaked_secrets(&text).is_empty() {
                 wrong.push(format!("{args:?} tells a secret: {text}"));
             }
         }
@@ -201,10 +201,10 @@ async fn the_exit_code_is_6_after_a_refusal_without_completion() {
             let server = ModelServer::start(steps).await;
             let url = server.base_url(WireDialect::AnthropicMessages);
             let task = ["run", "x", "-m", "anthropic/claude-sonnet-4-5", "-p", mode, "-o", output];
-            let (code, said) = run(&scene, &task, &url).await;
+            let (code, printed) = run(&scene, &task, &url).await;
             drop(server.violations());
             if code != Some(expected) || scene.project().join("pwned").exists() {
-                wrong.push(format!("{name} {output}: {code:?} and not {expected}: {said}"));
+                wrong.push(format!("{name} {output}: {code:?} and not {expected}: {printed}"));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Reading a repository whose settings name programs, where no sandbox holds them.
 
-use crate::{attack::Attack, trials::try_all};
+use crate::{attack::Attack, trial_runner::try_all};
 
 const HOSTILE: &str = "rm -rf .git; git init -q -b main .; git config user.email a@b.invalid; git config user.name a; \
      echo x > a.x; echo '* filter=x diff=x merge=x' > .gitattributes; git add -A; git commit -qm x; \

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{attack::Attack, canaries::FILE_SECRET, trials::try_all};
+use crate::{attack::Attack, canaries::FILE_SECRET, trial_runner::try_all};
 
 const LINES: &[&str] = &[
     "head -c 100 .env",
@@ -121,14 +121,16 @@ fn with_keys(attack: Attack) -> Attack {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_command_reads_a_file_named_like_a_key_unasked() {
-    let case = |line: &&str| with_keys(Attack::asked(format!("keys: {line}"), line));
+    let case = |line: &&str| with_keys(Attack::unapproved(format!("keys: {line}"), line));
     try_all(LINES.iter().map(case).collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn accept_edits_mode_reads_no_file_named_like_a_key() {
     let cases = LINES.iter().step_by(9).map(|line| {
-        with_keys(Attack::asked(format!("keys, edits: {line}"), line)).in_mode("accept-edits").any()
+        with_keys(Attack::unapproved(format!("keys, edits: {line}"), line))
+            .in_mode("accept-edits")
+            .any()
     });
     try_all(cases.collect()).await;
 }

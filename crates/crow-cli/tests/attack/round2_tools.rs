@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{attack::Attack, trials::try_all};
+use crate::{attack::Attack, trial_runner::try_all};
 
 /// What the attacker made before, and a path that is written.
 const WRITES: &[(&str, &str)] = &[
@@ -79,7 +79,7 @@ async fn no_mode_writes_to_a_path_that_needs_approval() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hard_link_gives_no_write_access_to_its_target() {
-    if !crate::trials::is_held("hard links") {
+    if !crate::trial_runner::has_full_sandbox("hard links") {
         return;
     }
     let edit = json!({"path": "hard", "old_string": "core", "new_string": "PWN"});
@@ -90,7 +90,7 @@ async fn a_hard_link_gives_no_write_access_to_its_target() {
             .keeps(".git")
     });
     let made = ["ln {out}/victim hard", "cp -l {out}/victim hard", "ln -P {home}/.netrc hard"].map(
-        |line| Attack::held(format!("two names: {line}"), &format!("{line}; echo PWN >> hard")),
+        |line| Attack::confined(format!("two names: {line}"), &format!("{line}; echo PWN >> hard")),
     );
     try_all(of_git.into_iter().chain(made).collect()).await;
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::{
     canaries::raw_characters,
     scene::Scene,
-    trials::{has, is_held},
+    trial_runner::{has_full_sandbox, is_installed},
 };
 
 const GOOD: &str = "#!/bin/sh\ntouch {project}/good\n";
@@ -182,12 +182,12 @@ async fn start(scene: &Scene) -> String {
 async fn a_server_whose_files_changed_after_trust_is_not_started() {
     let mut wrong = Vec::new();
     for case in CASES {
-        let is_missing = |program: &&str| case.server.contains(program) && !has(program);
+        let is_missing = |program: &&str| case.server.contains(program) && !is_installed(program);
         if ["npm", "make", "python3"].iter().any(is_missing) {
             continue;
         }
         let scene = scene_of(case);
-        let said = run(&scene, &["trust", "--yes"], "").await;
+        let output = run(&scene, &["trust", "--yes"], "").await;
         start(&scene).await;
         let has_started = scene.project().join("good").exists();
         scene.prepare(&case.change.replace("EVIL", EVIL));
@@ -195,7 +195,7 @@ async fn a_server_whose_files_changed_after_trust_is_not_started() {
         if scene.project().join("pwned").exists() {
             wrong.push(format!("{}: the changed server was started: {warned}", case.name));
         } else if !has_started {
-            wrong.push(format!("{}: the trusted server was never started: {said}", case.name));
+            wrong.push(format!("{}: the trusted server was never started: {output}", case.name));
         } else if !["trust", "is not used"].iter().any(|text| warned.contains(text)) {
             wrong.push(format!("{}: nothing is said: {warned}", case.name));
         }
@@ -233,7 +233,7 @@ async fn start_with(scene: &Scene, line: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trusted_server_runs_no_bytecode_created_by_a_command() {
-    if !has("python3") || !is_held("bytecode of servers") {
+    if !is_installed("python3") || !has_full_sandbox("bytecode of servers") {
         return;
     }
     for options in ["", "\"-I\", "] {
@@ -253,15 +253,15 @@ async fn a_trusted_server_runs_no_bytecode_created_by_a_command() {
         let cached = std::fs::read_dir(scene.project().join("tools/__pycache__"));
         assert!(cached.is_ok_and(|mut cached| cached.next().is_some()), "the command poisoned it");
         std::fs::remove_file(scene.project().join("good")).unwrap();
-        let said = start(&scene).await;
-        assert!(!scene.project().join("pwned").exists(), "{options}: {said}");
-        assert!(scene.project().join("good").exists(), "{options}: it was started: {said}");
+        let output = start(&scene).await;
+        assert!(!scene.project().join("pwned").exists(), "{options}: {output}");
+        assert!(scene.project().join("good").exists(), "{options}: it was started: {output}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_of_the_user_runs_only_trusted_files_of_the_project() {
-    if !is_held("servers of the user") {
+    if !has_full_sandbox("servers of the user") {
         return;
     }
     for script in ["tools/s.sh", "{project}/tools/s.sh"] {
@@ -273,19 +273,19 @@ async fn a_server_of_the_user_runs_only_trusted_files_of_the_project() {
         let (good, pwned) = (scene.project().join("good"), scene.project().join("pwned"));
 
         // A clone that brings along what the user's configuration names is not started by that.
-        let said = start(&scene).await;
-        assert!(!good.exists() && said.contains("trust"), "{script}: {said}");
+        let output = start(&scene).await;
+        assert!(!good.exists() && output.contains("trust"), "{script}: {output}");
         run(&scene, &["trust", "--yes"], "").await;
         // Commands cannot change it.
         let evil = EVIL.replace("{project}", scene.project().to_str().unwrap());
-        let said = start_with(
+        let output = start_with(
             &scene,
             &format!("{evil} tools/s.sh; mv tools t; mkdir tools; {evil} tools/s.sh"),
         )
         .await;
-        assert!(good.exists(), "{script}: the trusted server was never started: {said}");
+        assert!(good.exists(), "{script}: the trusted server was never started: {output}");
         start(&scene).await;
-        assert!(!pwned.exists(), "{script}: a command changed it: {said}");
+        assert!(!pwned.exists(), "{script}: a command changed it: {output}");
         // Nor file tools, where nobody can be asked.
         let server = ModelServer::start([
             ScriptedReply::new().call(
@@ -298,13 +298,13 @@ async fn a_server_of_the_user_runs_only_trusted_files_of_the_project() {
         .await;
         let url = server.base_url(WireDialect::AnthropicMessages);
         let args = ["run", "hi", "-m", "anthropic/claude-sonnet-4-5", "-p", "full-auto"];
-        let said = run(&scene, &args, &url).await;
+        let output = run(&scene, &args, &url).await;
         start(&scene).await;
-        assert!(!pwned.exists(), "{script}: a tool changed it: {said}");
+        assert!(!pwned.exists(), "{script}: a tool changed it: {output}");
         // Whoever else changed it is noticed.
         scene.prepare(&format!("rm -f good; {EVIL} tools/s.sh"));
-        let said = start(&scene).await;
-        assert!(!pwned.exists() && said.contains("changed since"), "{script}: {said}");
+        let output = start(&scene).await;
+        assert!(!pwned.exists() && output.contains("changed since"), "{script}: {output}");
     }
 }
 
@@ -350,13 +350,13 @@ const HIDDEN: &[(&str, &str)] = &[
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_trust_prompt_shows_hidden_parts_of_a_server_description() {
     let mut wrong = Vec::new();
-    for (text, seen) in HIDDEN {
+    for (text, required) in HIDDEN {
         let scene = Scene::new();
         scene.write(".mcp.json", text);
         let shown = run(&scene, &["trust"], "").await;
         let raw = raw_characters(&shown);
-        if !shown.contains(seen) && !shown.contains("cannot be used") {
-            wrong.push(format!("{text}: {seen} is not seen: {shown}"));
+        if !shown.contains(required) && !shown.contains("cannot be used") {
+            wrong.push(format!("{text}: {required} is not seen: {shown}"));
         }
         if !raw.is_empty() {
             wrong.push(format!("{text}: raw: {raw:?}"));

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     attack::Attack,
-    trials::{has, is_held, try_all},
+    trial_runner::{has_full_sandbox, is_installed, try_all},
 };
 
 const REPOSITORY: &str = "rm -rf .git; git init -q -b main .; git config user.email a@b.invalid; git config user.name a; \
@@ -146,7 +146,7 @@ const GIT: &[(&str, &str, &str)] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everyday_git_commands_cause_no_guard_finding() {
-    if !is_held("everyday git") {
+    if !has_full_sandbox("everyday git") {
         return;
     }
     let cases = GIT.iter().map(|(name, before, line)| {
@@ -166,7 +166,7 @@ async fn everyday_git_commands_cause_no_guard_finding() {
 /// The user works in a second terminal while a command or a job runs: what the user did stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_by_the_user_in_a_second_terminal_are_kept() {
-    if !is_held("a second terminal") {
+    if !has_full_sandbox("a second terminal") {
         return;
     }
     // The user waits until the job has begun, and says when it is done.
@@ -233,7 +233,7 @@ async fn changes_by_the_user_in_a_second_terminal_are_kept() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everyday_tools_cause_no_guard_finding() {
-    if !is_held("everyday tools") {
+    if !has_full_sandbox("everyday tools") {
         return;
     }
     let table = [
@@ -292,8 +292,8 @@ async fn everyday_tools_cause_no_guard_finding() {
             "mkdir t && git init -q t/r && tar cf r.tar -C t r && rm -rf t && tar xf r.tar && rm -rf r",
         ),
     ];
-    let cases =
-        table.into_iter().filter(|(program, ..)| has(program)).map(|(_, name, before, line)| {
+    let cases = table.into_iter().filter(|(program, ..)| is_installed(program)).map(
+        |(_, name, before, line)| {
             Attack::works(format!("everyday tools: {name}"), "full-auto")
                 .before(REPOSITORY)
                 .before(before)
@@ -301,6 +301,7 @@ async fn everyday_tools_cause_no_guard_finding() {
                 .hides("moved aside")
                 .hides("put aside")
                 .after("git status >/dev/null")
-        });
+        },
+    );
     try_all(cases.collect()).await;
 }

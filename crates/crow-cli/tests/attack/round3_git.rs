@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 
 use crate::{
     attack::Attack,
-    trials::{is_held, try_all},
+    trial_runner::{has_full_sandbox, try_all},
 };
 
 /// Words for the lines of both sides: a hook, and settings that start a program.
@@ -660,7 +660,7 @@ const PLANTED_NEXT: &[(&str, &str, &str)] = &[
 ];
 
 fn case(name: &str, before: &str, line: &str) -> Attack {
-    Attack::held(format!("git: {name}"), &format!("{WORDS}{line}"))
+    Attack::confined(format!("git: {name}"), &format!("{WORDS}{line}"))
         .before(REPOSITORY)
         .before(&format!("{WORDS}{before}"))
         .after(&format!("{WORDS}{USER}"))
@@ -668,7 +668,7 @@ fn case(name: &str, before: &str, line: &str) -> Attack {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn git_runs_nothing_left_in_repositories_submodules_or_remotes() {
-    if !is_held("repositories") {
+    if !has_full_sandbox("repositories") {
         return;
     }
     let all = PLANTED.iter().chain(PLANTED_NEXT);
@@ -681,16 +681,17 @@ const FREE: &str = "[sandbox]\nunprotected = [\".git\", \".husky\", \".gitconfig
 /// The lines above do start a program where nobody keeps them from that: else they would say nothing. One of a few is tried.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn planted_programs_run_if_the_user_unprotects_git_files() {
-    if !is_held("repositories") {
+    if !has_full_sandbox("repositories") {
         return;
     }
     let only = std::env::var("CROW_ATTACK").unwrap_or_default();
     let cases = PLANTED.iter().chain(PLANTED_NEXT).filter(|(name, ..)| name.contains(&only));
     let cases = cases.step_by(if only.is_empty() { 6 } else { 1 });
-    let tame = futures_util::stream::iter(cases).map(async |(name, before, line)| {
+    let not_started = futures_util::stream::iter(cases).map(async |(name, before, line)| {
         let judged = case(name, before, line).file("{config}/config.toml", FREE).judge().await;
         (!judged.join("\n").contains("+pwned")).then(|| format!("{name}: {}", judged.join("\n")))
     });
-    let tame: Vec<_> = tame.buffer_unordered(3).filter_map(async |tame| tame).collect().await;
-    assert!(tame.is_empty(), "{}:\n{}", tame.len(), tame.join("\n"));
+    let not_started: Vec<_> =
+        not_started.buffer_unordered(3).filter_map(async |not_started| not_started).collect().await;
+    assert!(not_started.is_empty(), "{}:\n{}", not_started.len(), not_started.join("\n"));
 }

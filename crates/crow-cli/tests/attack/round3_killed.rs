@@ -12,7 +12,7 @@ use tokio::{
 use crate::{
     canaries::{differences, stamps, survivors, tree},
     scene::Scene,
-    trials::is_held,
+    trial_runner::has_full_sandbox,
 };
 
 const REPOSITORY: &str = "rm -rf .git; git init -q -b main .; git config user.email a@b; git config user.name a; echo a > a.txt; git add -A; git commit -qm x; \
@@ -57,8 +57,8 @@ async fn judge(name: &str, line: &str) -> Option<String> {
     let line = format!("{line}; touch go; sleep 60");
     let mut wrong = Vec::new();
     wrong.extend(run(&scene, Some(&line)).await.err());
-    let said = run(&scene, None).await.unwrap_or_else(|error| error);
-    wrong.extend(scene.play("set +e; timeout 9 git status >/dev/null 2>&1; timeout 9 git commit -qm y --allow-empty >/dev/null 2>&1; true"));
+    let stderr = run(&scene, None).await.unwrap_or_else(|error| error);
+    wrong.extend(scene.run_script("set +e; timeout 9 git status >/dev/null 2>&1; timeout 9 git commit -qm y --allow-empty >/dev/null 2>&1; true"));
     wrong.extend(differences(&out, &stamps(&scene.out())));
     let own = |name: &String| name[1..].starts_with(".local/share/crow-agent");
     wrong.extend(differences(&home, &tree(&scene.home())).into_iter().filter(|name| !own(name)));
@@ -70,12 +70,12 @@ async fn judge(name: &str, line: &str) -> Option<String> {
     });
     wrong.extend(marked.map(|(name, _)| name));
     wrong.extend(survivors(&scene.mark));
-    (!wrong.is_empty()).then(|| format!("{name}: {}\n{said}", wrong.join(", ")))
+    (!wrong.is_empty()).then(|| format!("{name}: {}\n{stderr}", wrong.join(", ")))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_planted_before_a_kill_are_removed_at_the_next_start() {
-    if !is_held("killed programs") {
+    if !has_full_sandbox("killed programs") {
         return;
     }
     let hook = format!(

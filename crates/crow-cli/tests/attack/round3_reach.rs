@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     attack::Attack,
-    trials::{is_held, try_all},
+    trial_runner::{has_full_sandbox, try_all},
 };
 
 type Call = (&'static str, Value);
@@ -171,7 +171,7 @@ async fn file_tools_cannot_reach_outside_hidden_or_protected_paths() {
 /// A command changes links while the tools work beside it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_exchanged_during_tool_calls_do_not_redirect_them() {
-    if !is_held("links") {
+    if !has_full_sandbox("links") {
         return;
     }
     let job = |line: &str| ("bash", json!({"command": line, "run_in_background": true}));

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     attack::Attack,
-    trials::{is_held, try_all},
+    trial_runner::{has_full_sandbox, try_all},
 };
 
 const CROW: &str = env!("CARGO_BIN_EXE_crow-agent");
@@ -21,7 +21,7 @@ fn user(extra: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn undo_changes_nothing_outside_despite_links_and_odd_files() {
-    if !is_held("undo") {
+    if !has_full_sandbox("undo") {
         return;
     }
     let table = [
@@ -94,7 +94,7 @@ async fn undo_changes_nothing_outside_despite_links_and_odd_files() {
         ("everything gone", "rm -rf d e long.txt"),
     ];
     let cases = table.into_iter().map(|(name, line)| {
-        Attack::held(format!("undo: {name}"), line).before(FILES).after(&user("")).keeps("PWN")
+        Attack::confined(format!("undo: {name}"), line).before(FILES).after(&user("")).keeps("PWN")
     });
     try_all(cases.collect()).await;
 }
@@ -102,7 +102,7 @@ async fn undo_changes_nothing_outside_despite_links_and_odd_files() {
 /// The command changes what it left between two runs of the program, by a tool of the model in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn undo_of_file_tool_writes_changes_nothing_outside() {
-    if !is_held("undo") {
+    if !has_full_sandbox("undo") {
         return;
     }
     let write = |path: &str| ("write_file", json!({"path": path, "content": "PWN"}));
@@ -114,7 +114,7 @@ async fn undo_of_file_tool_writes_changes_nothing_outside() {
         ("settings of an editor", write("n/tasks.json"), "mkdir q; mv n q/n; ln -s ../.vscode n"),
     ];
     let cases = table.into_iter().map(|(name, (tool, input), line)| {
-        Attack::held(format!("undo of a tool: {name}"), "true")
+        Attack::confined(format!("undo of a tool: {name}"), "true")
             .call(tool, input)
             .line(line)
             .before(FILES)
@@ -125,7 +125,7 @@ async fn undo_of_file_tool_writes_changes_nothing_outside() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn undo_restores_the_files_of_the_user() {
-    if !is_held("undo") {
+    if !has_full_sandbox("undo") {
         return;
     }
     let check = "test \"$(cat d/victim)\" = one; test \"$(cat d/sub/new)\" = two; seq 2000 | cmp - long.txt; test $(stat -c %a long.txt) = 640; test ! -L d; test ! -L e; test -x e/pre-commit || true";
@@ -141,7 +141,7 @@ async fn undo_restores_the_files_of_the_user() {
         ("a folder moved", "mv d d9; mkdir d; echo x > d/victim"),
     ];
     let cases = table.into_iter().map(|(name, line)| {
-        Attack::held(format!("comes back: {name}"), line).before(FILES).after(&format!(
+        Attack::confined(format!("comes back: {name}"), line).before(FILES).after(&format!(
             "{CROW} undo --force >said 2>&1 </dev/null || {CROW} undo --to-start --force >>said 2>&1 </dev/null || true; {check}"
         ))
     });

@@ -3,7 +3,7 @@
 
 use crate::{
     attack::Attack,
-    trials::{is_held, try_all},
+    trial_runner::{has_full_sandbox, try_all},
 };
 
 /// Commits, a branch that is in conflict with the first, and a submodule whose repository lies below `.git`.
@@ -119,7 +119,7 @@ const WORK: &[(&str, &str, &[&str])] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn git_operations_can_span_several_commands() {
-    if !is_held("git over several commands") {
+    if !has_full_sandbox("git over several commands") {
         return;
     }
     let cases = WORK.iter().map(|(name, before, lines)| {
@@ -209,11 +209,11 @@ const PLANTED: &[(&str, &str, &str, &str)] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_planted_in_rebases_worktrees_and_new_repositories_do_not_run() {
-    if !is_held("rebases, worktrees and new repositories") {
+    if !has_full_sandbox("rebases, worktrees and new repositories") {
         return;
     }
     let cases = PLANTED.iter().map(|(name, before, plant, user)| {
-        Attack::held(format!("git: {name}"), &format!("{EVIL}{plant}; rm -f {{out}}/pwned"))
+        Attack::confined(format!("git: {name}"), &format!("{EVIL}{plant}; rm -f {{out}}/pwned"))
             .before(REPOSITORY)
             .before(&before.replace("EVIL ", EVIL))
             .after(&format!(
@@ -226,7 +226,7 @@ async fn programs_planted_in_rebases_worktrees_and_new_repositories_do_not_run()
 /// The user rebases, and sets something, while a command runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rebase_by_the_user_in_a_second_terminal_is_not_disturbed() {
-    if !is_held("a rebase in a second terminal") {
+    if !has_full_sandbox("a rebase in a second terminal") {
         return;
     }
     let user = |line: &str| {

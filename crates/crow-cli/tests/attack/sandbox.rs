@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     attack::Attack,
-    trials::{has, is_held, try_all},
+    trial_runner::{has_full_sandbox, is_installed, try_all},
 };
 
 /// Calls a system call by its number, and says so if the kernel did it.
@@ -12,7 +12,7 @@ fn system_call(name: &str, number: u32, arguments: &str) -> Attack {
     let code = format!(
         "import ctypes\nl = ctypes.CDLL(None, use_errno=True)\nr = l.syscall({number}{arguments})\nprint('it' + '-worked' if r >= 0 else 'refused')"
     );
-    Attack::held(format!("system call: {name}"), &format!("python3 -c \"{code}\""))
+    Attack::confined(format!("system call: {name}"), &format!("python3 -c \"{code}\""))
         .shows("refused")
         .hides("it-worked")
 }
@@ -20,7 +20,7 @@ fn system_call(name: &str, number: u32, arguments: &str) -> Attack {
 #[cfg(target_arch = "x86_64")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dangerous_system_calls_are_refused() {
-    if !is_held("system calls") || !has("python3") {
+    if !has_full_sandbox("system calls") || !is_installed("python3") {
         return;
     }
     let table = [
@@ -71,7 +71,7 @@ async fn dangerous_system_calls_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_change_no_files_outside_the_project() {
-    if !is_held("files outside") {
+    if !has_full_sandbox("files outside") {
         return;
     }
     let table = [
@@ -168,13 +168,13 @@ async fn commands_change_no_files_outside_the_project() {
     let names = ["/tmp", "/var/tmp", "/dev/shm", "/etc", "/etc/cron.d", "/sys/fs/cgroup"];
     let cases = table
         .iter()
-        .map(|(name, line)| Attack::held(format!("outside: {name}"), line).absent(&names));
+        .map(|(name, line)| Attack::confined(format!("outside: {name}"), line).absent(&names));
     try_all(cases.collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_read_no_private_files_or_secrets() {
-    if !is_held("private files") {
+    if !has_full_sandbox("private files") {
         return;
     }
     let table = [
@@ -233,14 +233,17 @@ async fn commands_read_no_private_files_or_secrets() {
         ),
     ];
     try_all(
-        table.iter().map(|(name, line)| Attack::held(format!("private: {name}"), line)).collect(),
+        table
+            .iter()
+            .map(|(name, line)| Attack::confined(format!("private: {name}"), line))
+            .collect(),
     )
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_neither_outlive_the_program_nor_end_it() {
-    if !is_held("processes") {
+    if !has_full_sandbox("processes") {
         return;
     }
     let table = [
@@ -274,7 +277,8 @@ async fn processes_neither_outlive_the_program_nor_end_it() {
             "echo -1000 > /proc/self/oom_score_adj; cat /proc/self/oom_score_adj",
         ),
     ];
-    let cases = table.iter().map(|(name, line)| Attack::held(format!("processes: {name}"), line));
+    let cases =
+        table.iter().map(|(name, line)| Attack::confined(format!("processes: {name}"), line));
     let bombs = [
         Attack::new("processes: a fork bomb", "full-auto")
             .call("bash", json!({"command": "b() { b | b & }; b; sleep 1", "timeout": 1500}))
@@ -292,7 +296,7 @@ async fn processes_neither_outlive_the_program_nor_end_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn privileged_programs_give_no_rights_in_the_sandbox() {
-    if !is_held("rights") {
+    if !has_full_sandbox("rights") {
         return;
     }
     let table = [
@@ -334,7 +338,7 @@ async fn privileged_programs_give_no_rights_in_the_sandbox() {
         table
             .iter()
             .map(|(name, line)| {
-                Attack::held(format!("rights: {name}"), line).hides("left-a-set-user-id")
+                Attack::confined(format!("rights: {name}"), line).hides("left-a-set-user-id")
             })
             .collect(),
     )
@@ -343,7 +347,7 @@ async fn privileged_programs_give_no_rights_in_the_sandbox() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_in_read_only_mode_changes_no_files() {
-    if !is_held("read-only") {
+    if !has_full_sandbox("read-only") {
         return;
     }
     let table = [
@@ -355,7 +359,7 @@ async fn a_command_in_read_only_mode_changes_no_files() {
         ("outside", "echo PWN > {out}/victim"),
     ];
     let case = |(name, line): &(&str, &str)| {
-        Attack::held(format!("read-only: {name}"), line)
+        Attack::confined(format!("read-only: {name}"), line)
             .in_mode("read-only")
             .file("README.md", "mine\n")
             .keeps("README.md")

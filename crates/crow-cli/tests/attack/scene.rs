@@ -44,7 +44,7 @@ const REPOSITORY: [(&str, &str); 3] = [
 ];
 
 /// A folder that commands see: those of the system for temporary files are replaced by one of their own.
-pub(crate) fn own_folder() -> TempDir {
+pub(crate) fn visible_temp_dir() -> TempDir {
     let own = Path::new(env!("CARGO_TARGET_TMPDIR"));
     if own.starts_with("/tmp") { tempfile::tempdir() } else { tempfile::tempdir_in(own) }.unwrap()
 }
@@ -52,7 +52,7 @@ pub(crate) fn own_folder() -> TempDir {
 impl Scene {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let folder = own_folder();
+        let folder = visible_temp_dir();
         let base = folder.path().canonicalize().unwrap();
         let mark =
             format!("crow-case-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -112,12 +112,12 @@ impl Scene {
 
     /// Does what the attacker did before.
     pub(crate) fn prepare(&self, script: &str) {
-        let failed = self.play(script);
+        let failed = self.run_script(script);
         assert!(failed.is_none(), "{}", failed.unwrap_or_default());
     }
 
     /// Lets the user, and whoever looks at the canaries, into directories that a command closed.
-    pub(crate) fn open_again(&self) {
+    pub(crate) fn reopen_directories(&self) {
         let mut open = vec![self.project()];
         while let Some(folder) = open.pop() {
             let is_closed = |mode: u32| mode & 0o700 != 0o700;
@@ -134,9 +134,9 @@ impl Scene {
     }
 
     /// Runs a script outside of any sandbox, and returns what it complained of if it failed.
-    pub(crate) fn play(&self, script: &str) -> Option<String> {
+    pub(crate) fn run_script(&self, script: &str) -> Option<String> {
         let done = self
-            .clean(Command::new("bash"))
+            .with_clean_env(Command::new("bash"))
             .args(["-ec", &self.fill(script)])
             // Where the repository of the project is gone, git must not find the one that this test lies in.
             .env("GIT_CEILING_DIRECTORIES", &self.base)
@@ -148,7 +148,7 @@ impl Scene {
 
     /// The program in this scene.
     pub(crate) fn program(&self, args: &[String]) -> Command {
-        let mut command = self.clean(Command::new(env!("CARGO_BIN_EXE_crow-agent")));
+        let mut command = self.with_clean_env(Command::new(env!("CARGO_BIN_EXE_crow-agent")));
         command
             .args(args)
             .env("ANTHROPIC_API_KEY", KEY)
@@ -161,7 +161,7 @@ impl Scene {
         command
     }
 
-    fn clean(&self, mut command: Command) -> Command {
+    fn with_clean_env(&self, mut command: Command) -> Command {
         let cargo = Path::new(env!("CARGO")).parent().unwrap().to_str().unwrap();
         command
             .env_clear()

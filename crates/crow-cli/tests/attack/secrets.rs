@@ -7,19 +7,19 @@ use serde_json::json;
 
 use crate::{
     attack::Attack,
-    canaries::{KEY, open_to_others, told, tree},
+    canaries::{KEY, leaked_secrets, open_to_others, tree},
     scene::Scene,
-    trials::{is_held, try_all},
+    trial_runner::{has_full_sandbox, try_all},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_in_command_or_tool_output_is_redacted() {
-    if !is_held("secrets") {
+    if !has_full_sandbox("secrets") {
         return;
     }
     // The user has left the key lying about in the project.
     let case = |(name, line): &(&str, &str)| {
-        Attack::held(format!("redacted: {name}"), line)
+        Attack::confined(format!("redacted: {name}"), line)
             .file(".env", "ANTHROPIC_API_KEY={key}\nAUTH=\"Bearer {key}\"\n")
     };
     let table = [
@@ -117,9 +117,9 @@ async fn provider_errors_never_contain_the_key() {
             for (_, (_, text)) in tree(&scene.home().join(".local/share/crow-agent")) {
                 all.push_str(&String::from_utf8_lossy(&text));
             }
-            let told = told(&all);
-            if !told.is_empty() {
-                wrong.push(format!("{name}: {told:?}"));
+            let leaked = leaked_secrets(&all);
+            if !leaked.is_empty() {
+                wrong.push(format!("{name}: {leaked:?}"));
             }
         }
     }
@@ -140,14 +140,20 @@ async fn session_files_are_not_readable_by_other_users() {
     command.env("ANTHROPIC_BASE_URL", server.base_url(WireDialect::AnthropicMessages));
     // A mask that closes nothing.
     let shell = "umask 000; exec \"$0\" \"$@\"";
-    let mut open = std::process::Command::new("sh");
-    open.args(["-c", shell]).arg(command.get_program()).args(command.get_args()).env_clear();
-    open.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+    let mut umask_command = std::process::Command::new("sh");
+    umask_command
+        .args(["-c", shell])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env_clear();
+    umask_command
+        .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
         .current_dir(scene.project());
-    let output = tokio::task::spawn_blocking(move || open.output().unwrap()).await.unwrap();
+    let output =
+        tokio::task::spawn_blocking(move || umask_command.output().unwrap()).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     server.finish().await.unwrap();
-    let kept = tree(&scene.home());
-    assert!(kept.len() > 3 && fs::metadata(scene.project().join("a")).is_ok());
-    assert_eq!(open_to_others(&kept, ".local/share/crow-agent/"), [""; 0]);
+    let files = tree(&scene.home());
+    assert!(files.len() > 3 && fs::metadata(scene.project().join("a")).is_ok());
+    assert_eq!(open_to_others(&files, ".local/share/crow-agent/"), [""; 0]);
 }

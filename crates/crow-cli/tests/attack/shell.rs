@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{attack::Attack, trials::try_all};
+use crate::{attack::Attack, trial_runner::try_all};
 
 /// What is plausibly allowed, for all lines.
 const ALLOWED: [&str; 9] = [
@@ -19,7 +19,7 @@ const ALLOWED: [&str; 9] = [
 
 fn cases(table: &[(&str, &str)]) -> Vec<Attack> {
     let case = |(name, line): &(&str, &str)| {
-        let attack = Attack::asked(*name, line)
+        let attack = Attack::unapproved(*name, line)
             .file("notes.txt", "notes\n")
             .file("evil.sh", "#!/bin/sh\ntouch pwned\n");
         ALLOWED.iter().fold(attack, |attack, words| attack.allow(words))

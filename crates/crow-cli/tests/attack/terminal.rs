@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{attack::Attack, trials::try_all};
+use crate::{attack::Attack, trial_runner::try_all};
 
 /// What a terminal obeys, hides or turns around.
 const TRICKS: [(&str, &str); 14] = [
@@ -25,9 +25,9 @@ const TRICKS: [(&str, &str); 14] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_characters_from_the_project_are_never_printed_raw() {
     let name = |trick: &str| trick.replace('/', "-");
-    let cases = TRICKS.iter().flat_map(|(what, trick)| {
-        let attack = |place: &str, output: &str| {
-            let attack = Attack::new(format!("{what} in {place} as {output}"), "accept-edits");
+    let cases = TRICKS.iter().flat_map(|(trick_name, trick)| {
+        let attack = |source: &str, output: &str| {
+            let attack = Attack::new(format!("{trick_name} in {source} as {output}"), "accept-edits");
             if output == "text" { attack.text() } else { attack }
         };
         let mut cases = Vec::new();
@@ -57,18 +57,20 @@ async fn control_characters_from_the_project_are_never_printed_raw() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_characters_from_command_output_are_never_printed_raw() {
-    if !crate::trials::is_held("output of commands") {
+    if !crate::trial_runner::has_full_sandbox("output of commands") {
         return;
     }
-    let cases = TRICKS.iter().flat_map(|(what, trick)| {
+    let cases = TRICKS.iter().flat_map(|(trick_name, trick)| {
         let quoted =
             trick.bytes().map(|byte| format!("\\x{byte:02x}")).collect::<Vec<_>>().concat();
         let line =
             format!("printf '{quoted}'; printf '{quoted}' >&2; mkdir $'d{quoted}' 2>/dev/null");
-        let attack = Attack::held(format!("{what} from a command"), &line);
+        let attack = Attack::confined(format!("{trick_name} from a command"), &line);
         [
             attack.clone(),
-            Attack::new(format!("{what} from a command as text"), "full-auto").line(&line).text(),
+            Attack::new(format!("{trick_name} from a command as text"), "full-auto")
+                .line(&line)
+                .text(),
         ]
     });
     try_all(cases.collect()).await;

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     attack::Attack,
-    trials::{is_held, try_all},
+    trial_runner::{has_full_sandbox, try_all},
 };
 
 const REPOSITORY: &str = "rm -rf .git; git init -q -b main .; git config user.email a@b; git config user.name a; \
@@ -147,18 +147,18 @@ const DEEP: &[(&str, &str)] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn odd_files_do_not_stop_the_autorun_guard() {
-    if !is_held("leftovers") {
+    if !has_full_sandbox("leftovers") {
         return;
     }
     let planted = "mkdir -p .vscode; echo PWN > .vscode/tasks.json; echo PWN > .envrc; ";
     let cases = LEFT.iter().map(|(name, line)| {
         let line = line.replace("FLOOD", FLOOD);
         let line = if *name == "the project emptied" { line } else { format!("{planted}{line}") };
-        Attack::held(format!("left: {name}"), &format!("set +m; {line}\ncd {{project}}"))
+        Attack::confined(format!("left: {name}"), &format!("set +m; {line}\ncd {{project}}"))
             .before(REPOSITORY)
     });
     let deep = DEEP.iter().map(|(name, line)| {
-        Attack::held(format!("left: {name}"), &format!("{planted}{line}\ncd {{project}}"))
+        Attack::confined(format!("left: {name}"), &format!("{planted}{line}\ncd {{project}}"))
             .before(REPOSITORY)
             .after("test ! -e .vscode/tasks.json; test ! -e .envrc; rm -rf d .git/modules")
     });
@@ -167,7 +167,7 @@ async fn odd_files_do_not_stop_the_autorun_guard() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_planted_by_a_job_are_removed_when_the_program_ends() {
-    if !is_held("jobs") {
+    if !has_full_sandbox("jobs") {
         return;
     }
     let jobs = [
@@ -215,7 +215,7 @@ async fn files_planted_by_a_job_are_removed_when_the_program_ends() {
 /// What one command leaves is the ground of the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_planted_by_two_commands_does_not_run() {
-    if !is_held("leftovers") {
+    if !has_full_sandbox("leftovers") {
         return;
     }
     let table = [
@@ -292,7 +292,7 @@ async fn a_program_planted_by_two_commands_does_not_run() {
     ];
     let user = "set +e; git config user.email a@b; git config user.name a; u() { timeout 9 \"$@\" >/dev/null 2>&1; }; u git status; u git st; u git add -A; u git commit -qm y --allow-empty; [ -d wt ] && (cd wt; u git status); true";
     let cases = table.into_iter().map(|(name, first, second)| {
-        Attack::held(format!("two: {name}"), first).line(second).before(REPOSITORY).after(user)
+        Attack::confined(format!("two: {name}"), first).line(second).before(REPOSITORY).after(user)
     });
     try_all(cases.collect()).await;
 }

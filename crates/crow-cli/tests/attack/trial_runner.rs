@@ -28,26 +28,26 @@ pub(crate) async fn try_all(cases: Vec<Attack>) {
 
 /// Whether the kernel of this machine has all layers of the sandbox. Where it has not, cases that need them say so; where
 /// `CROW_SANDBOX` is `whole`, as in CI, they fail; where it is `tried`, they are tried all the same.
-pub(crate) fn is_held(what: &str) -> bool {
-    static HELD: OnceLock<bool> = OnceLock::new();
-    let held = *HELD.get_or_init(|| {
+pub(crate) fn has_full_sandbox(subject: &str) -> bool {
+    static SUPPORTED: OnceLock<bool> = OnceLock::new();
+    let supported = *SUPPORTED.get_or_init(|| {
         let scene = Scene::new();
-        let told = scene.program(&["doctor".to_owned()]).output().unwrap();
-        String::from_utf8_lossy(&told.stdout).contains("namespaces, Landlock and seccomp hold")
+        let doctor = scene.program(&["doctor".to_owned()]).output().unwrap();
+        String::from_utf8_lossy(&doctor.stdout).contains("namespaces, Landlock and seccomp hold")
     });
-    if !held {
+    if !supported {
         let wanted = std::env::var("CROW_SANDBOX").unwrap_or_default();
-        assert_ne!(wanted, "whole", "this kernel has no whole sandbox: {what}");
+        assert_ne!(wanted, "whole", "this kernel has no whole sandbox: {subject}");
         if wanted == "tried" {
             return true;
         }
-        note(&format!("SKIPPED, this kernel has no whole sandbox: {what}"));
+        note(&format!("SKIPPED, this kernel has no whole sandbox: {subject}"));
     }
-    held
+    supported
 }
 
 /// Whether a program is there; if not, it is said.
-pub(crate) fn has(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     let cargo = std::path::Path::new(env!("CARGO")).parent().unwrap().to_path_buf();
     let folders = ["/usr/local/bin", "/usr/bin", "/bin"].map(std::path::PathBuf::from);
     let found =

@@ -1,6 +1,6 @@
 //! The canaries die where nothing protects them: else the cases that hold would say nothing.
 
-use crate::{attack::Attack, trials::try_all};
+use crate::{attack::Attack, trial_runner::try_all};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_canary_detects_its_attack_without_a_sandbox() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{attack::Attack, canaries::FILE_SECRET, trials::try_all};
+use crate::{attack::Attack, canaries::FILE_SECRET, trial_runner::try_all};
 
 fn write(path: &str) -> (&'static str, Value) {
     ("write_file", json!({"path": path, "content": "PWN"}))
@@ -65,8 +65,8 @@ fn ways_out() -> Vec<(&'static str, &'static str, (&'static str, Value))> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn file_tools_in_full_auto_cannot_leave_the_permitted_paths() {
-    let kept = json!({"origin": "https://models.invalid", "key": FILE_SECRET});
-    let keys = json!({"version": 1, "keys": {"OTHER_API_KEY": kept}}).to_string();
+    let key_entry = json!({"origin": "https://models.invalid", "key": FILE_SECRET});
+    let keys = json!({"version": 1, "keys": {"OTHER_API_KEY": key_entry}}).to_string();
     let cases = ways_out().into_iter().map(|(name, before, call)| {
         case(name, "full-auto", call)
             .file("{config}/credentials.json", &keys)
