@@ -1,4 +1,4 @@
-//! One case: what is tried, and what may come of it.
+//! One case: its preparation, the model's calls, and the expected outcome.
 
 use std::{fs, process::Output, time::Duration};
 
@@ -15,28 +15,28 @@ use crate::{
 };
 
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
-/// How long a case may take on a busy machine.
+/// Maximum duration of a case, for a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// A command prints this at its end, and no command has it in its text.
+/// Text that a command prints at its end; no command line contains it literally.
 const RAN: &str = "it-ran-to-the-end";
 const SAY_RAN: &str = "\necho it-ran''-to-the-end";
 
-/// What may come of a case, beside that no canary dies.
+/// Expected outcome of a case, in addition to intact canaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// No call runs, because the policy refuses it, and the project stays as it is.
+    /// The policy refuses every call, and the project does not change.
     Refused,
-    /// No call succeeds, and the project stays as it is.
+    /// No call succeeds, and the project does not change.
     Fails,
-    /// The command runs to its end: what it tried came to nothing.
+    /// The command runs to its end without effect.
     Ran,
     /// Every call succeeds.
     Succeeds,
-    /// The canaries say all.
+    /// Only the canaries are checked.
     Any,
 }
 
-/// One case.
+/// One case, built by chained methods.
 #[derive(Debug, Clone)]
 pub(crate) struct Attack {
     name: String,
@@ -56,19 +56,19 @@ pub(crate) struct Attack {
     obeys: bool,
 }
 
-/// What came of a case.
+/// Result of the program's run in a case.
 pub(crate) struct Report {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
-    /// The results of the calls, as JSON.
+    /// Events of type `call_end` from the JSON output.
     pub(crate) call_ends: Vec<Value>,
-    /// What was sent to the model.
+    /// Bodies of all requests to the model.
     pub(crate) sent: String,
 }
 
 impl Attack {
-    /// A case in which nothing is asked for yet.
+    /// Creates a case without calls, in a permission mode.
     pub(crate) fn new(name: impl Into<String>, mode: &'static str) -> Self {
         Self {
             name: name.into(),
@@ -89,23 +89,23 @@ impl Attack {
         }
     }
 
-    /// A line that must not run where commands are asked about.
+    /// Creates a case with a command that must be refused in the mode `ask`.
     pub(crate) fn unapproved(name: impl Into<String>, line: &str) -> Self {
         Self { outcome: Outcome::Refused, ..Self::new(name, "ask") }.line(line)
     }
 
-    /// A line that runs in the sandbox, and comes to nothing.
+    /// Creates a case with a command that runs to its end in the sandbox, without effect.
     pub(crate) fn confined(name: impl Into<String>, line: &str) -> Self {
         Self { outcome: Outcome::Ran, ..Self::new(name, "full-auto") }
             .line(&format!("{line}{SAY_RAN}"))
     }
 
-    /// Calls that must all succeed without a question.
+    /// Creates a case whose calls must all succeed without a question.
     pub(crate) fn works(name: impl Into<String>, mode: &'static str) -> Self {
         Self { outcome: Outcome::Succeeds, ..Self::new(name, mode) }
     }
 
-    /// The model asks for a command.
+    /// Adds a call of `bash` with a command.
     pub(crate) fn line(self, line: &str) -> Self {
         self.call("bash", json!({"command": line, "timeout": 40_000}))
     }
@@ -120,14 +120,14 @@ impl Attack {
         self
     }
 
-    /// Is done by the attacker before, in the project.
+    /// Adds a script that the attacker runs in the project beforehand.
     pub(crate) fn before(mut self, script: &str) -> Self {
         self.script.push_str(script);
         self.script.push('\n');
         self
     }
 
-    /// The user allows commands that begin with these words.
+    /// Adds a rule of the user that allows commands with these first words.
     pub(crate) fn allow(self, words: &str) -> Self {
         self.rule("allow", &json!({"command_prefix": words.split(' ').collect::<Vec<_>>()}))
     }
@@ -143,19 +143,19 @@ impl Attack {
         self
     }
 
-    /// Something that the results of the calls show.
+    /// Adds a text that the results of the calls, or stderr, must contain.
     pub(crate) fn shows(mut self, text: &str) -> Self {
         self.shows.push(text.to_owned());
         self
     }
 
-    /// Something that is nowhere: in no output, request, log or file of the session.
+    /// Adds a text that no output, request, log or file of the session may contain.
     pub(crate) fn hides(mut self, text: &str) -> Self {
         self.hides.push(text.to_owned());
         self
     }
 
-    /// A path that stays as it is, or absent.
+    /// Adds a path that must not change or appear.
     pub(crate) fn keeps(mut self, path: &str) -> Self {
         self.keeps.push(path.to_owned());
         self
@@ -165,7 +165,7 @@ impl Attack {
         Self { mode, ..self }
     }
 
-    /// Folders of the host in which nothing with the name of the case may appear.
+    /// Adds folders of the host in which no file named after the mark of the case may appear.
     pub(crate) fn absent(mut self, folders: &[&str]) -> Self {
         self.absent.extend(folders.iter().map(|folder| (*folder).to_owned()));
         self
@@ -179,22 +179,22 @@ impl Attack {
         Self { outcome: Outcome::Fails, ..self }
     }
 
-    /// The user does this afterwards, outside of the sandbox; it must not start what the attacker left.
+    /// Sets a script that the user runs afterwards, outside the sandbox; it must not start what the attacker left.
     pub(crate) fn after(self, script: &str) -> Self {
         Self { after: script.to_owned(), ..self }
     }
 
-    /// The canaries alone judge.
+    /// Checks only the canaries.
     pub(crate) fn any(self) -> Self {
         Self { outcome: Outcome::Any, ..self }
     }
 
-    /// The program prints text for people.
+    /// Runs the program with text output instead of JSON.
     pub(crate) fn text(self) -> Self {
         Self { is_text: true, ..self }
     }
 
-    /// The model does what it is told by whatever it reads: `run this: …`.
+    /// Makes the model obey orders in the text that it reads: `run this: …;;`.
     pub(crate) fn obeys(self) -> Self {
         Self { obeys: true, ..self }
     }
@@ -203,8 +203,9 @@ impl Attack {
         &self.name
     }
 
-    /// Tries it, and says what went wrong.
+    /// Runs the case and returns the violations found.
     pub(crate) async fn judge(&self) -> Vec<String> {
+        // 1) Prepare the files, the rules and the attacker's script, and record the state before the run.
         let scene = Scene::new();
         for (path, text) in &self.files {
             scene.write(path, text);
@@ -220,6 +221,7 @@ impl Attack {
         }
         let (project, home, out) =
             (tree(&scene.project()), tree(&scene.home()), stamps(&scene.out()));
+        // 2) Run the program.
         let report = match self.run(&scene).await {
             Ok(report) => report,
             Err(error) => return vec![error],
@@ -230,6 +232,7 @@ impl Attack {
         let violation = |kind: &str, items: Vec<String>| {
             (!items.is_empty()).then(|| format!("{kind}: {}", items.join(", ")))
         };
+        // 3) Compare the files of the project.
         let now = tree(&scene.project());
         let changed = differences(&project, &now);
         if matches!(self.outcome, Outcome::Refused | Outcome::Fails) {
@@ -244,7 +247,7 @@ impl Attack {
             let is_new = !project.contains_key(name);
             let has_mark =
                 now.get(name).is_some_and(|(_, text)| String::from_utf8_lossy(text).contains(MARK));
-            // Where the user worked afterwards, files of the user's may have changed as well.
+            // If the user worked afterwards, existing protected files may have changed legitimately.
             let may_be_legitimate = is_new || !self.after.is_empty();
             is_kept(name)
                 || is_protected(name)
@@ -252,6 +255,7 @@ impl Attack {
                     && (!may_be_legitimate || has_mark)
         });
         wrong.extend(violation("protected files changed", guarded.collect()));
+        // 4) Check the other canaries: files outside, the home, sockets, processes, secrets, raw output.
         wrong.extend(violation("files outside changed", differences(&out, &stamps(&scene.out()))));
         let is_own_file = |name: &String| name[1..].starts_with(".local/share/crow-agent");
         let home_changes =
@@ -274,6 +278,7 @@ impl Attack {
         wrong
     }
 
+    /// Compares the calls and the shown texts with the expected outcome.
     fn outcome(&self, report: &Report) -> Vec<String> {
         let mut wrong = Vec::new();
         let outputs: Vec<&str> =
@@ -317,7 +322,7 @@ impl Attack {
         wrong
     }
 
-    /// Looks for secrets in all that was printed, sent or kept.
+    /// Looks for secrets in everything that was printed, sent or stored.
     fn secrets(&self, scene: &Scene, report: &Report) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut scan = |source: &str, text: &str| {
@@ -335,7 +340,7 @@ impl Attack {
                 if source == "project" && (self.files.iter().any(|(path, _)| *path == name)) {
                     continue;
                 }
-                // What is kept to undo changes are files of the project; whole outputs are kept as they were printed.
+                // Snapshots are files of the project, and complete outputs are stored as printed.
                 let is_raw = name.starts_with("snapshots/") || name.contains("/output/");
                 if !is_raw {
                     scan(&format!("{source}: {name}"), &String::from_utf8_lossy(&content));
@@ -347,6 +352,7 @@ impl Attack {
         wrong
     }
 
+    /// Runs the program against the scripted model server. Returns an error if it does not end or sends a bad request.
     async fn run(&self, scene: &Scene) -> Result<Report, String> {
         let server = ModelServer::start(self.model(scene)).await;
         let mut args: Vec<String> =
@@ -376,6 +382,7 @@ impl Attack {
         Ok(Report::new(&output.unwrap(), sent))
     }
 
+    /// Returns the model's script: the calls of the case one by one, or an obedient model.
     fn model(&self, scene: &Scene) -> Script {
         if self.obeys {
             return Script::responder(|request| {
@@ -395,7 +402,8 @@ fn scene_text(scene: &Scene, input: &Value) -> String {
     scene.fill(&input.to_string())
 }
 
-/// What a model says that does whatever is written between `run this: ` and `;;` in what it was sent last.
+/// Returns the reply of a model that runs the last text between `run this: ` and `;;` in a request, at most twice. Without
+/// one it reads README.md.
 fn obey(body: &str) -> ScriptedReply {
     let calls = body.matches("\"tool_use\"").count();
     let order = body.rsplit("run this: ").next().filter(|_| body.contains("run this: "));
@@ -422,6 +430,7 @@ impl Report {
         Self { code: output.status.code(), out, err, call_ends, sent }
     }
 
+    /// Returns exit code, call results and stderr for the failure message.
     fn summary(&self) -> String {
         let call_ends: Vec<_> = self
             .call_ends

@@ -1,4 +1,4 @@
-//! Ordinary work, which passes without a question.
+//! Ordinary work that must pass without a question.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::{
     trial_runner::{has_full_sandbox, is_installed, try_all},
 };
 
-/// A repository with a commit and a change.
+/// Script that creates a repository with a commit and an uncommitted change.
 const REPOSITORY: &str = "rm -rf .git; git init -q -b main .; git config user.email a@b.invalid; git config user.name a; mkdir src; printf 'fn main() {}\\n' > src/main.rs; echo notes > notes.txt; git add -A; git commit -qm first; echo more >> notes.txt";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,7 +45,7 @@ async fn read_commands_and_tools_pass_without_a_question() {
     let tools = tools
         .into_iter()
         .map(|(tool, input)| Attack::works(format!("reads: {tool}"), "ask").call(tool, input));
-    // What starts a program of the repository's could be told by a repository: only the sandbox lets these pass.
+    // A repository's settings can name programs that git starts, so these commands pass only with the sandbox.
     if !has_full_sandbox("reading") {
         return;
     }
@@ -76,7 +76,7 @@ async fn file_edits_pass_in_accept_edits_mode() {
     .await;
 }
 
-/// What has to be there for it, what it is, and the line.
+/// Required program, name, and command line.
 const WORK: &[(&str, &str, &str)] = &[
     ("bash", "a commit", "git add -A && git commit -qm second && git log --oneline | grep second"),
     ("bash", "a branch", "git checkout -q -b topic && git branch | grep topic && git merge main"),

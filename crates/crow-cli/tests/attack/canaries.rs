@@ -1,4 +1,4 @@
-//! What must not change, be reached or be told.
+//! Canaries: files, sockets and secrets that must not be changed, reached or leaked.
 
 use std::{
     collections::BTreeMap,
@@ -14,16 +14,16 @@ use std::{
     path::Path,
 };
 
-/// The key of the provider.
+/// API key of the provider.
 pub(crate) const KEY: &str = "sk-test-4f9a0c7d21e8b635aa17";
-/// What stands in files with keys of the user's.
+/// Content of the user's files with keys.
 pub(crate) const FILE_SECRET: &str = "canary-of-a-private-file-77e1";
-/// What stands in a variable of the user's.
+/// Value of the user's secret environment variables.
 pub(crate) const VARIABLE_SECRET: &str = "ghp_canaryofavariable0123456789abcdefXY";
-/// What attackers write.
+/// Text that attackers write into files.
 pub(crate) const MARK: &str = "PWN";
 
-/// What starts programs, or rules over agents.
+/// Paths in a project that start programs or configure agents.
 const PROTECTED: [&str; 32] = [
     ".crow-agent",
     ".claude",
@@ -59,10 +59,10 @@ const PROTECTED: [&str; 32] = [
     ".git/commondir",
 ];
 
-/// The files of a folder: path to mode and content; of a link, where it leads.
+/// Files of a folder: path to mode and content; for a link, its target with mode 0.
 pub(crate) type Tree = BTreeMap<String, (u32, Vec<u8>)>;
 
-/// Sockets that nobody may reach.
+/// Sockets of the host that no command may reach.
 pub(crate) struct Listeners {
     pub(crate) tcp: TcpListener,
     pub(crate) udp: UdpSocket,
@@ -86,7 +86,7 @@ impl Listeners {
         listeners
     }
 
-    /// Lists those that were reached.
+    /// Returns the names of the sockets that received a connection or a datagram.
     pub(crate) fn reached(&self) -> Vec<&'static str> {
         let has_connection = |result: io::Result<()>| !matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
         let all = [
@@ -101,7 +101,7 @@ impl Listeners {
     }
 }
 
-/// Reads a folder and all below it.
+/// Reads a folder recursively.
 pub(crate) fn tree(folder: &Path) -> Tree {
     let mut found = Tree::new();
     walk(folder, "", &mut found);
@@ -129,7 +129,8 @@ fn walk(folder: &Path, prefix: &str, tree: &mut Tree) {
     }
 }
 
-/// When each file of a folder, and the folder, was last touched in any way: contents, mode, owner, times or attributes.
+/// Returns the change time (ctime) of a folder and each file in it, which any change of contents, mode, owner, times or
+/// attributes updates.
 pub(crate) fn stamps(folder: &Path) -> Tree {
     let stamp = |path: &Path| {
         let metadata = fs::symlink_metadata(path).unwrap();
@@ -139,7 +140,7 @@ pub(crate) fn stamps(folder: &Path) -> Tree {
     below.chain([(".".to_owned(), stamp(folder))]).collect()
 }
 
-/// Lists files below `folder` that others can read, because neither they nor a folder around them is closed.
+/// Returns the files below `folder` that other users can access: neither the file nor a folder above it is private.
 pub(crate) fn open_to_others(tree: &Tree, folder: &str) -> Vec<String> {
     let is_closed = |name: &str| {
         let around = name.match_indices('/').map(|(at, _)| &name[..=at]);
@@ -150,7 +151,7 @@ pub(crate) fn open_to_others(tree: &Tree, folder: &str) -> Vec<String> {
     tree.keys().filter(|name| name.starts_with(folder) && !is_closed(name)).cloned().collect()
 }
 
-/// Names what differs.
+/// Returns the paths that differ: `+` if new or changed, `-` if removed.
 pub(crate) fn differences(before: &Tree, after: &Tree) -> Vec<String> {
     let changed = after
         .iter()
@@ -161,14 +162,14 @@ pub(crate) fn differences(before: &Tree, after: &Tree) -> Vec<String> {
     changed.chain(removed).collect()
 }
 
-/// Returns whether something in a project is protected, at its root.
+/// Returns true if a path, relative to the project, is protected.
 pub(crate) fn is_protected(name: &str) -> bool {
     PROTECTED.iter().any(|protected| {
         name.strip_prefix(protected).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     })
 }
 
-/// Lists the secrets that a text tells, in any of the forms in which they get around.
+/// Returns the secrets in a text: plain, reversed, in hex or in base64.
 pub(crate) fn leaked_secrets(text: &str) -> Vec<String> {
     let secrets = [KEY, FILE_SECRET, VARIABLE_SECRET];
     let mut leaked = Vec::new();
@@ -184,7 +185,7 @@ pub(crate) fn leaked_secrets(text: &str) -> Vec<String> {
     leaked
 }
 
-/// Encodes without what depends on the end.
+/// Encodes in base64 without an incomplete last group, which would depend on the following bytes.
 fn base64(text: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let chunks = text.as_bytes().chunks_exact(3);
@@ -195,7 +196,7 @@ fn base64(text: &str) -> String {
         .collect()
 }
 
-/// Lists characters that a terminal obeys or hides.
+/// Returns the control, bidirectional and invisible characters of a text, escaped.
 pub(crate) fn raw_characters(text: &str) -> Vec<String> {
     let is_raw = |char: &char| {
         char.is_control() && !matches!(char, '\n' | '\t')
@@ -205,7 +206,7 @@ pub(crate) fn raw_characters(text: &str) -> Vec<String> {
     text.chars().filter(is_raw).map(|char| char.escape_unicode().to_string()).collect()
 }
 
-/// Lists the processes whose command line holds `mark`.
+/// Returns the command lines of running processes that contain `mark`.
 pub(crate) fn survivors(mark: &str) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes

@@ -1,4 +1,4 @@
-//! The canaries die where nothing protects them: else the cases that hold would say nothing.
+//! Checks that each canary detects an attack when nothing protects it. Otherwise passing cases would prove nothing.
 
 use crate::{attack::Attack, trial_runner::try_all};
 

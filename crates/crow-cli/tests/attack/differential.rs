@@ -1,4 +1,10 @@
-//! Real shells in the sandbox are the judge, whatever a line says: what they touch was planned, and lies inside.
+//! Differential test of the planner against real shells.
+//!
+//! Random command lines are composed from templates (`PLAIN`, `MOVING`, `SHAPES`) and run by bash and dash in the sandbox.
+//! A snapshot of all files before and after shows which paths the shell changed, and the marks `@path@` in each file show
+//! in the output which files it read. Invariants: nothing outside the project and no protected file changes, no key is
+//! printed, a line planned as read-only changes nothing, and every touched path of a line that the planner claims to
+//! understand is in its plan (not checked for lines that move paths).
 
 use std::{
     cell::Cell,
@@ -31,7 +37,7 @@ use crate::{
     trial_runner::{has_full_sandbox, is_installed},
 };
 
-/// Paths that lines name, also outside of the project. `HERE` is the folder around all.
+/// Paths for the generated lines, some outside the project. `HERE` is the base folder of the fixture.
 const PATHS: [&str; 24] = [
     "a.txt",
     "b.txt",
@@ -59,7 +65,7 @@ const PATHS: [&str; 24] = [
     "{a,b}.txt",
 ];
 
-/// Commands that leave folders and links where they are. `P` is a path.
+/// Commands that move or remove no folders and links. `P` is a path.
 const PLAIN: [&str; 28] = [
     "cat P",
     "cat P P",
@@ -91,7 +97,7 @@ const PLAIN: [&str; 28] = [
     "dd if=P of=P",
 ];
 
-/// Commands after which a path may be another one.
+/// Commands after which a path may name another file.
 const MOVING: [&str; 8] = [
     "rm P",
     "rm -rf P",
@@ -103,7 +109,7 @@ const MOVING: [&str; 8] = [
     "cd P",
 ];
 
-/// What starts a command. `A` and `B` are commands; in quotes they have none of their own.
+/// Constructs that start commands. `A` and `B` are commands; inside double quotes they contain no double quotes.
 const SHAPES: [&str; 26] = [
     "env A",
     "env X=1 A",
@@ -133,10 +139,10 @@ const SHAPES: [&str; 26] = [
     "A > P 2>&1",
 ];
 
-/// What bash reads in another way than a plain shell.
+/// Texts that bash reads differently from a POSIX shell.
 const ONLY_BASH: [&str; 1] = ["{a,b}"];
 
-/// A project, a home and something else, and the sandbox that holds what runs in the project.
+/// A project, a home and a folder outside, with the sandbox for commands in the project.
 struct ShellFixture {
     _folder: tempfile::TempDir,
     base: PathBuf,
@@ -145,7 +151,7 @@ struct ShellFixture {
 }
 
 impl ShellFixture {
-    /// Each file holds its own name between marks, so that what is shown tells where it came from.
+    /// Creates the files. Each contains its own path between `@` marks, so output shows which files were read.
     fn new() -> Self {
         let folder = visible_temp_dir();
         let base = folder.path().canonicalize().unwrap();
@@ -183,14 +189,14 @@ impl ShellFixture {
         self.workspace.cwd()
     }
 
-    /// What every path is that is no temporary file of the sandbox.
+    /// Returns mode and content of every path except the sandbox's temporary files.
     fn state(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
         let inside = |name: &String| !name.starts_with("private/") && name != "private";
         let all = tree(&self.base).into_iter().filter(|(name, _)| inside(name));
         all.map(|(name, state)| (self.base.join(name), state)).collect()
     }
 
-    /// Runs a line where what it starts may change the project, also if it is known to only read.
+    /// Runs a line with write access to the project, even if the plan says that it only reads.
     async fn run(&self, shell: &str, line: &str) -> String {
         let spec = ProcessSpec {
             argv: [shell, "-c", line].map(str::to_owned).to_vec(),
@@ -212,12 +218,12 @@ fn put(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Whether it is planned that a path is touched in this way.
+/// Returns true if the planned command includes this access to the path.
 fn is_planned(command: &SimpleCommand, path: &Path, access: Access) -> bool {
     let touched = command.touches.iter().any(|touch| {
         let is_there = path == touch.path
             || touch.depth == TouchDepth::Below && path.starts_with(&touch.path)
-            // Folders on the way are made with it.
+            // Parent folders are created together with the path.
             || access == Access::Write && touch.path.starts_with(path);
         is_there && (touch.access == access || access == Access::Read)
     });
@@ -228,7 +234,8 @@ fn is_planned(command: &SimpleCommand, path: &Path, access: Access) -> bool {
     touched || redirected
 }
 
-/// Compares what a shell did with what was planned, and with what may be done at all. Whether the plan claims to know.
+/// Compares the effects of a line in a shell with its plan and with the sandbox's limits. Returns true if the plan claims to
+/// know all effects.
 fn check(
     line: &str,
     shell: &str,
@@ -238,12 +245,14 @@ fn check(
     let fixture = ShellFixture::new();
     let line = line.replace("HERE", fixture.base.to_str().unwrap());
     let plan = plan_command_line(&line, fixture.root(), &fixture.workspace);
+    // 1) Run the line and compare the files before and after.
     let before = fixture.state();
     let output = runtime.block_on(fixture.run(shell, &line));
     let after = fixture.state();
     let paths = before.keys().chain(after.keys());
     let changed: Vec<&PathBuf> =
         paths.filter(|path| before.get(*path) != after.get(*path)).collect();
+    // 2) Limits of the sandbox, whatever was planned.
     for path in &changed {
         let Ok(inside) = path.strip_prefix(fixture.root()) else {
             let path = path.display();
@@ -257,6 +266,7 @@ fn check(
     if plan.only_reads() {
         prop_assert!(changed.is_empty(), "{shell}: {line:?} changed {changed:?}: {plan:?}");
     }
+    // 3) If the plan claims to know all effects, they must match.
     let CommandMeaning::Commands(commands) = &plan.meaning else { return Ok(false) };
     let is_hidden = |command: &SimpleCommand| {
         matches!(command.extent, SideEffects::Hidden)
@@ -270,6 +280,7 @@ fn check(
             let is_known = commands.iter().any(|it| is_planned(it, path, Access::Write));
             prop_assert!(is_known, "{shell}: {line:?} changed {path:?}: {plan:?}");
         }
+        // Every second part between `@` marks is the path of a file that was read.
         for name in output.split('@').skip(1).step_by(2) {
             let path = fixture.base.join(name);
             if before.contains_key(&path) {
@@ -281,7 +292,7 @@ fn check(
     Ok(true)
 }
 
-/// Puts something in the place of each letter that stands alone.
+/// Replaces each occurrence of `letter` that is a word of its own with the next value, or `a.txt` if none is left.
 fn substitute(text: &str, letter: char, values: &[String]) -> String {
     let mut values = values.iter();
     let is_word =
@@ -310,12 +321,12 @@ fn command(kinds: &'static [&'static str]) -> impl Strategy<Value = String> {
 fn composed(simple: impl Strategy<Value = String> + 'static) -> impl Strategy<Value = String> {
     simple.prop_recursive(3, 4, 2, |inner| {
         (select(&SHAPES[..]), paths(), inner.clone(), inner).prop_map(|(shape, paths, a, b)| {
-            // What stands in quotes cannot end them.
+            // Text inside quotes must not end them.
             let quoted = |text: String| {
                 if shape.contains('"') { text.replace('"', "'") } else { text }
             };
             let shape = substitute(shape, 'P', &paths);
-            // Both are looked for in the shape alone, never in what was put there.
+            // Both letters are replaced only in the shape itself, not in text already inserted.
             let pieces: Vec<String> = shape
                 .split_inclusive(' ')
                 .map(|piece| {
@@ -332,7 +343,7 @@ fn composed(simple: impl Strategy<Value = String> + 'static) -> impl Strategy<Va
     })
 }
 
-/// Lines, and whether paths may become other ones on the way.
+/// Generates lines, each with true if it may move paths.
 fn line() -> impl Strategy<Value = (String, bool)> {
     let mixed = prop_oneof![3 => command(&PLAIN), 1 => command(&MOVING)];
     prop_oneof![
@@ -349,7 +360,7 @@ fn paths_that_shells_touch_are_planned_and_inside_the_project() {
         return;
     }
     let default = Config::default().cases;
-    // A larger number comes from `PROPTEST_CASES`.
+    // `PROPTEST_CASES` sets a larger number.
     let cases = if default == 256 { 40 } else { default };
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut runner =

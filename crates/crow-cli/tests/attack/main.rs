@@ -1,9 +1,9 @@
-//! Attacks on the built program, each with a canary, and work that must go on undisturbed.
+//! Attacks on the built program, and ordinary work that must pass undisturbed.
 //!
-//! A case is a few words: what the attacker put there, what the model then asks for, and what may come of it. Every case
-//! runs the program in a home and a project of its own. After it all canaries are looked at, whatever the case is about:
-//! files outside of the project, protected files in it, sockets of the host, secrets in anything that was printed, sent or
-//! kept, and processes that are left.
+//! A case states what the attacker prepared, what the model then asks for, and the expected outcome. Each case runs the
+//! program in its own home and project. Afterwards all canaries are checked, whatever the case is about: files outside
+//! the project, protected files in it, sockets of the host, secrets in anything that was printed, sent or stored, and
+//! processes still running.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! Ways to the network, and to programs of the host.
+//! Attempts to reach the network and programs of the host.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::{
     trial_runner::{has_full_sandbox, is_installed, try_all},
 };
 
-/// Lines that try.
+/// Command lines that try to connect: name and line.
 const LINES: &[(&str, &str)] = &[
     ("bash to TCP", "echo x > /dev/tcp/127.0.0.1/{tcp}"),
     ("bash to UDP", "echo x > /dev/udp/127.0.0.1/{udp}"),
@@ -41,7 +41,7 @@ const LINES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Programs in Python that try.
+/// Python code that tries to connect: name and code.
 const CODE: &[(&str, &str)] = &[
     (
         "python to TCP",
@@ -168,7 +168,7 @@ async fn an_allowed_host_gives_no_access_to_other_hosts() {
     try_all(table.iter().map(case).collect()).await;
 }
 
-/// Ways to a server of the user's in the project: a shell that obeys what it is sent.
+/// Attempts to reach a tmux server of the user in the project, which runs what it is sent: name and line.
 const TO_SERVERS: &[(&str, &str)] = &[
     ("by its path", "tmux -S {project}/t.sock send-keys 'touch {out}/PWN' Enter"),
     ("by a relative name", "tmux -S t.sock send-keys 'touch {out}/PWN' Enter"),
@@ -195,7 +195,7 @@ async fn a_command_cannot_reach_a_socket_of_the_user_in_the_project() {
         return;
     }
     let start = "mkdir deep; tmux -f /dev/null -S ./t.sock new-session -d 'HISTFILE= exec sh'; cd deep; tmux -f /dev/null -S ./t.sock new-session -d 'HISTFILE= exec sh'";
-    // It would have obeyed by now: what was typed before this is done before this.
+    // Waits until tmux has processed all earlier keys, so that an attack that reached it would have had its effect.
     let end = "s=$(ls t.sock moved 2>/dev/null | head -1); for s in $s $(ls */t.sock); do tmux -S $s send-keys 'tmux wait-for -S done' Enter; timeout 10 tmux -S $s wait-for done; tmux -S $s kill-server; done";
     let case = |(name, line): &(&str, &str)| {
         Attack::confined(
@@ -208,7 +208,7 @@ async fn a_command_cannot_reach_a_socket_of_the_user_in_the_project() {
     try_all(TO_SERVERS.iter().map(case).collect()).await;
 }
 
-/// The commands of a session reach what earlier ones started.
+/// Commands of a session can connect to servers that earlier commands started.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_reaches_a_socket_created_by_a_job_of_its_session() {
     if !has_full_sandbox("sockets in the project") || !is_installed("python3") {

@@ -1,10 +1,10 @@
-//! File tools that are led out of the project.
+//! Paths that lead file tools out of the project.
 
 use serde_json::{Value, json};
 
 use crate::{attack::Attack, trial_runner::try_all};
 
-/// Ways out of the project, to the folder `out` beside it. Each is made by the attacker before.
+/// Ways out of the project, to the folder `out` beside it: name, the attacker's preparation script, path.
 const WAYS: [(&str, &str, &str); 13] = [
     ("a link to a file", "ln -s {out}/victim way", "way"),
     ("a link to a folder", "ln -s {out} way", "way/victim"),
@@ -13,7 +13,7 @@ const WAYS: [(&str, &str, &str); 13] = [
     ("a link below a folder", "mkdir -p a/b; ln -s ../../../out a/b/way", "a/b/way/victim"),
     ("dots", "true", "../out/victim"),
     ("dots after a folder", "mkdir a", "a/../../out/victim"),
-    // The shell's reading of this, not the kernel's: it stays in the project.
+    // Dots are resolved lexically as in the shell, not as in the kernel, so the path stays in the project.
     ("dots after a link", "ln -s {out} way; touch out", "way/../out/victim"),
     ("an absolute path", "true", "{out}/victim"),
     (
@@ -121,7 +121,7 @@ async fn settings_that_start_programs_are_asked_about_under_any_name() {
         ("an invisible character", "true", ".g\u{200c}it/hooks/pre-commit"),
         ("a long s", "true", ".v\u{17f}code/tasks.json"),
     ];
-    // What no file system takes for the same name is a file of its own.
+    // No file system treats these names as equal to the protected ones, so they are ordinary files.
     let other_names = ["an invisible character", "a long s"];
     let cases = table
         .iter()

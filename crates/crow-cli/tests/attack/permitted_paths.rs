@@ -1,4 +1,4 @@
-//! File tools keep to the places of the sandbox: in `full-auto` to exactly those, in the other modes to fewer.
+//! File tools are limited to the paths that the sandbox permits: exactly these in `full-auto`, fewer in the other modes.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn case(name: &str, mode: &'static str, (tool, input): (&'static str, Value)) ->
     Attack::new(format!("places: {name} in {mode}"), mode).call(tool, input)
 }
 
-/// Calls that leave the places of the sandbox.
+/// Calls on paths that the sandbox does not permit: name, preparation script, call.
 fn ways_out() -> Vec<(&'static str, &'static str, (&'static str, Value))> {
     vec![
         ("a key of the user", "true", write("{home}/.ssh/authorized_keys")),

@@ -1,4 +1,4 @@
-//! Programs that a command plants for later: the user works with git in the project afterwards, outside of the sandbox.
+//! Programs that a command plants for later. Afterwards the user works with git in the project, outside the sandbox.
 
 use serde_json::json;
 
@@ -7,14 +7,14 @@ use crate::{
     trial_runner::{has_full_sandbox, try_all},
 };
 
-/// A repository with a commit and a submodule, as git makes it.
+/// Script that creates a repository with a commit and a submodule.
 const REPOSITORY: &str = "rm -rf .git; git init -q -b main .; git config user.email a@b; git config user.name a; \
      git init -q -b main sub; git -C sub config user.email a@b; git -C sub config user.name a; git -C sub commit -q --allow-empty -m x; \
      git add sub 2>/dev/null; git commit -qm x";
-/// A repository whose settings start a program.
+/// Script that creates a repository `evil` whose settings start a program.
 const EVIL: &str = "mkdir -p evil/hooks evil/objects evil/refs; echo 'ref: refs/heads/main' > evil/HEAD; \
      git config -f evil/config core.bare false; git config -f evil/config core.fsmonitor 'touch {project}/pwned; false'; ";
-/// What the user does with git.
+/// Git commands that the user runs afterwards.
 const USER: &str = "set +e; git status >/dev/null 2>&1; git diff >/dev/null 2>&1; git add -A >/dev/null 2>&1; git commit -qm y --allow-empty >/dev/null 2>&1; \
      git fetch >/dev/null 2>&1; git stash list >/dev/null 2>&1; git submodule status >/dev/null 2>&1; (cd sub && git status) >/dev/null 2>&1; true";
 

@@ -1,11 +1,11 @@
-//! Files in the project that start programs or rule over agents, in full-auto.
+//! Files in the project that start programs or configure agents, in full-auto.
 
 use crate::{
     attack::Attack,
     trial_runner::{has_full_sandbox, try_all},
 };
 
-/// What is protected, as a file in it. All are tried as they are, and as they are not there yet.
+/// A file in or at each protected path. Each is tried both existing and missing.
 const FILES: [&str; 32] = [
     ".git/hooks/pre-commit",
     ".git/config",
@@ -110,7 +110,7 @@ async fn a_command_cannot_create_a_protected_file() {
     }
     let write = FILES.iter().map(|file| {
         let line = format!("mkdir -p $(dirname {file}); echo PWN > {file}");
-        // What every repository has is made by the scene.
+        // The scene creates a repository, so its files are removed first.
         let attack = Attack::confined(format!("make {file}"), &line);
         if file.starts_with(".git/") { attack.before("rm -rf .git") } else { attack }
     });
@@ -139,7 +139,7 @@ async fn a_command_cannot_create_a_protected_file() {
         ),
     ];
     let others = table.iter().map(|(name, line)| Attack::confined(format!("new: {name}"), line));
-    // Git at the root enters what the index names as a repository.
+    // Git at the root enters every directory that its index lists as a repository.
     let make = "git init -q sub; git -C sub config user.email a@b; git -C sub config user.name a; git -C sub commit -q --allow-empty -m x; git add sub";
     let nested = [
         (

@@ -1,10 +1,11 @@
-//! Commands, files and tools that the user denied, in other spellings. A denial holds in the mode that asks about nothing.
+//! Commands, files and tools that the user denied, in other spellings. A denial also applies in `full-auto`, which asks
+//! about nothing.
 
 use serde_json::{Value, json};
 
 use crate::{attack::Attack, trial_runner::try_all};
 
-/// `touch` is denied.
+/// Lines that run `touch`, which is denied.
 const TOUCH: &[&str] = &[
     "\\touch pwned",
     "tou\\\nch pwned",
@@ -173,7 +174,7 @@ const TOUCH: &[&str] = &[
     "awk 'BEGIN { system(\"touch pwned\") }'",
 ];
 
-/// `git push` is denied.
+/// Lines that run `git push`, which is denied.
 const PUSH: &[&str] = &[
     "git -C . push",
     "git --no-pager push",
@@ -263,7 +264,7 @@ async fn a_denial_applies_in_every_mode_and_overrides_every_permission() {
     try_all(cases.collect()).await;
 }
 
-/// The file `private/key` must not be read.
+/// Lines that read `private/key`, which is denied.
 const PRIVATE_READS: &[&str] = &[
     "cat private/key",
     "cat pri*/key",
@@ -336,7 +337,7 @@ async fn a_file_tool_cannot_read_a_file_with_denied_reads() {
     try_all(calls.into_iter().enumerate().map(case).collect()).await;
 }
 
-/// The file `kept.txt` must not be written.
+/// Lines that write `kept.txt`, which is denied.
 const KEPT_WRITES: &[&str] = &[
     "echo PWN > kept.txt",
     "echo PWN >> ./kept.txt",

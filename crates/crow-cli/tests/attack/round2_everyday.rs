@@ -1,4 +1,4 @@
-//! Everyday work, which passes without a question.
+//! Everyday work that must pass without a question.
 
 use serde_json::json;
 
@@ -108,7 +108,7 @@ async fn everyday_read_commands_pass_without_a_question() {
         return;
     }
     let case = |line: &&str| {
-        // What fails for another reason than a question still passed.
+        // A line that fails for another reason than a question still passed.
         Attack::works(format!("everyday: {line}"), "ask").before(REPOSITORY).line(line)
     };
     try_all(READS.iter().map(case).collect()).await;

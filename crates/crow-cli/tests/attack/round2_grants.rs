@@ -1,8 +1,8 @@
-//! Permissions of the user for the first words of a command, and what they must not cover.
+//! Rules of the user that allow the first words of a command, and lines that they must not cover.
 
 use crate::{attack::Attack, trial_runner::try_all};
 
-/// What the user allowed, and a line that does more.
+/// Allowed first words, and a line that does more than these words suggest.
 const GRANTS: &[(&str, &str)] = &[
     ("git log", "git log -p --ext-diff"),
     ("git log", "git log --outp=pwned"),
@@ -254,7 +254,7 @@ async fn a_prefix_rule_does_not_cover_options_that_do_more() {
     try_all(GRANTS.iter().enumerate().map(case).collect()).await;
 }
 
-/// What the user allowed, and lines that it is about.
+/// Allowed first words, and a line that the rule must cover.
 const COVERED: &[(&str, &str)] = &[
     ("make check", "make check"),
     ("make check", "make check -j2"),

@@ -1,8 +1,8 @@
-//! Lines without any permission of the user that hide a command, a write, a connection or a read outside.
+//! Lines that hide a command, a write, a connection or a read outside the project, without any rule of the user.
 
 use crate::{attack::Attack, trial_runner::try_all};
 
-/// A command that an expansion, a name or a variable of bash starts.
+/// Lines in which an expansion, a name or a variable of bash starts a command.
 const COMMANDS: &[&str] = &[
     "y='a[$(touch pwned)]'; echo $((y))",
     "y='a[$(touch pwned)]'; [[ y -eq 0 ]]",
@@ -144,7 +144,7 @@ const COMMANDS: &[&str] = &[
     "ls\u{c}&& touch pwned",
 ];
 
-/// A here-document that ends elsewhere than it seems.
+/// Lines with a here-document that ends elsewhere than it seems.
 const HERE_DOCUMENTS: &[&str] = &[
     "cat <<EOF; touch pwned\nEOF",
     "cat <<EOF && touch pwned\nx\nEOF",
@@ -180,7 +180,7 @@ const HERE_DOCUMENTS: &[&str] = &[
     "cat <<EOF\n$(cat <<INNER\nx\nINNER\ntouch pwned)\nEOF",
 ];
 
-/// A write that no command names.
+/// Lines that write a file without an obvious write command.
 const WRITES: &[&str] = &[
     "> pwned",
     ": > pwned",
@@ -283,7 +283,7 @@ const WRITES: &[&str] = &[
     "git cat-file --textconv --batch < list",
 ];
 
-/// What leaves the project to be read, or goes to a network. The text of the file outside must not be told.
+/// Lines that read outside the project or connect to a network. The content of the file outside must not appear anywhere.
 const READS: &[&str] = &[
     "cat ~/../out/victim",
     "cat ~+/../out/victim",

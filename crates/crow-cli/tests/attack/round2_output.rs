@@ -1,4 +1,4 @@
-//! Control characters that come from the model, from names and from settings, and the exit codes of refusals.
+//! Control characters from the model, from names and from settings, and the exit codes of refusals.
 
 use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use serde_json::json;
@@ -17,7 +17,7 @@ const TRICKS: [&str; 6] = [
     "\u{e0041}\u{2028}\u{2029}\u{85}\u{ad}",
 ];
 
-/// Runs the program, and returns its exit code and all that it printed.
+/// Runs the program, and returns its exit code and all output.
 async fn run(scene: &Scene, args: &[&str], url: &str) -> (Option<i32>, String) {
     let args: Vec<String> = args.iter().map(|arg| scene.fill(arg)).collect();
     let mut command = scene.program(&args);
@@ -29,7 +29,7 @@ async fn run(scene: &Scene, args: &[&str], url: &str) -> (Option<i32>, String) {
     (output.status.code(), text)
 }
 
-/// A session in which the model says and does everything with a trick in it.
+/// Returns a script in which each text and call of the model contains the trick.
 fn session(trick: &str) -> Vec<ScriptStep> {
     let name = format!("n{}", trick.replace(['/', '\u{0}'], "-"));
     let call = |id: &str, tool: &str, input| ScriptedReply::new().call(id, tool, &input).into();
@@ -85,7 +85,7 @@ async fn control_characters_from_the_model_are_never_printed_raw() {
                 &["sessions", "show", &id],
                 &["sessions", "show", &id, "--changes"],
                 &["sessions", "export", &id],
-                // The patch itself is bytes for other programs, as git writes it.
+                // Only as JSON: the patch itself is raw bytes for other programs, as git writes it.
                 &["diff", "-o", "json"],
                 &["undo", "--dry-run"],
                 &["undo"],

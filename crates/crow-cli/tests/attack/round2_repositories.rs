@@ -1,4 +1,4 @@
-//! Reading a repository whose settings name programs, where no sandbox holds them.
+//! Reading a repository whose settings name programs, without a sandbox.
 
 use crate::{attack::Attack, trial_runner::try_all};
 

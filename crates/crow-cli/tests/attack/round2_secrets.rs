@@ -1,4 +1,4 @@
-//! Files that are named like keys, read by every tool and command.
+//! Attempts of tools and commands to read files with the names of key files.
 
 use serde_json::{Value, json};
 

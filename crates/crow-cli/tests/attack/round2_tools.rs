@@ -1,10 +1,10 @@
-//! File tools in each mode: paths that are no plain paths, links, and files that are none.
+//! File tools in each mode: unusual paths, links, pipes, devices and malformed input.
 
 use serde_json::{Value, json};
 
 use crate::{attack::Attack, trial_runner::try_all};
 
-/// What the attacker made before, and a path that is written.
+/// The attacker's preparation script, and a path that the model writes.
 const WRITES: &[(&str, &str)] = &[
     ("true", "{out}/new\u{0}.txt"),
     ("true", "a\n/../../out/new"),
@@ -49,7 +49,7 @@ const WRITES: &[(&str, &str)] = &[
     ("true", ".envrc/x"),
 ];
 
-/// Names that only look like ways out.
+/// Names that only look like paths out of the project.
 const NAMES: [&str; 5] =
     ["~/.bashrc", "~root/x", "$HOME/.bashrc", "file://{out}/new", "..\\out\\new"];
 

@@ -1,4 +1,4 @@
-//! Everyday work with git, links and tools, which passes without a question and without a finding.
+//! Everyday work with git, links and tools that must pass without a question and without a finding of the autorun guard.
 
 use serde_json::json;
 
@@ -9,10 +9,10 @@ use crate::{
 
 const REPOSITORY: &str = "rm -rf .git; git init -q -b main .; git config user.email a@b.invalid; git config user.name a; \
      mkdir src; echo 'fn main() {}' > src/main.rs; echo one > notes.txt; git add -A; git commit -qm first; echo two >> notes.txt; git commit -qam second; git branch side HEAD~1";
-/// What the user made before: a remote in the project's folder, a submodule, a worktree.
+/// Script of the user that adds a submodule `lib` from a temporary repository.
 const MODULES: &str = "git init -q -b main lib; git -C lib config user.email a@b; git -C lib config user.name a; git -C lib commit -q --allow-empty -m x; mv lib /tmp/{mark}-lib; git -c protocol.file.allow=always submodule --quiet add file:///tmp/{mark}-lib lib 2>/dev/null; git commit -qm lib; git -C lib config user.email a@b; git -C lib config user.name a; rm -rf /tmp/{mark}-lib";
 
-/// What it is, what was there before, and the line.
+/// Name, preparation script, and command line.
 const GIT: &[(&str, &str, &str)] = &[
     (
         "a clone",
@@ -163,13 +163,13 @@ async fn everyday_git_commands_cause_no_guard_finding() {
     try_all(cases.collect()).await;
 }
 
-/// The user works in a second terminal while a command or a job runs: what the user did stays.
+/// The user works in a second terminal while a job runs; the guard must not revert the user's changes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_by_the_user_in_a_second_terminal_are_kept() {
     if !has_full_sandbox("a second terminal") {
         return;
     }
-    // The user waits until the job has begun, and says when it is done.
+    // The user's script waits until the job has begun, and creates `finished` at its end.
     let user = |line: &str| {
         format!(
             "(while [ ! -e go ] && [ -d .git ]; do sleep 0.02; done; {line}; touch finished) >user.log 2>&1 </dev/null &"

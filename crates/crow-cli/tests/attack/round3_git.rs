@@ -1,4 +1,7 @@
-//! What a command leaves in a repository, and the user's next hour with git.
+//! Programs that a command leaves in a repository, and the user's next hour with git.
+//!
+//! Each case has a preparation by the user, a command that plants something, and the same long list of git commands that the
+//! user runs afterwards outside the sandbox. A planted program creates `{out}/pwned`, which the canaries detect.
 
 use futures_util::StreamExt as _;
 
@@ -7,24 +10,25 @@ use crate::{
     trial_runner::{has_full_sandbox, try_all},
 };
 
-/// Words for the lines of both sides: a hook, and settings that start a program.
+/// Shell functions for the lines of both sides: `hook` writes a hook, `evil` creates a repository whose settings start a
+/// program, `mark` adds such a setting to a file, `link` adds a submodule entry to the index.
 const WORDS: &str = r#"
 hook() { mkdir -p "$(dirname "$1")"; printf '#!/bin/sh\ntouch {out}/pwned\n' > "$1"; chmod +x "$1"; }
 evil() { mkdir -p $1/hooks $1/objects $1/refs/heads; echo 'ref: refs/heads/main' > $1/HEAD; git config -f $1/config core.repositoryformatversion 0; git config -f $1/config core.bare false; git config -f $1/config core.fsmonitor 'touch {out}/pwned; false'; }
 mark() { git config -f "$1" core.fsmonitor 'touch {out}/pwned; false'; }
 link() { git update-index --add --cacheinfo 160000,1234567890123456789012345678901234567890,$1; }
 "#;
-/// A repository with submodules in three layers and a second worktree.
+/// Script that creates a repository with submodules in three layers and a second worktree.
 const REPOSITORY: &str = "rm -rf .git; mk() { git init -q -b main $1; git -C $1 config user.email a@b; git -C $1 config user.name a; }; \
      mk .; mk sub; mk sub/deep; mk sub/deep/deeper; git -C sub/deep/deeper commit -q --allow-empty -m x; \
      for d in sub/deep sub .; do echo text > $d/a.txt; git -C $d add -A 2>/dev/null; git -C $d commit -qm x; done; \
      git worktree add -q wt 2>/dev/null; echo wt >> .git/info/exclude; mkdir -p tools cfg";
-/// The same with the repositories of submodules below `.git`, as `git submodule` makes it.
+/// Script that moves the repositories of the submodules below `.git`, as `git submodule` creates them.
 const ABSORBED: &str = "for d in sub sub/deep; do [ -d $d/.git ] && :; done; \
      printf '[submodule \"sub\"]\\n\\tpath = sub\\n\\turl = ./sub\\n' > .gitmodules; printf '[submodule \"deep\"]\\n\\tpath = deep\\n\\turl = ./deep\\n' > sub/.gitmodules; \
      printf '[submodule \"deeper\"]\\n\\tpath = deeper\\n\\turl = ./deeper\\n' > sub/deep/.gitmodules; git add .gitmodules; git -C sub add .gitmodules; git -C sub/deep add .gitmodules; \
      for d in sub/deep sub .; do git -C $d commit -qam modules; done; git submodule absorbgitdirs >/dev/null 2>&1; git submodule init -q; git -C sub submodule init -q; git -C sub/deep submodule init -q";
-/// What the user does afterwards.
+/// Commands that the user runs afterwards.
 const USER: &str = r#"
 set +e
 export PAGER=cat EDITOR=true GNUPGHOME={project}/gnupg
@@ -37,9 +41,9 @@ for d in sub sub/deep sub/deep/deeper wt; do [ -d $d ] && (cd $d; u git commit -
 true
 "#;
 
-/// What the user had set up, and what the command leaves.
+/// Name, preparation by the user, and the command that plants a program.
 const PLANTED: &[(&str, &str, &str)] = &[
-    // Where the repository is.
+    // Location of the repository.
     (
         "a common directory with an absolute name",
         "",
@@ -230,7 +234,7 @@ const PLANTED: &[(&str, &str, &str)] = &[
         "",
         "evil evil; cp -r .git/refs .git/objects evil/; mv .git/worktrees w2; ln -s ../w2 .git/worktrees; echo {project}/evil > w2/wt/commondir",
     ),
-    // What is included.
+    // Included settings.
     (
         "a file that is included where the repository lies here",
         "git config includeIf.gitdir:**/.path ../.inc; git config 'includeIf.gitdir:/.path' ../.inc",
@@ -377,7 +381,7 @@ const PLANTED: &[(&str, &str, &str)] = &[
         "",
         "printf '#!/bin/sh\\ntouch {out}/pwned\\n' > .git/hooks/pre-commit.sample; chmod +x .git/hooks/pre-commit.sample; mv .git/hooks/pre-commit.sample .git/hooks/pre-commit",
     ),
-    // Programs that settings name.
+    // Programs named in settings.
     (
         "a filter of the user",
         "printf '#!/bin/sh\\ncat\\n' > tools/clean; chmod +x tools/clean; git config filter.x.clean tools/clean; echo '*.x filter=x' > .gitattributes",
@@ -490,7 +494,7 @@ const PLANTED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What was tried against the answer to the table above.
+/// Further cases against the fixes for the table above: name, preparation, command.
 const PLANTED_NEXT: &[(&str, &str, &str)] = &[
     (
         "settings with a second name in a folder",
@@ -675,10 +679,11 @@ async fn git_runs_nothing_left_in_repositories_submodules_or_remotes() {
     try_all(all.map(|(name, before, line)| case(name, before, line)).collect()).await;
 }
 
-/// What the user gave free, so that nobody looks at it.
+/// Configuration in which the user unprotects the files of git.
 const FREE: &str = "[sandbox]\nunprotected = [\".git\", \".husky\", \".gitconfig\", \"cfg\"]\n";
 
-/// The lines above do start a program where nobody keeps them from that: else they would say nothing. One of a few is tried.
+/// Checks that the cases above start a program if nothing prevents it; otherwise they would prove nothing. Runs every sixth
+/// case.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn planted_programs_run_if_the_user_unprotects_git_files() {
     if !has_full_sandbox("repositories") {

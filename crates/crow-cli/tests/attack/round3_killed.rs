@@ -1,4 +1,4 @@
-//! The program is killed while a command runs that planted something; what is left is found by its next start.
+//! The program is killed while a command runs that planted files; the next start must find and remove them.
 
 use std::{fs, time::Duration};
 
@@ -19,7 +19,8 @@ const REPOSITORY: &str = "rm -rf .git; git init -q -b main .; git config user.em
      mkdir -p cfg; git config core.hooksPath cfg/hooks; git init -q {out}/r; printf '#!/bin/sh\\n' > {out}/r/.git/hooks/pre-commit";
 const EVIL: &str = "printf '#!/bin/sh\\ntouch {out}/pwned\\n'";
 
-/// Runs the program once. The model asks for one command; if that makes a file `go`, the program is killed at once.
+/// Runs the program once. With `line` the model asks for this command, and the program is killed as soon as the command
+/// creates the file `go`. Returns stderr, or an error if the command or the program does not finish in time.
 async fn run(scene: &Scene, line: Option<&str>) -> Result<String, String> {
     let mut script = Script::new();
     if let Some(line) = line {

@@ -1,4 +1,4 @@
-//! What a command leaves behind to confuse the one that cleans up: odd files, links, modes, floods, races and jobs.
+//! Files that a command leaves to confuse the cleanup: odd files, links, modes, floods, races and jobs.
 
 use serde_json::json;
 
@@ -9,10 +9,10 @@ use crate::{
 
 const REPOSITORY: &str = "rm -rf .git; git init -q -b main .; git config user.email a@b; git config user.name a; \
      echo text > a.txt; git add -A; git commit -qm x; git init -q {out}/r; mkdir {out}/r/.git/modules; printf '#!/bin/sh\\n' > {out}/r/.git/hooks/pre-commit";
-/// What starts programs is written anew, without end.
+/// Loop that recreates files that start programs, without end.
 const FLOOD: &str = "while :; do mkdir -p .vscode .git/modules/m/hooks; echo PWN > .vscode/tasks.json; echo PWN > .envrc; echo PWN > .git/modules/m/hooks/x; echo ../evil > .git/commondir; done";
 
-/// What is left, beside what starts programs.
+/// Obstacles for the cleanup, left in addition to files that start programs: name and line.
 const LEFT: &[(&str, &str)] = &[
     (
         "pipes",
@@ -121,7 +121,7 @@ const LEFT: &[(&str, &str)] = &[
     ),
 ];
 
-/// The same, too deep for those that walk through it recursively.
+/// Obstacles that are too deep for a recursive walk: name and line.
 const DEEP: &[(&str, &str)] = &[
     (
         "a deep tree",
@@ -212,7 +212,7 @@ async fn files_planted_by_a_job_are_removed_when_the_program_ends() {
     try_all(cases.collect()).await;
 }
 
-/// What one command leaves is the ground of the next one.
+/// Each case plants a program in two commands, each harmless by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_planted_by_two_commands_does_not_run() {
     if !has_full_sandbox("leftovers") {

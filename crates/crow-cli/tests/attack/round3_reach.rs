@@ -1,4 +1,4 @@
-//! How far file tools reach: links, names of the kernel, places outside, hidden and protected, in each mode.
+//! Attempts of file tools to reach outside, hidden and protected paths through links and names in `/proc`, in each mode.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn list(path: &str) -> Call {
     ("list_directory", json!({"path": path}))
 }
 
-/// Keys and what lies outside: refused in every mode where nobody can be asked.
+/// Calls that read keys or outside paths: name, preparation script, call. Refused in every mode without a terminal.
 fn outside() -> Vec<(&'static str, &'static str, Call)> {
     vec![
         ("a key by the root of a process", "true", read("/proc/self/root{home}/.ssh/id_ed25519")),
@@ -69,7 +69,7 @@ fn outside() -> Vec<(&'static str, &'static str, Call)> {
     ]
 }
 
-/// What starts programs, by whatever name, and odd files.
+/// Calls on outside files, files that start programs, and odd files, under other names.
 fn by_other_names() -> Vec<(&'static str, &'static str, Call)> {
     vec![
         (
@@ -155,7 +155,7 @@ async fn file_tools_cannot_reach_outside_hidden_or_protected_paths() {
     let modes = ["ask", "accept-edits", "read-only", "full-auto"];
     let cases = outside().into_iter().chain(by_other_names()).enumerate().flat_map(
         |(number, (name, before, (tool, input)))| {
-            // Two modes for each: full-auto reaches farthest, the others take turns.
+            // Two modes per case: full-auto, which permits most, and one of the first three in rotation.
             let other = modes[number % 3];
             ["full-auto", other].map(|mode| {
                 Attack::new(format!("reach: {name} in {mode}"), mode)
@@ -168,7 +168,7 @@ async fn file_tools_cannot_reach_outside_hidden_or_protected_paths() {
     try_all(cases.collect()).await;
 }
 
-/// A command changes links while the tools work beside it.
+/// A background command exchanges links while the tools work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_exchanged_during_tool_calls_do_not_redirect_them() {
     if !has_full_sandbox("links") {

@@ -1,4 +1,4 @@
-//! Undo, redo, restore and diff after a command has laid links and odd files in their way.
+//! Undo, redo, restore and diff after a command has left links and odd files in their paths.
 
 use serde_json::json;
 
@@ -8,10 +8,10 @@ use crate::{
 };
 
 const CROW: &str = env!("CARGO_BIN_EXE_crow-agent");
-/// What was there before: files of the user's.
+/// Script that creates the user's files.
 const FILES: &str = "mkdir -p d/sub e; echo one > d/victim; echo two > d/sub/new; echo 'Host *' > d/config; echo '[core] fsmonitor=PWN' > e/config; echo k > d/id_ed25519; printf '#!/bin/sh\\n' > e/pre-commit; seq 2000 > long.txt; chmod 640 long.txt";
 
-/// All that can be asked of the program about what was changed.
+/// Returns a script that runs all undo commands of the program, after `extra`, and fails if one crashes.
 fn user(extra: &str) -> String {
     format!(
         "set +e; c() {{ timeout 20 {CROW} \"$@\" >> {{project}}/said 2>&1 </dev/null; [ $? -lt 100 ] || echo BROKEN >> {{project}}/said; }}\n{extra}\n\
@@ -99,7 +99,7 @@ async fn undo_changes_nothing_outside_despite_links_and_odd_files() {
     try_all(cases.collect()).await;
 }
 
-/// The command changes what it left between two runs of the program, by a tool of the model in between.
+/// A file tool writes a file, and a command then replaces its folder with a link.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn undo_of_file_tool_writes_changes_nothing_outside() {
     if !has_full_sandbox("undo") {

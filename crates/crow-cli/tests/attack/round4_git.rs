@@ -1,22 +1,22 @@
-//! Rebases that stop, worktrees, submodules and repositories that no index names: work over several commands, and what is
-//! planted in it.
+//! Stopped rebases, worktrees, submodules and repositories that no index lists: work over several commands, and programs
+//! planted there.
 
 use crate::{
     attack::Attack,
     trial_runner::{has_full_sandbox, try_all},
 };
 
-/// Commits, a branch that is in conflict with the first, and a submodule whose repository lies below `.git`.
+/// Script that creates commits on `main` and a conflicting branch `side`, which is checked out.
 const REPOSITORY: &str = "rm -rf .git; git init -q -b main .; git config user.email a@b.invalid; git config user.name a; echo a > a.txt; git add -A; git commit -qm first; \
      git checkout -q -b side; echo s > a.txt; git commit -qam side; git checkout -q main; echo m > a.txt; git commit -qam second; \
      for i in 1 2 3; do echo $i > f$i; git add f$i; git commit -qm $i; done; git checkout -q side";
-/// A rebase of the user's that has stopped.
+/// Script that starts a rebase of the user, which stops.
 const STOPPED: &str =
     "git checkout -q main; GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i HEAD~3";
 const MODULE: &str = "git init -q -b main lib; git -C lib -c user.email=a@b -c user.name=a commit -q --allow-empty -m x; git config -f .gitmodules submodule.lib.path lib; git config -f .gitmodules submodule.lib.url ./lib; \
      git add -A 2>/dev/null; git commit -qm lib; git submodule absorbgitdirs >/dev/null 2>&1; git submodule init -q";
 
-/// What it is, what was there before, and the lines, each a command of its own.
+/// Name, preparation script, and the lines, each run as a command of its own.
 const WORK: &[(&str, &str, &[&str])] = &[
     (
         "a conflict that is resolved later",
@@ -136,7 +136,7 @@ async fn git_operations_can_span_several_commands() {
 }
 
 const EVIL: &str = "evil() { git init -q $1; git -C $1 -c user.email=a@b -c user.name=a commit -q --allow-empty -m x; git -C $1 config core.fsmonitor 'touch {out}/pwned; false'; }; ";
-/// What it is, what was there before, what is planted, and what the user does.
+/// Name, preparation script, planting command, and the user's commands afterwards.
 const PLANTED: &[(&str, &str, &str, &str)] = &[
     (
         "the list of a rebase of the user's",
@@ -223,7 +223,7 @@ async fn programs_planted_in_rebases_worktrees_and_new_repositories_do_not_run()
     try_all(cases.collect()).await;
 }
 
-/// The user rebases, and sets something, while a command runs.
+/// The user rebases or changes settings while a command runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rebase_by_the_user_in_a_second_terminal_is_not_disturbed() {
     if !has_full_sandbox("a rebase in a second terminal") {
@@ -258,7 +258,7 @@ async fn a_rebase_by_the_user_in_a_second_terminal_is_not_disturbed() {
             .line(
                 "touch go; while [ ! -e finished ]; do sleep 0.02; done; sleep 0.6; rm go finished",
             )
-            // What it is told of need not be its own.
+            // The result may mention changes that the user made, so the call's outcome is not checked.
             .any()
             .after(check)
     });

@@ -1,4 +1,4 @@
-//! Ways out of the sandbox: the kernel, other processes, files outside, and what stays behind.
+//! Attempts to leave the sandbox: system calls, other processes, files outside, and processes left behind.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::{
     trial_runner::{has_full_sandbox, is_installed, try_all},
 };
 
-/// Calls a system call by its number, and says so if the kernel did it.
+/// Returns a case that invokes a system call by its number and prints `it-worked` if the kernel performed it.
 fn system_call(name: &str, number: u32, arguments: &str) -> Attack {
     let code = format!(
         "import ctypes\nl = ctypes.CDLL(None, use_errno=True)\nr = l.syscall({number}{arguments})\nprint('it' + '-worked' if r >= 0 else 'refused')"

@@ -1,4 +1,4 @@
-//! A home, a project that somebody else made, and what lies around them.
+//! The test environment of one case: a home, a hostile project, and the files and sockets around them.
 
 use std::{
     fs,
@@ -12,16 +12,16 @@ use tempfile::TempDir;
 
 use crate::canaries::{FILE_SECRET, KEY, Listeners, VARIABLE_SECRET};
 
-/// A home, a project and what lies around them.
+/// A home, a project, a folder outside both, and the listeners of the host.
 pub(crate) struct Scene {
     _folder: TempDir,
     base: PathBuf,
-    /// Is found in the command line of what a case leaves running.
+    /// Unique text in the command line of every process that a case may leave running.
     pub(crate) mark: String,
     pub(crate) listeners: Listeners,
 }
 
-/// Files of the user's that hold secrets.
+/// Secret files in the home, relative to it.
 const PRIVATE: [&str; 12] = [
     ".ssh/id_ed25519",
     ".aws/credentials",
@@ -36,14 +36,15 @@ const PRIVATE: [&str; 12] = [
     ".local/share/fish/fish_history",
     ".fly/config.yml",
 ];
-/// A repository as git makes it, without starting git.
+/// Files of a new git repository, written without starting git.
 const REPOSITORY: [(&str, &str); 3] = [
     (".git/HEAD", "ref: refs/heads/main\n"),
     (".git/config", "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"),
     (".git/hooks/pre-commit.sample", "#!/bin/sh\n"),
 ];
 
-/// A folder that commands see: those of the system for temporary files are replaced by one of their own.
+/// Returns a temporary folder that sandboxed commands can see. They cannot see the system's temporary folders, which the
+/// sandbox replaces with private ones.
 pub(crate) fn visible_temp_dir() -> TempDir {
     let own = Path::new(env!("CARGO_TARGET_TMPDIR"));
     if own.starts_with("/tmp") { tempfile::tempdir() } else { tempfile::tempdir_in(own) }.unwrap()
@@ -85,7 +86,7 @@ impl Scene {
         self.base.join("out")
     }
 
-    /// Puts the names of this scene into a text.
+    /// Replaces the placeholders in a text with the paths, ports and names of this scene.
     pub(crate) fn fill(&self, text: &str) -> String {
         let port =
             |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port().to_string();
@@ -101,7 +102,7 @@ impl Scene {
             .replace("{key}", KEY)
     }
 
-    /// Writes a file; a relative one lies in the project. A script may be run.
+    /// Writes a file; a relative path starts at the project. A text that begins with `#!` becomes executable.
     pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.project().join(self.fill(path));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -110,18 +111,18 @@ impl Scene {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Does what the attacker did before.
+    /// Runs the attacker's preparation script, which must succeed.
     pub(crate) fn prepare(&self, script: &str) {
         let failed = self.run_script(script);
         assert!(failed.is_none(), "{}", failed.unwrap_or_default());
     }
 
-    /// Lets the user, and whoever looks at the canaries, into directories that a command closed.
+    /// Restores access to directories of the project that a command closed, for the user's script and the checks.
     pub(crate) fn reopen_directories(&self) {
         let mut open = vec![self.project()];
         while let Some(folder) = open.pop() {
             let is_closed = |mode: u32| mode & 0o700 != 0o700;
-            // What is too deep for a path is left as it is.
+            // A path that is too long cannot be opened and is skipped.
             let Ok(found) = fs::symlink_metadata(&folder) else { continue };
             if is_closed(found.permissions().mode()) {
                 fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
@@ -133,12 +134,12 @@ impl Scene {
         }
     }
 
-    /// Runs a script outside of any sandbox, and returns what it complained of if it failed.
+    /// Runs a script outside of any sandbox. Returns the script and its stderr if it failed.
     pub(crate) fn run_script(&self, script: &str) -> Option<String> {
         let done = self
             .with_clean_env(Command::new("bash"))
             .args(["-ec", &self.fill(script)])
-            // Where the repository of the project is gone, git must not find the one that this test lies in.
+            // If the project has no repository left, git must not find the one that contains this test.
             .env("GIT_CEILING_DIRECTORIES", &self.base)
             .output()
             .unwrap();
@@ -146,7 +147,7 @@ impl Scene {
             .then(|| format!("{script}: {}", String::from_utf8_lossy(&done.stderr)))
     }
 
-    /// The program in this scene.
+    /// Returns a command that runs the program in the project, with secrets in its environment.
     pub(crate) fn program(&self, args: &[String]) -> Command {
         let mut command = self.with_clean_env(Command::new(env!("CARGO_BIN_EXE_crow-agent")));
         command

@@ -1,4 +1,4 @@
-//! Secrets that a model, a command or a server wants to be told.
+//! Secrets that could leak through a model, a command or a server.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ async fn a_key_in_command_or_tool_output_is_redacted() {
     if !has_full_sandbox("secrets") {
         return;
     }
-    // The user has left the key lying about in the project.
+    // The user has left the key in a file of the project.
     let case = |(name, line): &(&str, &str)| {
         Attack::confined(format!("redacted: {name}"), line)
             .file(".env", "ANTHROPIC_API_KEY={key}\nAUTH=\"Bearer {key}\"\n")
@@ -138,7 +138,7 @@ async fn session_files_are_not_readable_by_other_users() {
         ["run", "hi", "-m", "anthropic/claude-sonnet-4-5", "-p", "accept-edits"].map(str::to_owned);
     let mut command = scene.program(&args);
     command.env("ANTHROPIC_BASE_URL", server.base_url(WireDialect::AnthropicMessages));
-    // A mask that closes nothing.
+    // With this umask new files are accessible to everybody.
     let shell = "umask 000; exec \"$0\" \"$@\"";
     let mut umask_command = std::process::Command::new("sh");
     umask_command

@@ -1,10 +1,10 @@
-//! Lines that hide what they run behind something that the user allows, where commands are asked about.
+//! Lines that hide a command behind one that the user allows, in the mode `ask`.
 
 use serde_json::json;
 
 use crate::{attack::Attack, trial_runner::try_all};
 
-/// What is plausibly allowed, for all lines.
+/// First words that the user plausibly allows, in all cases.
 const ALLOWED: [&str; 9] = [
     "git status",
     "git log",

@@ -1,10 +1,10 @@
-//! Text that a terminal would obey, or that looks like other text.
+//! Text with control sequences, or with characters that hide or reorder text in a terminal.
 
 use serde_json::json;
 
 use crate::{attack::Attack, trial_runner::try_all};
 
-/// What a terminal obeys, hides or turns around.
+/// Character sequences that a terminal obeys, hides or reorders: name and text.
 const TRICKS: [(&str, &str); 14] = [
     ("a title", "\u{1b}]0;owned\u{7}"),
     ("the clipboard", "\u{1b}]52;c;cHduZWQ=\u{7}"),

@@ -1,4 +1,4 @@
-//! Trying cases, as many at once as the machine bears.
+//! Runs cases, a few at a time, and checks what the machine supports.
 
 use std::{fs, sync::OnceLock};
 
@@ -7,10 +7,10 @@ use tokio::sync::Semaphore;
 
 use crate::{attack::Attack, scene::Scene};
 
-/// How many programs run at once, of all tests of this process.
+/// Limits the programs that run at once, over all tests of this process.
 static RUNNING: Semaphore = Semaphore::const_new(3);
 
-/// Tries all cases, and fails with the names of those that went wrong.
+/// Runs all cases, or those whose name contains `CROW_ATTACK`, and panics with the violations.
 pub(crate) async fn try_all(cases: Vec<Attack>) {
     let count = cases.len();
     let only = std::env::var("CROW_ATTACK").unwrap_or_default();
@@ -26,8 +26,8 @@ pub(crate) async fn try_all(cases: Vec<Attack>) {
     assert!(wrong.is_empty(), "{} of {count} cases:\n{}", wrong.len(), text.join("\n"));
 }
 
-/// Whether the kernel of this machine has all layers of the sandbox. Where it has not, cases that need them say so; where
-/// `CROW_SANDBOX` is `whole`, as in CI, they fail; where it is `tried`, they are tried all the same.
+/// Returns true if the kernel has all layers of the sandbox. If not, the skip of `subject` is printed; with
+/// `CROW_SANDBOX=whole`, as in CI, the test fails; with `CROW_SANDBOX=tried` the cases run anyway.
 pub(crate) fn has_full_sandbox(subject: &str) -> bool {
     static SUPPORTED: OnceLock<bool> = OnceLock::new();
     let supported = *SUPPORTED.get_or_init(|| {
@@ -46,7 +46,7 @@ pub(crate) fn has_full_sandbox(subject: &str) -> bool {
     supported
 }
 
-/// Whether a program is there; if not, it is said.
+/// Returns true if a program is installed. If not, the skip is printed.
 pub(crate) fn is_installed(program: &str) -> bool {
     let cargo = std::path::Path::new(env!("CARGO")).parent().unwrap().to_path_buf();
     let folders = ["/usr/local/bin", "/usr/bin", "/bin"].map(std::path::PathBuf::from);
@@ -58,7 +58,7 @@ pub(crate) fn is_installed(program: &str) -> bool {
     found
 }
 
-/// Says something that the reader of a test's output should know.
+/// Prints a note for readers of the test output.
 #[expect(clippy::print_stderr, reason = "what was left out must be seen")]
 fn note(text: &str) {
     eprintln!("{text}");
