@@ -10,7 +10,7 @@ use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-use crate::program::{Place, holds};
+use crate::program::{Fixture, any_file_contains};
 
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 /// The key of [`Place::with_server`].
@@ -26,30 +26,30 @@ struct Editor {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     /// All that the program said.
-    said: Vec<Value>,
+    messages: Vec<Value>,
     next_id: u64,
 }
 
 impl Editor {
     /// Starts the program, which logs all that it can.
-    fn start(place: &Place, args: &[&str]) -> Self {
-        let mut command = place.command(&[&["acp"], args].concat());
+    fn start(fixture: &Fixture, args: &[&str]) -> Self {
+        let mut command = fixture.command(&[&["acp"], args].concat());
         // A pipe that nobody reads would hold the program up.
-        let log = fs::File::create(place.home(LOG)).unwrap();
+        let log = fs::File::create(fixture.home(LOG)).unwrap();
         command.env("CROW_LOG", "trace").stdin(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let output = BufReader::new(output);
-        let mut editor = Self { child, input, output, said: Vec::new(), next_id: 0 };
+        let mut editor = Self { child, input, output, messages: Vec::new(), next_id: 0 };
         let hello = editor.request("initialize", &json!({ "protocolVersion": 1 }));
         assert_eq!(hello["result"]["agentCapabilities"]["providers"], json!({}));
         editor
     }
 
-    fn session(&mut self, place: &Place) -> String {
-        let params = json!({ "cwd": place.project(""), "mcpServers": [] });
-        let made = self.request("session/new", &params);
-        made["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
+    fn session(&mut self, fixture: &Fixture) -> String {
+        let params = json!({ "cwd": fixture.project(""), "mcpServers": [] });
+        let response = self.request("session/new", &params);
+        response["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{response}")).to_owned()
     }
 
     fn prompt(&mut self, session: &str, text: &str) -> Value {
@@ -63,23 +63,23 @@ impl Editor {
         let id = self.next_id;
         let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         writeln!(self.input, "{line}").unwrap();
-        self.until(|message| message["id"] == id)
+        self.wait_for(|message| message["id"] == id)
     }
 
     /// Returns a message that fits, of those that were said or of those to come.
-    fn told(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
-        let known = self.said.iter().find(|message| fits(message)).cloned();
-        known.unwrap_or_else(|| self.until(fits))
+    fn find(&mut self, matches: impl Fn(&Value) -> bool) -> Value {
+        let earlier = self.messages.iter().find(|message| matches(message)).cloned();
+        earlier.unwrap_or_else(|| self.wait_for(matches))
     }
 
-    fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+    fn wait_for(&mut self, matches: impl Fn(&Value) -> bool) -> Value {
         loop {
             let mut line = String::new();
             let length = block_in_place(|| self.output.read_line(&mut line)).unwrap();
             assert!(length > 0, "the program has gone");
             let message: Value = serde_json::from_str(&line).unwrap();
-            self.said.push(message.clone());
-            if fits(&message) {
+            self.messages.push(message.clone());
+            if matches(&message) {
                 return message;
             }
         }
@@ -110,41 +110,41 @@ impl Editor {
     }
 
     /// The words of the agent since the last time.
-    fn words(&mut self) -> String {
-        let said = std::mem::take(&mut self.said);
+    fn agent_text(&mut self) -> String {
+        let messages = std::mem::take(&mut self.messages);
         let chunk = |message: &Value| {
             let update = &message["params"]["update"];
             let is_chunk = update["sessionUpdate"] == "agent_message_chunk";
             is_chunk.then(|| update["content"]["text"].as_str().unwrap().to_owned())
         };
-        said.iter().filter_map(chunk).collect()
+        messages.iter().filter_map(chunk).collect()
     }
 
     /// Goes away, and waits for the program to end.
-    fn leave(self) {
+    fn close(self) {
         let Self { mut child, input, .. } = self;
         drop(input);
         assert!(block_in_place(|| child.wait()).unwrap().success());
     }
 }
 
-async fn server(words: &[&str]) -> ModelServer {
+async fn server(texts: &[&str]) -> ModelServer {
     ModelServer::start(
-        words.iter().map(|text| ScriptedReply::new().text(*text)).collect::<Vec<_>>(),
+        texts.iter().map(|text| ScriptedReply::new().text(*text)).collect::<Vec<_>>(),
     )
     .await
 }
 
-fn place(server: &ModelServer) -> Place {
-    Place::new().with_server(server, WireDialect::AnthropicMessages)
+fn fixture(server: &ModelServer) -> Fixture {
+    Fixture::new().with_server(server, WireDialect::AnthropicMessages)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_session_moves_to_a_new_provider_address_without_the_key() {
     let (first, second) = (server(&["One."]).await, server(&["Two."]).await);
-    let place = place(&first);
-    let mut editor = Editor::start(&place, &["--model", MODEL]);
-    let session = editor.session(&place);
+    let fixture = fixture(&first);
+    let mut editor = Editor::start(&fixture, &["--model", MODEL]);
+    let session = editor.session(&fixture);
     editor.prompt(&session, "first");
     let before = editor.current("anthropic");
     assert_eq!(before["baseUrl"], first.base_url(WireDialect::AnthropicMessages));
@@ -152,8 +152,8 @@ async fn an_open_session_moves_to_a_new_provider_address_without_the_key() {
     assert_eq!(set["result"], json!({}), "{set}");
     let end = editor.prompt(&session, "second");
     assert_eq!(end["result"]["stopReason"], "end_turn", "{end}");
-    assert_eq!(editor.words(), "One.Two.");
-    editor.leave();
+    assert_eq!(editor.agent_text(), "One.Two.");
+    editor.close();
     let (first, second) = (first.finish().await.unwrap(), second.finish().await.unwrap());
     assert_eq!((first.len(), second.len()), (1, 1));
     assert_eq!(first[0].header("x-api-key"), Some(KEY));
@@ -167,9 +167,9 @@ async fn an_open_session_moves_to_a_new_provider_address_without_the_key() {
 async fn provider_headers_are_never_shown_logged_or_stored() {
     let echo = format!("Your token is {TOKEN}, your tenant {TENANT}.");
     let (first, second) = (server(&[]).await, server(&[&echo]).await);
-    let place = place(&first);
-    let mut editor = Editor::start(&place, &["--model", MODEL]);
-    let session = editor.session(&place);
+    let fixture = fixture(&first);
+    let mut editor = Editor::start(&fixture, &["--model", MODEL]);
+    let session = editor.session(&fixture);
     editor.set("anthropic", &second, WireDialect::AnthropicMessages);
     let current = editor.current("anthropic");
     let base_url = second.base_url(WireDialect::AnthropicMessages);
@@ -183,16 +183,16 @@ async fn provider_headers_are_never_shown_logged_or_stored() {
     });
     let refused = editor.request("providers/set", &refused);
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
-    let said = format!("{:?}", editor.said);
+    let transcript = format!("{:?}", editor.messages);
     let mark = "[redacted by crow]";
-    assert_eq!(editor.words(), format!("Your token is {mark}, your tenant {mark}."));
-    editor.leave();
-    let log = fs::read_to_string(place.home(LOG)).unwrap();
+    assert_eq!(editor.agent_text(), format!("Your token is {mark}, your tenant {mark}."));
+    editor.close();
+    let log = fs::read_to_string(fixture.home(LOG)).unwrap();
     assert!(log.contains("providers/set"), "the log is on");
     for secret in [TOKEN, TENANT, KEY] {
-        assert!(!said.contains(secret), "{secret} was shown");
+        assert!(!transcript.contains(secret), "{secret} was shown");
         assert!(!log.contains(secret), "{secret} was logged");
-        assert!(!holds(&place.home(""), secret), "{secret} was stored");
+        assert!(!any_file_contains(&fixture.home(""), secret), "{secret} was stored");
     }
     drop((first.finish().await, second.finish().await));
 }
@@ -200,15 +200,15 @@ async fn provider_headers_are_never_shown_logged_or_stored() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disabled_provider_is_not_called_until_it_is_set_again() {
     let server = server(&["One.", "Two."]).await;
-    let place = place(&server);
-    let mut editor = Editor::start(&place, &["--model", MODEL]);
-    let session = editor.session(&place);
+    let fixture = fixture(&server);
+    let mut editor = Editor::start(&fixture, &["--model", MODEL]);
+    let session = editor.session(&fixture);
     editor.prompt(&session, "first");
     let disabled = editor.request("providers/disable", &json!({ "providerId": "anthropic" }));
     assert_eq!(disabled["result"], json!({}), "{disabled}");
-    let told = editor
-        .told(|message| message["params"]["update"]["sessionUpdate"] == "config_option_update");
-    let models = told["params"]["update"]["configOptions"].as_array().unwrap();
+    let update = editor
+        .find(|message| message["params"]["update"]["sessionUpdate"] == "config_option_update");
+    let models = update["params"]["update"]["configOptions"].as_array().unwrap();
     let models = models.iter().find(|option| option["id"] == "model").unwrap();
     let others = models["options"].to_string().replace(MODEL, "");
     assert!(!others.contains("anthropic/claude"), "{models}");
@@ -226,23 +226,23 @@ async fn a_disabled_provider_is_not_called_until_it_is_set_again() {
     editor.set("anthropic", &server, WireDialect::AnthropicMessages);
     let end = editor.prompt(&session, "third");
     assert_eq!(end["result"]["stopReason"], "end_turn", "{end}");
-    editor.leave();
+    editor.close();
     assert_eq!(server.finish().await.unwrap().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_set_by_the_client_works_without_a_stored_key() {
     let server = server(&["Hello."]).await;
-    let place = Place::new();
-    let mut editor = Editor::start(&place, &[]);
-    let params = json!({ "cwd": place.project(""), "mcpServers": [] });
+    let fixture = Fixture::new();
+    let mut editor = Editor::start(&fixture, &[]);
+    let params = json!({ "cwd": fixture.project(""), "mcpServers": [] });
     let refused = editor.request("session/new", &params);
     assert_eq!(refused["error"]["code"], -32000, "{refused}");
     editor.set("openai-chat", &server, WireDialect::OpenAiChat);
-    let session = editor.session(&place);
+    let session = editor.session(&fixture);
     editor.prompt(&session, "hi");
-    assert_eq!(editor.words(), "Hello.");
-    editor.leave();
+    assert_eq!(editor.agent_text(), "Hello.");
+    editor.close();
     let requests = server.finish().await.unwrap();
     assert_eq!(requests[0].header("authorization"), Some(format!("Bearer {TOKEN}").as_str()));
 }
@@ -250,18 +250,18 @@ async fn a_provider_set_by_the_client_works_without_a_stored_key() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn provider_settings_are_not_shared_with_another_process() {
     let (first, second) = (server(&["One."]).await, server(&[]).await);
-    let place = place(&first);
-    let mut editor = Editor::start(&place, &["--model", MODEL]);
+    let fixture = fixture(&first);
+    let mut editor = Editor::start(&fixture, &["--model", MODEL]);
     editor.set("anthropic", &second, WireDialect::AnthropicMessages);
     editor.request("providers/disable", &json!({ "providerId": "openai" }));
-    editor.leave();
-    let mut editor = Editor::start(&place, &["--model", MODEL]);
+    editor.close();
+    let mut editor = Editor::start(&fixture, &["--model", MODEL]);
     let current = editor.current("anthropic");
     assert_eq!(current["baseUrl"], first.base_url(WireDialect::AnthropicMessages));
     assert_ne!(editor.current("openai"), Value::Null);
-    let session = editor.session(&place);
+    let session = editor.session(&fixture);
     editor.prompt(&session, "first");
-    editor.leave();
+    editor.close();
     assert_eq!(first.finish().await.unwrap().len(), 1);
     assert!(second.finish().await.unwrap().is_empty());
 }
@@ -269,11 +269,11 @@ async fn provider_settings_are_not_shared_with_another_process() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_session_stops_using_the_key_after_a_logout() {
     let server = server(&["One.", "Two."]).await;
-    let mut place = Place::new();
-    place.set("ANTHROPIC_BASE_URL", &server.base_url(WireDialect::AnthropicMessages));
-    place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
-    let mut editor = Editor::start(&place, &["--model", MODEL]);
-    let session = editor.session(&place);
+    let mut fixture = Fixture::new();
+    fixture.set_env("ANTHROPIC_BASE_URL", &server.base_url(WireDialect::AnthropicMessages));
+    fixture.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
+    let mut editor = Editor::start(&fixture, &["--model", MODEL]);
+    let session = editor.session(&fixture);
     editor.prompt(&session, "first");
     let gone = editor.request("logout", &json!({}));
     assert_eq!(gone["result"], json!({}), "{gone}");
@@ -281,27 +281,27 @@ async fn an_open_session_stops_using_the_key_after_a_logout() {
     let message = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
     assert!(message.contains("ANTHROPIC_API_KEY"), "{message}");
     // Whoever logs in again goes on in the same session.
-    place.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
+    fixture.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
     let end = editor.prompt(&session, "third");
     assert_eq!(end["result"]["stopReason"], "end_turn", "{end}");
-    editor.leave();
+    editor.close();
     assert_eq!(server.finish().await.unwrap().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_model_of_a_key_is_offered_once() {
     let server = server(&[]).await;
-    let place = Place::new().with_server(&server, WireDialect::OpenAiResponses);
+    let fixture = Fixture::new().with_server(&server, WireDialect::OpenAiResponses);
     for (model, offered) in [("openai/gpt-5", "openai/"), ("openai-chat/gpt-5", "openai-chat/")] {
-        let mut editor = Editor::start(&place, &["--model", model]);
-        let params = json!({ "cwd": place.project(""), "mcpServers": [] });
-        let made = editor.request("session/new", &params);
-        let options = made["result"]["configOptions"].as_array().unwrap();
+        let mut editor = Editor::start(&fixture, &["--model", model]);
+        let params = json!({ "cwd": fixture.project(""), "mcpServers": [] });
+        let response = editor.request("session/new", &params);
+        let options = response["result"]["configOptions"].as_array().unwrap();
         let models = options.iter().find(|option| option["id"] == "model").unwrap();
         let models = models["options"].as_array().unwrap().iter();
         let values: Vec<_> = models.map(|model| model["value"].as_str().unwrap()).collect();
         assert!(values.len() > 2, "{values:?}");
         assert!(values.iter().all(|value| value.starts_with(offered)), "{values:?}");
-        editor.leave();
+        editor.close();
     }
 }

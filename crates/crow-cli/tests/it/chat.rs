@@ -8,35 +8,35 @@ use crow_testkit::{
 };
 use serde_json::json;
 
-use crate::{program::Place, terminal::Terminal};
+use crate::{program::Fixture, terminal::Terminal};
 
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 
-async fn opened(place: &Place) -> Terminal {
-    let mut terminal = Terminal::start(place, &["-m", MODEL], 80, "xterm-256color");
+async fn open_chat(fixture: &Fixture) -> Terminal {
+    let mut terminal = Terminal::start(fixture, &["-m", MODEL], 80, "xterm-256color");
     terminal.prompts("").await;
     terminal
 }
 
-async fn with_replies<const N: usize>(replies: [ScriptStep; N]) -> (ModelServer, Place) {
+async fn with_replies<const N: usize>(replies: [ScriptStep; N]) -> (ModelServer, Fixture) {
     let server = ModelServer::start(replies).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    (server, place)
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    (server, fixture)
 }
 
-fn held(text: &str, gate: &StreamGate) -> ScriptStep {
+fn stalled_reply(text: &str, gate: &StreamGate) -> ScriptStep {
     ScriptedReply::new().text(text).with(Fault::StallAfter { events: 3, gate: gate.clone() })
 }
 
-fn writes(id: &str, path: &str) -> ScriptedReply {
+fn write_call(id: &str, path: &str) -> ScriptedReply {
     ScriptedReply::new().call(id, "write_file", &json!({"path": path, "content": "x\n"}))
 }
 
 #[tokio::test]
 async fn the_chat_shows_a_short_greeting_and_the_answer_to_a_prompt() {
-    let (server, place) =
+    let (server, fixture) =
         with_replies([ScriptedReply::new().text("Good day to you.").into()]).await;
-    let mut terminal = opened(&place).await;
+    let mut terminal = open_chat(&fixture).await;
     let greeting = terminal.screen();
     assert!(greeting.trim_end().lines().count() <= 5, "{greeting}");
     for part in [
@@ -60,12 +60,12 @@ async fn the_chat_shows_a_short_greeting_and_the_answer_to_a_prompt() {
 #[tokio::test]
 async fn input_typed_during_a_reply_reaches_the_agent_and_leaves_the_output_intact() {
     let gate = StreamGate::new();
-    let (server, place) = with_replies([
-        held("one two three four", &gate),
+    let (server, fixture) = with_replies([
+        stalled_reply("one two three four", &gate),
         ScriptedReply::new().text("and five").into(),
     ])
     .await;
-    let mut terminal = opened(&place).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("count\r");
     gate.reached(1).await;
     terminal.keys("go on to five");
@@ -85,13 +85,13 @@ async fn input_typed_during_a_reply_reaches_the_agent_and_leaves_the_output_inta
 #[tokio::test]
 async fn a_yes_approves_one_call() {
     let command = json!({"command": "echo x >> a.txt"});
-    let (server, place) = with_replies([
+    let (server, fixture) = with_replies([
         ScriptedReply::new().call("c1", "bash", &command).into(),
         ScriptedReply::new().call("c2", "bash", &command).into(),
         ScriptedReply::new().text("Both were tried.").into(),
     ])
     .await;
-    let mut terminal = opened(&place).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("write twice\r");
     terminal.shows("? echo x >> a.txt").await.shows("n and why:").await;
     terminal.keys("y\r");
@@ -102,7 +102,7 @@ async fn a_yes_approves_one_call() {
         .await;
     terminal.keys("n\r");
     terminal.shows("Both were tried.").await.prompts("").await;
-    assert_eq!(fs::read_to_string(place.project("a.txt")).unwrap(), "x\n");
+    assert_eq!(fs::read_to_string(fixture.project("a.txt")).unwrap(), "x\n");
     terminal.keys("/quit\r");
     terminal.exits(0).await;
     server.finish().await.unwrap();
@@ -113,7 +113,7 @@ async fn an_approval_for_the_session_survives_a_resume() {
     let call = |id: &str, command: &str| {
         ScriptedReply::new().call(id, "bash", &json!({"command": command})).into()
     };
-    let (server, place) = with_replies([
+    let (server, fixture) = with_replies([
         call("c1", "cargo check --quiet > /dev/null"),
         call("c2", "cargo check --offline; echo ran > b.txt"),
         call("c3", "cargo check --offline; true"),
@@ -122,7 +122,7 @@ async fn an_approval_for_the_session_survives_a_resume() {
         ScriptedReply::new().text("Once more.").into(),
     ])
     .await;
-    let mut terminal = opened(&place).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("check it\r");
     terminal.shows("a = yes, and").await.shows("n and why:").await;
     terminal.keys("a\r");
@@ -134,17 +134,17 @@ async fn an_approval_for_the_session_survives_a_resume() {
         .await;
     terminal.keys("n\r");
     terminal.shows("All were tried.").await.prompts("").await;
-    assert!(!place.project("b.txt").exists());
+    assert!(!fixture.project("b.txt").exists());
     terminal.keys("/permissions\r");
     terminal.shows("granted command cargo check").await.prompts("").await;
     terminal.keys("/quit\r");
     terminal.exits(0).await;
-    let session = place.session();
+    let session = fixture.session();
     let id = session.file_name().unwrap().to_str().unwrap();
-    let ran = place.run(&["run", "again", "--resume", id, "-o", "json"]).await;
+    let ran = fixture.run(&["run", "again", "--resume", id, "-o", "json"]).await;
     let result = ran.result();
     assert_eq!(result["refusals"], json!([]), "{result}");
-    let mut terminal = Terminal::start(&place, &["--resume", id], 80, "xterm-256color");
+    let mut terminal = Terminal::start(&fixture, &["--resume", id], 80, "xterm-256color");
     terminal.shows("allowed in this session: `cargo check …`").await.prompts("").await;
     terminal.keys("\u{4}");
     terminal.exits(0).await;
@@ -154,10 +154,10 @@ async fn an_approval_for_the_session_survives_a_resume() {
 #[tokio::test]
 async fn input_typed_before_a_question_is_not_taken_as_its_answer() {
     let gate = StreamGate::new();
-    let call = writes("c1", "a.txt").with(Fault::StallAfter { events: 1, gate: gate.clone() });
-    let (server, place) =
+    let call = write_call("c1", "a.txt").with(Fault::StallAfter { events: 1, gate: gate.clone() });
+    let (server, fixture) =
         with_replies([call, ScriptedReply::new().text("I leave it.").into()]).await;
-    let mut terminal = opened(&place).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("write\r");
     gate.reached(1).await;
     terminal.keys("yes please");
@@ -177,7 +177,7 @@ async fn input_typed_before_a_question_is_not_taken_as_its_answer() {
         .await;
     // No call ran, so nothing is done.
     assert!(!terminal.screen().contains("done, unverified"), "{}", terminal.screen());
-    assert!(!place.project("a.txt").exists());
+    assert!(!fixture.project("a.txt").exists());
     terminal.keys("\u{15}");
     terminal.prompts("").await.keys("\u{4}");
     terminal.exits(0).await;
@@ -186,10 +186,12 @@ async fn input_typed_before_a_question_is_not_taken_as_its_answer() {
 
 #[tokio::test]
 async fn an_interrupt_withdraws_the_question_and_the_chat_continues() {
-    let (server, place) =
-        with_replies([writes("c1", "a.txt").into(), ScriptedReply::new().text("Again.").into()])
-            .await;
-    let mut terminal = opened(&place).await;
+    let (server, fixture) = with_replies([
+        write_call("c1", "a.txt").into(),
+        ScriptedReply::new().text("Again.").into(),
+    ])
+    .await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("write\r");
     terminal.shows("n and why:").await;
     terminal.keys("\u{3}");
@@ -197,7 +199,7 @@ async fn an_interrupt_withdraws_the_question_and_the_chat_continues() {
     assert!(!terminal.screen().contains("error:"), "{}", terminal.screen());
     terminal.keys("y\r");
     terminal.shows("Again.").await.prompts("").await;
-    assert!(!place.project("a.txt").exists());
+    assert!(!fixture.project("a.txt").exists());
     terminal.keys("/exit\r");
     terminal.exits(0).await;
     server.finish().await.unwrap();
@@ -206,12 +208,12 @@ async fn an_interrupt_withdraws_the_question_and_the_chat_continues() {
 #[tokio::test]
 async fn a_second_interrupt_while_the_agent_stops_exits_with_130() {
     let command = json!({"command": "trap '' TERM INT; touch started; sleep 600"});
-    let (_server, place) =
+    let (_server, fixture) =
         with_replies([ScriptedReply::new().call("c1", "bash", &command).into()]).await;
-    let mut terminal = Terminal::start(&place, &["-m", MODEL, "-p", "full-auto"], 80, "xterm");
+    let mut terminal = Terminal::start(&fixture, &["-m", MODEL, "-p", "full-auto"], 80, "xterm");
     terminal.prompts("").await;
     terminal.keys("wait\r");
-    wait_until(|| place.project("started").exists()).await;
+    wait_until(|| fixture.project("started").exists()).await;
     terminal.keys("\u{3}");
     terminal.shows("ctrl-c again leaves").await;
     terminal.keys("\u{3}");
@@ -221,8 +223,8 @@ async fn a_second_interrupt_while_the_agent_stops_exits_with_130() {
 
 #[tokio::test]
 async fn at_the_prompt_the_first_interrupt_clears_and_the_second_exits() {
-    let (server, place) = with_replies([]).await;
-    let mut terminal = opened(&place).await;
+    let (server, fixture) = with_replies([]).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("half");
     terminal.prompts("half").await;
     terminal.keys("\u{3}");
@@ -230,16 +232,16 @@ async fn at_the_prompt_the_first_interrupt_clears_and_the_second_exits() {
     terminal.keys("\u{3}");
     let last = terminal.exits(0).await;
     assert!(!last.contains("--resume"), "nothing was said, so nothing stays: {last}");
-    assert!(place.run(&["sessions", "list"]).await.out.contains("No sessions yet"));
+    assert!(fixture.run(&["sessions", "list"]).await.out.contains("No sessions yet"));
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn sigterm_restores_the_terminal_at_the_prompt_and_during_a_reply() {
     let gate = StreamGate::new();
-    let (_server, place) = with_replies([held("one two three", &gate)]).await;
+    let (_server, fixture) = with_replies([stalled_reply("one two three", &gate)]).await;
     for at_work in [false, true] {
-        let mut terminal = opened(&place).await;
+        let mut terminal = open_chat(&fixture).await;
         if at_work {
             terminal.keys("count\r");
             gate.reached(1).await;
@@ -252,12 +254,12 @@ async fn sigterm_restores_the_terminal_at_the_prompt_and_during_a_reply() {
 
 #[tokio::test]
 async fn no_line_wraps_on_forty_columns() {
-    let (server, place) = with_replies([
-        writes("c1", "a.txt").into(),
+    let (server, fixture) = with_replies([
+        write_call("c1", "a.txt").into(),
         ScriptedReply::new().text("Done, as far as I can see.").into(),
     ])
     .await;
-    let mut terminal = Terminal::start(&place, &["-m", MODEL], 40, "xterm-256color");
+    let mut terminal = Terminal::start(&fixture, &["-m", MODEL], 40, "xterm-256color");
     terminal.prompts("").await;
     assert_eq!(terminal.broken_lines(), 0, "{}", terminal.screen());
     terminal.keys("/help\r");
@@ -276,10 +278,12 @@ async fn no_line_wraps_on_forty_columns() {
 
 #[tokio::test]
 async fn a_dumb_terminal_gets_plain_lines() {
-    let (server, place) =
-        with_replies([writes("c1", "a.txt").into(), ScriptedReply::new().text("Written.").into()])
-            .await;
-    let mut terminal = Terminal::start(&place, &["-m", MODEL], 80, "dumb");
+    let (server, fixture) = with_replies([
+        write_call("c1", "a.txt").into(),
+        ScriptedReply::new().text("Written.").into(),
+    ])
+    .await;
+    let mut terminal = Terminal::start(&fixture, &["-m", MODEL], 80, "dumb");
     terminal.prompts("").await;
     terminal.keys("write\r");
     terminal.shows("n and why:").await;
@@ -289,14 +293,14 @@ async fn a_dumb_terminal_gets_plain_lines() {
     terminal.shows("ctrl-c again or /quit leaves").await.prompts("").await;
     terminal.keys("/quit\r");
     terminal.exits(0).await;
-    assert!(place.project("a.txt").exists());
+    assert!(fixture.project("a.txt").exists());
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn slash_commands_show_and_set_values_and_other_input_goes_to_the_agent() {
-    let (server, place) = with_replies([ScriptedReply::new().text("I see.").into()]).await;
-    let mut terminal = opened(&place).await;
+    let (server, fixture) = with_replies([ScriptedReply::new().text("I see.").into()]).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("/permissions read-only\r");
     terminal.shows("permissions: read-only").await;
     terminal.keys("/model\r");
@@ -316,8 +320,8 @@ async fn slash_commands_show_and_set_values_and_other_input_goes_to_the_agent() 
 
 #[tokio::test]
 async fn a_paste_of_three_lines_is_one_prompt() {
-    let (server, place) = with_replies([ScriptedReply::new().text("Three lines.").into()]).await;
-    let mut terminal = opened(&place).await;
+    let (server, fixture) = with_replies([ScriptedReply::new().text("Three lines.").into()]).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("\u{1b}[200~first\rsecond\rthird\u{1b}[201~");
     terminal.shows("third").await;
     terminal.keys("\r");
@@ -332,12 +336,12 @@ async fn a_paste_of_three_lines_is_one_prompt() {
 #[tokio::test]
 async fn a_long_paste_is_abbreviated_on_the_line_and_sent_in_full() {
     let gate = StreamGate::new();
-    let (server, place) = with_replies([
-        held("one two three four", &gate),
+    let (server, fixture) = with_replies([
+        stalled_reply("one two three four", &gate),
         ScriptedReply::new().text("Long.").into(),
     ])
     .await;
-    let mut terminal = opened(&place).await;
+    let mut terminal = open_chat(&fixture).await;
     let lines = |name: &str| {
         let lines: Vec<String> = (0..300).map(|line| format!("{name} {line}\r")).collect();
         lines.concat()
@@ -356,7 +360,7 @@ async fn a_long_paste_is_abbreviated_on_the_line_and_sent_in_full() {
     let screen = terminal.screen();
     assert!(!screen.contains("first 1") && !screen.contains("second 150"), "{screen}");
     // What the history would show whole is not kept in it.
-    assert!(!place.home(".local/share/crow-agent/prompts").exists());
+    assert!(!fixture.home(".local/share/crow-agent/prompts").exists());
     terminal.keys("/quit\r");
     terminal.exits(0).await;
     let requests = server.finish().await.unwrap();
@@ -368,12 +372,12 @@ async fn a_long_paste_is_abbreviated_on_the_line_and_sent_in_full() {
 #[tokio::test]
 async fn lines_typed_ahead_reach_the_agent() {
     let gate = StreamGate::new();
-    let (server, place) = with_replies([
-        held("one two three four", &gate),
+    let (server, fixture) = with_replies([
+        stalled_reply("one two three four", &gate),
         ScriptedReply::new().text("and five").into(),
     ])
     .await;
-    let mut terminal = opened(&place).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("count\ralso X\ralso Y\rand a ha");
     gate.reached(1).await;
     terminal.shows("> also X").await.shows("  also Y").await.shows("and a ha").await;
@@ -390,11 +394,11 @@ async fn an_unmarked_paste_loses_no_line_and_cuts_no_character() {
     let gate = StreamGate::new();
     // On a busy machine the paste comes in several pieces, which may be told one after the other.
     let script = Script::new()
-        .then(held("one two three four", &gate))
+        .then(stalled_reply("one two three four", &gate))
         .then_respond(|_| ScriptedReply::new().text("all read").into());
     let server = ModelServer::start(script).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let mut terminal = opened(&place).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let mut terminal = open_chat(&fixture).await;
     let lines: Vec<_> =
         (1..=40).map(|line| format!("{line} 日本語の長い行がここにあります。")).collect();
     terminal.keys(&format!("{}\r", lines.join("\r")));
@@ -414,12 +418,12 @@ async fn an_unmarked_paste_loses_no_line_and_cuts_no_character() {
 #[tokio::test]
 async fn input_beyond_the_queue_limit_is_reported_and_put_back() {
     let gate = StreamGate::new();
-    let (server, place) = with_replies([
-        held("one two three four", &gate),
+    let (server, fixture) = with_replies([
+        stalled_reply("one two three four", &gate),
         ScriptedReply::new().text("All read.").into(),
     ])
     .await;
-    let mut terminal = opened(&place).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("count\r");
     gate.reached(1).await;
     for number in 1..=16 {
@@ -439,8 +443,8 @@ async fn input_beyond_the_queue_limit_is_reported_and_put_back() {
 
 #[tokio::test]
 async fn slash_commands_typed_ahead_run_in_order() {
-    let (server, place) = with_replies([]).await;
-    let mut terminal = opened(&place).await;
+    let (server, fixture) = with_replies([]).await;
+    let mut terminal = open_chat(&fixture).await;
     // The long list comes first: the screen holds what comes after it.
     terminal.keys("/\r/permissions read-only\r/Model\rhalf a line");
     terminal.prompts("half a line").await.shows("/quit").await;
@@ -454,10 +458,12 @@ async fn slash_commands_typed_ahead_run_in_order() {
 
 #[tokio::test]
 async fn ctrl_l_and_a_suspend_show_the_whole_question_again() {
-    let (server, place) =
-        with_replies([writes("c1", "a.txt").into(), ScriptedReply::new().text("Written.").into()])
-            .await;
-    let mut terminal = opened(&place).await;
+    let (server, fixture) = with_replies([
+        write_call("c1", "a.txt").into(),
+        ScriptedReply::new().text("Written.").into(),
+    ])
+    .await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("write\r");
     terminal.shows("n and why:").await;
     let question = "the question again";
@@ -481,14 +487,14 @@ async fn ctrl_l_and_a_suspend_show_the_whole_question_again() {
 
 #[tokio::test]
 async fn a_chat_resumes_a_session_and_switches_between_sessions() {
-    let (server, place) = with_replies([
+    let (server, fixture) = with_replies([
         ScriptedReply::new().text("first answer").into(),
         ScriptedReply::new().text("second answer").into(),
         ScriptedReply::new().text("third answer").into(),
     ])
     .await;
-    place.run(&["run", "begin here", "-m", MODEL, "--session-id", "mine"]).await.exited(0);
-    let mut terminal = Terminal::start(&place, &["--resume", "mine"], 80, "xterm");
+    fixture.run(&["run", "begin here", "-m", MODEL, "--session-id", "mine"]).await.exited(0);
+    let mut terminal = Terminal::start(&fixture, &["--resume", "mine"], 80, "xterm");
     terminal.shows("going on with: begin here").await.prompts("").await;
     assert!(terminal.screen().contains("> begin here\n  first answer"), "{}", terminal.screen());
     terminal.keys("more\r");
@@ -502,7 +508,7 @@ async fn a_chat_resumes_a_session_and_switches_between_sessions() {
     terminal.keys("/quit\r");
     let last = terminal.exits(0).await;
     assert!(last.contains("crow-agent --resume mine"), "{last}");
-    place.session();
+    fixture.session();
     server.finish().await.unwrap();
 }
 
@@ -513,8 +519,8 @@ async fn a_provider_error_is_shown_and_the_chat_continues() {
         ScriptStep::from(ScriptedReply::new().text("Now it works.")),
     ])
     .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let mut terminal = opened(&place).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("hello\r");
     terminal.shows("failed").await.prompts("").await;
     terminal.keys("hello again\r");
@@ -526,12 +532,12 @@ async fn a_provider_error_is_shown_and_the_chat_continues() {
 
 #[tokio::test]
 async fn the_prompt_history_is_private_and_skips_prompts_with_a_leading_blank() {
-    let (server, place) = with_replies([
+    let (server, fixture) = with_replies([
         ScriptedReply::new().text("one answer").into(),
         ScriptedReply::new().text("two answers").into(),
     ])
     .await;
-    let mut terminal = opened(&place).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("remember me\r");
     terminal.shows("one answer").await.prompts("").await;
     terminal.keys(" forget me\r");
@@ -540,7 +546,7 @@ async fn the_prompt_history_is_private_and_skips_prompts_with_a_leading_blank() 
     terminal.prompts("remember me").await;
     terminal.keys("\u{15}/quit\r");
     terminal.exits(0).await;
-    let file = place.home(".local/share/crow-agent/prompts");
+    let file = fixture.home(".local/share/crow-agent/prompts");
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains("remember me") && !text.contains("forget me"), "{text}");
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
@@ -551,8 +557,8 @@ async fn the_prompt_history_is_private_and_skips_prompts_with_a_leading_blank() 
 #[tokio::test]
 async fn a_resized_terminal_is_redrawn_in_its_new_width() {
     let gate = StreamGate::new();
-    let (server, place) = with_replies([held("one two three", &gate)]).await;
-    let mut terminal = opened(&place).await;
+    let (server, fixture) = with_replies([stalled_reply("one two three", &gate)]).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.resize(30);
     terminal.keys("count to three\r");
     gate.reached(1).await;
@@ -570,20 +576,20 @@ async fn a_resized_terminal_is_redrawn_in_its_new_width() {
 
 #[tokio::test]
 async fn without_a_terminal_help_is_shown_and_chat_flags_are_refused() {
-    let place = Place::new();
-    let ran = place.run(&[]).await;
+    let fixture = Fixture::new();
+    let ran = fixture.run(&[]).await;
     assert!(ran.exited(2).err.contains("Usage: crow-agent"), "{}", ran.err);
-    let ran = place.run(&["--model", MODEL]).await;
+    let ran = fixture.run(&["--model", MODEL]).await;
     assert!(ran.exited(2).err.contains("needs a terminal"), "{}", ran.err);
 }
 
 #[tokio::test]
 async fn a_chat_without_a_key_explains_how_to_start() {
-    let mut place = Place::new();
+    let mut fixture = Fixture::new();
     for name in ["OLLAMA_HOST", "LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
-        place.set(name, "127.0.0.1:9");
+        fixture.set_env(name, "127.0.0.1:9");
     }
-    let terminal = Terminal::start(&place, &[], 80, "xterm");
+    let terminal = Terminal::start(&fixture, &[], 80, "xterm");
     let screen = terminal.exits(3).await;
     assert!(screen.contains("ANTHROPIC_API_KEY"), "{screen}");
 }
@@ -591,8 +597,8 @@ async fn a_chat_without_a_key_explains_how_to_start() {
 #[tokio::test]
 async fn an_interrupt_returns_unread_input_to_the_line() {
     let gate = StreamGate::new();
-    let (server, place) = with_replies([held("one two three four", &gate)]).await;
-    let mut terminal = opened(&place).await;
+    let (server, fixture) = with_replies([stalled_reply("one two three four", &gate)]).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("count\r");
     gate.reached(1).await;
     terminal.keys("and then five\r");
@@ -607,8 +613,8 @@ async fn an_interrupt_returns_unread_input_to_the_line() {
 
 #[tokio::test]
 async fn a_trailing_backslash_continues_the_prompt_on_the_next_line() {
-    let (server, place) = with_replies([ScriptedReply::new().text("Two lines.").into()]).await;
-    let mut terminal = opened(&place).await;
+    let (server, fixture) = with_replies([ScriptedReply::new().text("Two lines.").into()]).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("one\\\r");
     terminal.sees("the backslash", |screen| screen.contains("> one\\")).await;
     terminal.keys("two\r");
@@ -621,8 +627,8 @@ async fn a_trailing_backslash_continues_the_prompt_on_the_next_line() {
 
 #[tokio::test]
 async fn a_question_shows_link_targets_and_invisible_characters() {
-    let (server, place) = with_replies([
-        writes("c1", "notes.txt").into(),
+    let (server, fixture) = with_replies([
+        write_call("c1", "notes.txt").into(),
         ScriptedReply::new()
             .call(
                 "c2",
@@ -633,12 +639,12 @@ async fn a_question_shows_link_targets_and_invisible_characters() {
         ScriptedReply::new().text("It was refused.").into(),
     ])
     .await;
-    std::os::unix::fs::symlink(place.home("profile"), place.project("notes.txt")).unwrap();
-    let mut terminal = Terminal::start(&place, &["-m", MODEL], 200, "xterm-256color");
+    std::os::unix::fs::symlink(fixture.home("profile"), fixture.project("notes.txt")).unwrap();
+    let mut terminal = Terminal::start(&fixture, &["-m", MODEL], 200, "xterm-256color");
     terminal.prompts("").await;
     terminal.keys("note it\r");
     terminal
-        .shows(&format!("write notes.txt -> {}", place.home("profile").display()))
+        .shows(&format!("write notes.txt -> {}", fixture.home("profile").display()))
         .await
         .shows("n and why:")
         .await;
@@ -651,7 +657,7 @@ async fn a_question_shows_link_targets_and_invisible_characters() {
         .await;
     terminal.keys("n\r");
     terminal.shows("It was refused.").await.prompts("").await;
-    assert!(!place.home("profile").exists());
+    assert!(!fixture.home("profile").exists());
     terminal.keys("/quit\r");
     terminal.exits(0).await;
     server.finish().await.unwrap();

@@ -5,30 +5,31 @@ use std::fs;
 use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use serde_json::json;
 
-use crate::{program::Place, terminal::Terminal};
+use crate::{program::Fixture, terminal::Terminal};
 
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 
-async fn with_replies<const N: usize>(replies: [ScriptStep; N]) -> (ModelServer, Place) {
+async fn with_replies<const N: usize>(replies: [ScriptStep; N]) -> (ModelServer, Fixture) {
     let server = ModelServer::start(replies).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    (server, place)
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    (server, fixture)
 }
 
-async fn opened(place: &Place) -> Terminal {
-    let mut terminal = Terminal::start(place, &["-m", MODEL], 80, "xterm-256color");
+async fn open_chat(fixture: &Fixture) -> Terminal {
+    let mut terminal = Terminal::start(fixture, &["-m", MODEL], 80, "xterm-256color");
     terminal.prompts("").await;
     terminal
 }
 
 #[tokio::test]
 async fn a_prompt_file_becomes_a_chat_command() {
-    let (server, place) = with_replies([ScriptedReply::new().text("Good day, Ada.").into()]).await;
-    let folder = place.home(".config/crow-agent/prompts/commands");
+    let (server, fixture) =
+        with_replies([ScriptedReply::new().text("Good day, Ada.").into()]).await;
+    let folder = fixture.home(".config/crow-agent/prompts/commands");
     fs::create_dir_all(&folder).unwrap();
     let text = "---\ndescription: greets somebody\nargument-hint: NAME\n---\nGreet $1 politely.\n";
     fs::write(folder.join("greet.md"), text).unwrap();
-    let mut terminal = opened(&place).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("/help\r");
     terminal.shows("greets somebody").await.prompts("").await;
     terminal.keys("/greet Ada\r");
@@ -42,12 +43,12 @@ async fn a_prompt_file_becomes_a_chat_command() {
 #[tokio::test]
 async fn a_mode_set_in_the_chat_applies_from_the_next_prompt_on() {
     let done = json!({"summary": "I looked at it."});
-    let (server, place) = with_replies([
+    let (server, fixture) = with_replies([
         ScriptedReply::new().text("It is written.").into(),
         ScriptedReply::new().call("c1", "task_complete", &done).into(),
     ])
     .await;
-    let mut terminal = opened(&place).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("/mode judge\r");
     terminal.shows("mode: judge").await.prompts("").await;
     terminal.keys("write it\r");
@@ -67,24 +68,24 @@ async fn a_mode_set_in_the_chat_applies_from_the_next_prompt_on() {
 
 #[tokio::test]
 async fn a_session_is_exported_as_markdown() {
-    let (server, place) = with_replies([ScriptedReply::new().text("Good day.").into()]).await;
-    place.run(&["run", "say something", "-m", MODEL]).await.exited(0);
-    let exported = place.run(&["sessions", "export", &place.id()]).await;
+    let (server, fixture) = with_replies([ScriptedReply::new().text("Good day.").into()]).await;
+    fixture.run(&["run", "say something", "-m", MODEL]).await.exited(0);
+    let exported = fixture.run(&["sessions", "export", &fixture.id()]).await;
     let text = &exported.exited(0).out;
     assert!(text.starts_with("# say something\n"), "{text}");
     assert!(text.contains("## User\n\nsay something") && text.contains("Good day."), "{text}");
-    place.run(&["sessions", "export", "absent"]).await.exited(2);
+    fixture.run(&["sessions", "export", "absent"]).await.exited(2);
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn choices_made_in_a_chat_do_not_affect_run() {
-    let (server, place) = with_replies([ScriptedReply::new().text("Good day.").into()]).await;
-    let mut terminal = opened(&place).await;
+    let (server, fixture) = with_replies([ScriptedReply::new().text("Good day.").into()]).await;
+    let mut terminal = open_chat(&fixture).await;
     terminal.keys("/agents PLAN\r");
     terminal.shows("agent: PLAN").await.prompts("").await;
     terminal.keys("/quit\r");
     terminal.exits(0).await;
-    place.run(&["run", "say something", "-m", MODEL]).await.exited(0);
+    fixture.run(&["run", "say something", "-m", MODEL]).await.exited(0);
     assert!(server.finish().await.unwrap()[0].body.to_string().contains("You are builder"));
 }

@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command, time::Instant};
 
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 
-use crate::program::{Place, finish};
+use crate::program::{Fixture, finish};
 
 /// Loads the script as people do, breaks each line as bash would, and prints what is offered for its last word.
 const COMPLETE: &str = r#"
@@ -19,7 +19,7 @@ printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
 /// Returns what bash offers for the last word of a line. Like bash it breaks words at `=` and `:` too.
-async fn offered(place: &Place, line: &str) -> Vec<String> {
+async fn completions_for(fixture: &Fixture, line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for letter in line.chars() {
         let last = words.last_mut().unwrap();
@@ -35,7 +35,7 @@ async fn offered(place: &Place, line: &str) -> Vec<String> {
     let program = Path::new(env!("CARGO_BIN_EXE_crow-agent")).parent().unwrap();
     let mut command = Command::new("bash");
     command.args(["--norc", "-c", COMPLETE, "bash"]).args(&words);
-    command.current_dir(place.project("")).env_clear().envs(place.variables());
+    command.current_dir(fixture.project("")).env_clear().envs(fixture.variables());
     command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", program.display()));
     command.env("LINE", line).stdout(std::process::Stdio::piped());
     let ran = finish(command.stderr(std::process::Stdio::piped()).spawn().unwrap()).await;
@@ -44,16 +44,19 @@ async fn offered(place: &Place, line: &str) -> Vec<String> {
 }
 
 /// Fails unless all these are offered.
-async fn offers(place: &Place, line: &str, expected: &[&str]) {
-    let offered = offered(place, line).await;
+async fn assert_offers(fixture: &Fixture, line: &str, expected: &[&str]) {
+    let completions = completions_for(fixture, line).await;
     for word in expected {
-        assert!(offered.iter().any(|one| one == word), "{line}<TAB>: {offered:?}, not {word}");
+        assert!(
+            completions.iter().any(|one| one == word),
+            "{line}<TAB>: {completions:?}, not {word}"
+        );
     }
 }
 
 #[tokio::test]
 async fn bash_completes_subcommands_and_their_options() {
-    let place = Place::new();
+    let fixture = Fixture::new();
     for (line, expected) in [
         ("crow-agent sess", &["sessions"][..]),
         ("crow-agent sessions ", &["list", "show", "resume", "export"]),
@@ -63,14 +66,14 @@ async fn bash_completes_subcommands_and_their_options() {
         ("crow-agent run --permissions full", &["full-auto"]),
         ("crow-agent completions b", &["bash"]),
     ] {
-        offers(&place, line, expected).await;
+        assert_offers(&fixture, line, expected).await;
     }
 }
 
 #[tokio::test]
 async fn bash_completes_models_agents_providers_and_servers() {
-    let mut place = Place::new();
-    let config = place.home(".config/crow-agent");
+    let mut fixture = Fixture::new();
+    let config = fixture.home(".config/crow-agent");
     fs::create_dir_all(config.join("providers")).unwrap();
     fs::write(config.join("providers/house.toml"), PROVIDER).unwrap();
     fs::write(
@@ -78,8 +81,8 @@ async fn bash_completes_models_agents_providers_and_servers() {
         "[mcp.servers.wiki]\ncommand = \"touch\"\nargs = [\"started\"]\n",
     )
     .unwrap();
-    place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
-    let models = offered(&place, "crow-agent -m ").await;
+    fixture.set_env("ANTHROPIC_API_KEY", "sk-test-0123456789");
+    let models = completions_for(&fixture, "crow-agent -m ").await;
     assert!(models[0].starts_with("house/") || models[0].starts_with("anthropic/"), "{models:?}");
     for (line, expected) in [
         ("crow-agent run --model hou", &["house/m:8b"][..]),
@@ -91,17 +94,17 @@ async fn bash_completes_models_agents_providers_and_servers() {
         ("crow-agent models hou", &["house"]),
         ("crow-agent mcp test w", &["wiki"]),
     ] {
-        offers(&place, line, expected).await;
+        assert_offers(&fixture, line, expected).await;
     }
-    assert!(!place.project("started").exists());
+    assert!(!fixture.project("started").exists());
 }
 
 #[tokio::test]
 async fn bash_completes_session_ids_and_used_models() {
     let server = ModelServer::start([ScriptedReply::new().text("Done.")]).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    place.run(&["run", "say done", "-m", "anthropic/claude-test"]).await.exited(0);
-    let id = place.id();
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    fixture.run(&["run", "say done", "-m", "anthropic/claude-test"]).await.exited(0);
+    let id = fixture.id();
     let begin = &id[..id.len() - 4];
     for line in [
         "crow-agent sessions show ",
@@ -112,18 +115,18 @@ async fn bash_completes_session_ids_and_used_models() {
         "crow-agent diff -s ",
         &format!("crow-agent sessions export {begin}"),
     ] {
-        offers(&place, line, &[&id]).await;
+        assert_offers(&fixture, line, &[&id]).await;
     }
-    offers(&place, "crow-agent -m anthropic/claude-t", &["anthropic/claude-test"]).await;
+    assert_offers(&fixture, "crow-agent -m anthropic/claude-t", &["anthropic/claude-test"]).await;
     assert_eq!(server.finish().await.unwrap().len(), 1);
 }
 
 /// The bound is wide: other tests share the machine.
 #[tokio::test]
 async fn completion_takes_less_than_five_seconds() {
-    let place = Place::new();
+    let fixture = Fixture::new();
     let started = Instant::now();
-    let mut command = place.command(&["--", "crow-agent", "-m", ""]);
+    let mut command = fixture.command(&["--", "crow-agent", "-m", ""]);
     let ran = finish(
         command.env("CROW_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "2").spawn().unwrap(),
     )

@@ -6,16 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::program::{Place, Ran};
+use crate::program::{Fixture, RunOutput};
 
 /// Writes a file of the user's configuration.
-pub(crate) fn configured(place: &Place, file: &str, text: &str) {
-    put(&place.home(".config/crow-agent").join(file), text);
+pub(crate) fn write_user_config(fixture: &Fixture, file: &str, text: &str) {
+    put(&fixture.home(".config/crow-agent").join(file), text);
 }
 
 /// Writes a file of the project's configuration.
-pub(crate) fn brings(place: &Place, file: &str, text: &str) {
-    put(&place.project(".crow-agent").join(file), text);
+pub(crate) fn write_project_config(fixture: &Fixture, file: &str, text: &str) {
+    put(&fixture.project(".crow-agent").join(file), text);
 }
 
 fn put(path: &std::path::Path, text: &str) {
@@ -24,16 +24,16 @@ fn put(path: &std::path::Path, text: &str) {
 }
 
 /// What it printed, with the folders by their names.
-pub(crate) fn told(place: &Place, ran: &Ran) -> String {
-    let home = place.home("").canonicalize().unwrap();
+pub(crate) fn normalized_output(fixture: &Fixture, ran: &RunOutput) -> String {
+    let home = fixture.home("").canonicalize().unwrap();
     let home = home.to_str().unwrap();
-    let project = place.project("");
-    let short = |text: &str| {
+    let project = fixture.project("");
+    let normalize = |text: &str| {
         text.replace(home, "HOME")
-            .replace(place.home("").to_str().unwrap(), "HOME/")
+            .replace(fixture.home("").to_str().unwrap(), "HOME/")
             .replace(project.to_str().unwrap().trim_end_matches('/'), "PROJECT")
     };
-    format!("{}{}", short(&ran.out), short(&ran.err))
+    format!("{}{}", normalize(&ran.out), normalize(&ran.err))
 }
 
 const COMMENTED: &str = "\
@@ -50,14 +50,14 @@ max_iterations = 20
 
 #[tokio::test]
 async fn config_set_preserves_comments_order_layout_and_mode() {
-    let place = Place::new();
+    let fixture = Fixture::new();
     let file = "agents/base/builder.toml";
-    configured(&place, file, COMMENTED);
-    let path = place.home(".config/crow-agent").join(file);
+    write_user_config(&fixture, file, COMMENTED);
+    let path = fixture.home(".config/crow-agent").join(file);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     let set = |key: &'static str, value: &'static str| {
-        let place = &place;
-        async move { place.run(&["config", "set", key, value]).await.exited(0).out.clone() }
+        let fixture = &fixture;
+        async move { fixture.run(&["config", "set", key, value]).await.exited(0).out.clone() }
     };
     set("agents.base.builder.model.model", "claude-new").await;
     set("agents.base.builder.react.max_iterations", "30").await;
@@ -69,28 +69,28 @@ async fn config_set_preserves_comments_order_layout_and_mode() {
     assert_eq!(fs::read_to_string(&path).unwrap(), expected);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
     // A link of a collection of settings stays one.
-    let kept = place.home("dotfiles.toml");
-    fs::rename(&path, &kept).unwrap();
-    symlink(&kept, &path).unwrap();
+    let target = fixture.home("dotfiles.toml");
+    fs::rename(&path, &target).unwrap();
+    symlink(&target, &path).unwrap();
     set("agents.base.builder.react.max_iterations", "31").await;
     assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
-    assert_eq!(fs::read_to_string(&kept).unwrap(), expected.replace("= 30", "= 31"));
-    let got = place.run(&["config", "get", "agents.base.builder.model.model"]).await;
-    assert_eq!(got.exited(0).out, "claude-new\n");
-    let got = place.run(&["config", "get", "agents.base.builder.model"]).await;
+    assert_eq!(fs::read_to_string(&target).unwrap(), expected.replace("= 30", "= 31"));
+    let ran = fixture.run(&["config", "get", "agents.base.builder.model.model"]).await;
+    assert_eq!(ran.exited(0).out, "claude-new\n");
+    let ran = fixture.run(&["config", "get", "agents.base.builder.model"]).await;
     assert_eq!(
-        got.exited(0).out,
+        ran.exited(0).out,
         "fallbacks = [\"openai/gpt-6\"]\nmodel = \"claude-new\"\nprovider = \"anthropic\"\n"
     );
 }
 
 #[tokio::test]
 async fn an_invalid_value_is_not_written() {
-    let place = Place::new();
-    configured(&place, "agents/base/builder.toml", COMMENTED);
-    configured(&place, "agents/base/broken.toml", "[agent\n");
-    configured(&place, "agents/mine.md", "---\n---\nx\n");
-    let mut said = Vec::new();
+    let fixture = Fixture::new();
+    write_user_config(&fixture, "agents/base/builder.toml", COMMENTED);
+    write_user_config(&fixture, "agents/base/broken.toml", "[agent\n");
+    write_user_config(&fixture, "agents/mine.md", "---\n---\nx\n");
+    let mut outputs = Vec::new();
     for (key, value) in [
         ("agents.base.builder.react.max_iterations", "many"),
         ("agents.base.builder.react.max_iterations", "0"),
@@ -111,31 +111,35 @@ async fn an_invalid_value_is_not_written() {
         ("checks.commands", "[1]"),
         ("sandbox.memory_gib", "-1"),
     ] {
-        let ran = place.run(&["config", "set", key, value]).await;
+        let ran = fixture.run(&["config", "set", key, value]).await;
         ran.exited(2);
-        said.push(format!(
+        outputs.push(format!(
             "{key} {value}\n    {}",
-            told(&place, &ran).trim().replace('\n', "\n    ")
+            normalized_output(&fixture, &ran).trim().replace('\n', "\n    ")
         ));
     }
-    insta::assert_snapshot!(said.join("\n"));
-    let path = place.home(".config/crow-agent/agents/base/builder.toml");
+    insta::assert_snapshot!(outputs.join("\n"));
+    let path = fixture.home(".config/crow-agent/agents/base/builder.toml");
     assert_eq!(fs::read_to_string(path).unwrap(), COMMENTED);
-    assert!(!place.home(".config/crow-agent/config.toml").exists());
-    assert!(!place.home(".config/crow-agent/agents/acp/BUILD-SMART.toml").exists());
+    assert!(!fixture.home(".config/crow-agent/config.toml").exists());
+    assert!(!fixture.home(".config/crow-agent/agents/acp/BUILD-SMART.toml").exists());
 }
 
 #[tokio::test]
 async fn config_explain_shows_each_layer_of_a_value() {
-    let place = Place::new();
-    configured(&place, "agents/base/builder.toml", COMMENTED);
-    configured(&place, "config.toml", "model = \"a/b\"\n[sandbox]\nnetwork = true\n");
-    brings(&place, "agents/base/builder.toml", "[react]\nmax_iterations = 7\n");
-    brings(&place, "config.toml", "model = \"c/d\"\n[checks]\ncommands = [\"cargo test\"]\n");
-    let before = place.run(&["config", "explain", "agents.base.builder.react"]).await;
+    let fixture = Fixture::new();
+    write_user_config(&fixture, "agents/base/builder.toml", COMMENTED);
+    write_user_config(&fixture, "config.toml", "model = \"a/b\"\n[sandbox]\nnetwork = true\n");
+    write_project_config(&fixture, "agents/base/builder.toml", "[react]\nmax_iterations = 7\n");
+    write_project_config(
+        &fixture,
+        "config.toml",
+        "model = \"c/d\"\n[checks]\ncommands = [\"cargo test\"]\n",
+    );
+    let before = fixture.run(&["config", "explain", "agents.base.builder.react"]).await;
     assert!(!before.exited(0).out.contains("= 7") && before.err.contains("is not trusted"));
-    place.run(&["trust", "--yes"]).await.exited(0);
-    let mut said = Vec::new();
+    fixture.run(&["trust", "--yes"]).await.exited(0);
+    let mut outputs = Vec::new();
     for key in [
         "agents.base.builder.react",
         "agents.base.builder.prompt.system",
@@ -145,98 +149,107 @@ async fn config_explain_shows_each_layer_of_a_value() {
         "sandbox.memory_gib",
         "checks",
     ] {
-        let ran = place.run(&["config", "explain", key]).await;
-        said.push(told(&place, ran.exited(0)));
+        let ran = fixture.run(&["config", "explain", key]).await;
+        outputs.push(normalized_output(&fixture, ran.exited(0)));
     }
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(outputs.join("\n"));
 }
 
 #[tokio::test]
 async fn an_unknown_agent_cannot_be_set_as_default() {
-    let place = Place::new();
-    let ran = place.run(&["config", "set", "agent", "BUILD-LOPP"]).await;
-    let told = &ran.exited(2).err;
-    assert!(told.contains("did you mean \"BUILD-LOOP\"?") && told.contains("nothing was written"));
-    place.run(&["config", "set", "agent", "BUILD-LOOP"]).await.exited(0);
+    let fixture = Fixture::new();
+    let ran = fixture.run(&["config", "set", "agent", "BUILD-LOPP"]).await;
+    let message = &ran.exited(2).err;
+    assert!(
+        message.contains("did you mean \"BUILD-LOOP\"?") && message.contains("nothing was written")
+    );
+    fixture.run(&["config", "set", "agent", "BUILD-LOOP"]).await.exited(0);
     // Whatever is wrong with it already holds up no other setting.
-    configured(&place, "config.toml", "agent = \"GONE\"\n");
-    place.run(&["config", "set", "sandbox.memory_gib", "4"]).await.exited(0);
+    write_user_config(&fixture, "config.toml", "agent = \"GONE\"\n");
+    fixture.run(&["config", "set", "sandbox.memory_gib", "4"]).await.exited(0);
 }
 
 #[tokio::test]
 async fn validate_lists_every_bad_file_and_the_others_work() {
-    let place = Place::new();
-    assert_eq!(place.run(&["config", "validate"]).await.code, Some(0));
-    configured(&place, "agents/base/broken.toml", "[agent\n");
-    configured(&place, "agents/base/typo.toml", "[tools]\nenabled = [\"basj\"]\n");
-    configured(&place, "agents/alien.md", "---\ntools: Read, WebFetch\ncolor: red\n---\nLook.\n");
-    configured(
-        &place,
+    let fixture = Fixture::new();
+    assert_eq!(fixture.run(&["config", "validate"]).await.code, Some(0));
+    write_user_config(&fixture, "agents/base/broken.toml", "[agent\n");
+    write_user_config(&fixture, "agents/base/typo.toml", "[tools]\nenabled = [\"basj\"]\n");
+    write_user_config(
+        &fixture,
+        "agents/alien.md",
+        "---\ntools: Read, WebFetch\ncolor: red\n---\nLook.\n",
+    );
+    write_user_config(
+        &fixture,
         "agents/acp/ALONE.toml",
         "[composition]\nprimary = \"nobody\"\n[control_flow]\ntype = \"hitl\"\n",
     );
-    configured(&place, "agents/acp/BUILD-LOOP.toml", "[control_flow]\nlevel = 7\n");
-    configured(&place, "config.toml", "agent = \"NOBODY\"\n");
-    configured(&place, "providers/x.toml", "[provider]\nname = \"x\"\n");
-    let ran = place.run(&["config", "validate"]).await;
-    insta::assert_snapshot!(told(&place, ran.exited(2)));
-    place.run(&["agents", "show", "BUILD-SMART"]).await.exited(0);
-    let broken = place.run(&["agents", "show", "broken"]).await;
+    write_user_config(&fixture, "agents/acp/BUILD-LOOP.toml", "[control_flow]\nlevel = 7\n");
+    write_user_config(&fixture, "config.toml", "agent = \"NOBODY\"\n");
+    write_user_config(&fixture, "providers/x.toml", "[provider]\nname = \"x\"\n");
+    let ran = fixture.run(&["config", "validate"]).await;
+    insta::assert_snapshot!(normalized_output(&fixture, ran.exited(2)));
+    fixture.run(&["agents", "show", "BUILD-SMART"]).await.exited(0);
+    let broken = fixture.run(&["agents", "show", "broken"]).await;
     assert!(broken.exited(2).err.contains("broken.toml:1:7"), "{}", broken.err);
 }
 
 #[tokio::test]
 async fn validate_checks_servers_and_prompts_and_finds_misplaced_agents() {
-    let place = Place::new();
-    configured(&place, "agents/mine.toml", "[agent]\n");
-    configured(&place, "prompts/commands/two words.md", "Look.\n");
-    configured(&place, "mcp.json", r#"{"servers": {"one": {"command": "x"}}}"#);
-    let ran = place.run(&["config", "validate"]).await;
-    for told in [
+    let fixture = Fixture::new();
+    write_user_config(&fixture, "agents/mine.toml", "[agent]\n");
+    write_user_config(&fixture, "prompts/commands/two words.md", "Look.\n");
+    write_user_config(&fixture, "mcp.json", r#"{"servers": {"one": {"command": "x"}}}"#);
+    let ran = fixture.run(&["config", "validate"]).await;
+    for expected in [
         "agents/mine.toml is not read: base agents stand in agents/base, compositions in agents/acp",
         "mcp.json: it names no server: the key mcpServers is missing",
         "two words.md",
     ] {
-        assert!(ran.exited(0).out.contains(told), "{told}: {}", ran.out);
+        assert!(ran.exited(0).out.contains(expected), "{expected}: {}", ran.out);
     }
-    configured(&place, "mcp.json", "{\n  \"mcpServers\": {\"one\": }\n}\n");
-    let ran = place.run(&["config", "validate"]).await;
+    write_user_config(&fixture, "mcp.json", "{\n  \"mcpServers\": {\"one\": }\n}\n");
+    let ran = fixture.run(&["config", "validate"]).await;
     assert!(ran.exited(2).out.contains("mcp.json:2:25: "), "{}", ran.out);
 }
 
 #[tokio::test]
 async fn validate_checks_and_reports_unused_prompts() {
-    let place = Place::new();
-    configured(&place, "prompts/p.md", "{{ unclosed\n");
-    configured(&place, "prompts/system/rules.md", "Be kind.\n");
-    configured(&place, "prompts/system/spare.md", "Be kind, too.\n");
-    configured(&place, "prompts/system/mine.md", "{{> rules}}\n");
-    configured(&place, "prompts/commands/look.md", "Look at {{ this.\n");
+    let fixture = Fixture::new();
+    write_user_config(&fixture, "prompts/p.md", "{{ unclosed\n");
+    write_user_config(&fixture, "prompts/system/rules.md", "Be kind.\n");
+    write_user_config(&fixture, "prompts/system/spare.md", "Be kind, too.\n");
+    write_user_config(&fixture, "prompts/system/mine.md", "{{> rules}}\n");
+    write_user_config(&fixture, "prompts/commands/look.md", "Look at {{ this.\n");
     let base = "[tools]\nenabled = []\n[prompt]\nsystem = { file = \"prompts/system/mine.md\" }\n";
-    configured(&place, "agents/base/mine.toml", base);
-    let ran = place.run(&["config", "validate"]).await;
-    let told = ran.exited(0).out.clone();
+    write_user_config(&fixture, "agents/base/mine.toml", base);
+    let ran = fixture.run(&["config", "validate"]).await;
+    let output = ran.exited(0).out.clone();
     for name in ["prompts/p.md", "prompts/system/spare.md"] {
-        assert!(told.contains(&format!("{name} is not read: no agent names it")), "{name}: {told}");
+        assert!(
+            output.contains(&format!("{name} is not read: no agent names it")),
+            "{name}: {output}"
+        );
     }
     for name in ["rules.md", "mine.md", "look.md"] {
-        assert!(!told.contains(name), "{name}: {told}");
+        assert!(!output.contains(name), "{name}: {output}");
     }
-    configured(&place, "prompts/system/spare.md", "Be kind.\n{{ unclosed\n");
-    configured(&place, "prompts/handoff/other.md", "{{nobody}}\n");
-    let ran = place.run(&["config", "validate"]).await;
-    for told in [
+    write_user_config(&fixture, "prompts/system/spare.md", "Be kind.\n{{ unclosed\n");
+    write_user_config(&fixture, "prompts/handoff/other.md", "{{nobody}}\n");
+    let ran = fixture.run(&["config", "validate"]).await;
+    for expected in [
         "error: ",
         "prompts/system/spare.md:3:1: this tag is not complete",
         "prompts/handoff/other.md:1:",
     ] {
-        assert!(ran.exited(2).out.contains(told), "{told}: {}", ran.out);
+        assert!(ran.exited(2).out.contains(expected), "{expected}: {}", ran.out);
     }
 }
 
 #[tokio::test]
 async fn the_schema_lists_every_key_of_the_specification() {
-    let place = Place::new();
+    let fixture = Fixture::new();
     for (kind, keys) in [
         ("base", "agent model tools react prompt"),
         ("composition", "agent composition control_flow handoff limits"),
@@ -244,7 +257,7 @@ async fn the_schema_lists_every_key_of_the_specification() {
         ("permissions", "version rules"),
         ("providers", "provider auth defaults models headers timeouts limits"),
     ] {
-        let ran = place.run(&["config", "schema", kind]).await;
+        let ran = fixture.run(&["config", "schema", kind]).await;
         let schema: serde_json::Value = serde_json::from_str(&ran.exited(0).out).unwrap();
         let properties = schema["properties"].as_object().unwrap();
         assert_eq!(properties.keys().cloned().collect::<Vec<_>>().join(" "), keys);
@@ -254,12 +267,12 @@ async fn the_schema_lists_every_key_of_the_specification() {
 
 #[tokio::test]
 async fn config_schema_without_a_kind_lists_the_kinds() {
-    let ran = Place::new().run(&["config", "schema"]).await;
-    let told = &ran.exited(2).err;
+    let ran = Fixture::new().run(&["config", "schema"]).await;
+    let message = &ran.exited(2).err;
     for kind in ["base", "composition", "config", "permissions", "providers"] {
-        assert!(told.contains(&format!("{kind} (")), "{kind}: {told}");
+        assert!(message.contains(&format!("{kind} (")), "{kind}: {message}");
     }
-    assert!(told.contains("#:schema"), "{told}");
+    assert!(message.contains("#:schema"), "{message}");
     assert_eq!(ran.out, "");
 }
 
@@ -293,64 +306,64 @@ async fn a_hostile_trusted_configuration_is_refused_quickly() {
         ),
     ];
     for (file, text, reason) in cases {
-        let place = Place::new();
+        let fixture = Fixture::new();
         for n in 0..6 {
             let name = ["a", "b", "c", "d", "e", "f"][n];
             let next = ["b", "c", "d", "e", "f", "g"][n];
-            brings(&place, &format!("prompts/system/{name}.md"), &tenfold(next));
+            write_project_config(&fixture, &format!("prompts/system/{name}.md"), &tenfold(next));
         }
-        brings(&place, "prompts/system/g.md", "boom");
-        brings(&place, "prompts/system/itself.md", "{{> itself}}");
-        brings(&place, file, text);
+        write_project_config(&fixture, "prompts/system/g.md", "boom");
+        write_project_config(&fixture, "prompts/system/itself.md", "{{> itself}}");
+        write_project_config(&fixture, file, text);
         let started = Instant::now();
-        place.run(&["trust", "--yes"]).await.exited(0);
-        let ran = place.run(&["agents", "show", "x"]).await;
+        fixture.run(&["trust", "--yes"]).await.exited(0);
+        let ran = fixture.run(&["agents", "show", "x"]).await;
         assert!(ran.exited(2).err.contains(reason), "{reason}: {}", ran.err);
-        place.run(&["agents", "show", "builder"]).await.exited(0);
+        fixture.run(&["agents", "show", "builder"]).await.exited(0);
         assert!(started.elapsed() < Duration::from_secs(20), "{reason}");
     }
 }
 
 #[tokio::test]
 async fn huge_files_pipes_and_devices_are_not_read() {
-    let place = Place::new();
-    configured(&place, "agents/base/small.toml", "");
-    let folder = place.home(".config/crow-agent/agents/base");
+    let fixture = Fixture::new();
+    write_user_config(&fixture, "agents/base/small.toml", "");
+    let folder = fixture.home(".config/crow-agent/agents/base");
     fs::File::create(folder.join("huge.toml")).unwrap().set_len(100 << 20).unwrap();
     let pipe = folder.join("pipe.toml");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     symlink("/dev/zero", folder.join("endless.toml")).unwrap();
-    let ran = place.run(&["config", "validate"]).await;
+    let ran = fixture.run(&["config", "validate"]).await;
     for reason in ["huge.toml: is larger than", "pipe.toml: is no file", "endless.toml: is no file"]
     {
         assert!(ran.exited(2).out.contains(reason), "{reason}: {}", ran.out);
     }
-    place.run(&["agents", "show", "BUILD-SMART"]).await.exited(0);
+    fixture.run(&["agents", "show", "BUILD-SMART"]).await.exited(0);
 }
 
 #[tokio::test]
 async fn a_default_value_is_shown_with_its_source() {
-    let place = Place::new();
-    let steps = place.run(&["config", "get", "agents.base.builder.react.max_iterations"]).await;
+    let fixture = Fixture::new();
+    let steps = fixture.run(&["config", "get", "agents.base.builder.react.max_iterations"]).await;
     steps.exited(0);
     assert_eq!(steps.out, "100\n");
     assert!(steps.err.contains("built in, no file sets it"), "{}", steps.err);
     let set = ["config", "set", "agents.base.builder.react.max_iterations", "7"];
-    place.run(&set).await.exited(0);
-    let steps = place.run(&["config", "get", "agents.base.builder.react.max_iterations"]).await;
+    fixture.run(&set).await.exited(0);
+    let steps = fixture.run(&["config", "get", "agents.base.builder.react.max_iterations"]).await;
     assert_eq!((steps.out.as_str(), steps.err.as_str()), ("7\n", ""));
     for (key, out) in [("agent", "BUILD-HITL\n"), ("sandbox.network", "false\n")] {
-        assert_eq!(place.run(&["config", "get", key]).await.out, out);
+        assert_eq!(fixture.run(&["config", "get", key]).await.out, out);
     }
-    let bound = place.run(&["config", "get", "agents.acp.BUILD-HITL.limits.max_money"]).await;
+    let bound = fixture.run(&["config", "get", "agents.acp.BUILD-HITL.limits.max_money"]).await;
     bound.exited(1);
     assert!(bound.err.contains("limits.max_money is not set: no bound"), "{}", bound.err);
-    let shown = place.run(&["agents", "show", "BUILD-HITL"]).await.out;
+    let shown = fixture.run(&["agents", "show", "BUILD-HITL"]).await.out;
     let rounds = "limits.max_rounds = 25\n    built in, no file sets it\n";
     assert!(shown.contains(rounds) && shown.contains("limits.max_money: no bound"), "{shown}");
-    let told = place.run(&["agents", "show", "builder", "--output", "json"]).await.out;
-    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told["values"]["react.doom_loop_threshold"]["value"], 5);
-    assert_eq!(told["values"]["react.doom_loop_threshold"]["from"], "default");
-    assert_ne!(told["values"]["react.max_iterations"]["from"], "default");
+    let agent = fixture.run(&["agents", "show", "builder", "--output", "json"]).await.out;
+    let agent: serde_json::Value = serde_json::from_str(&agent).unwrap();
+    assert_eq!(agent["values"]["react.doom_loop_threshold"]["value"], 5);
+    assert_eq!(agent["values"]["react.doom_loop_threshold"]["from"], "default");
+    assert_ne!(agent["values"]["react.max_iterations"]["from"], "default");
 }

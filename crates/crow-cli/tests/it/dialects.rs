@@ -3,11 +3,11 @@
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
-use crate::program::{Place, holds};
+use crate::program::{Fixture, any_file_contains};
 
 /// The model's side: look, mend, check, finish. Thinking and parallel calls included.
 fn script(dialect: WireDialect) -> Vec<ScriptedReply> {
-    let thought = |reply: ScriptedReply| match dialect {
+    let with_thinking = |reply: ScriptedReply| match dialect {
         WireDialect::OpenAiChat => reply,
         WireDialect::AnthropicMessages | WireDialect::OpenAiResponses | WireDialect::Gemini => {
             reply.thinking("I look first.", "c2lnbmF0dXJl")
@@ -15,11 +15,11 @@ fn script(dialect: WireDialect) -> Vec<ScriptedReply> {
     };
     let fix = json!({"path": "largest.sh", "old_string": "sort -r |", "new_string": "sort -rn |"});
     vec![
-        thought(ScriptedReply::new())
+        with_thinking(ScriptedReply::new())
             .text("I look at it.")
             .call("call_1", "read_file", &json!({"path": "largest.sh"}))
             .call("call_2", "bash", &json!({"command": "sh check.sh"})),
-        thought(ScriptedReply::new()).call("call_3", "edit_file", &fix),
+        with_thinking(ScriptedReply::new()).call("call_3", "edit_file", &fix),
         ScriptedReply::new().text("Now the check.").call(
             "call_4",
             "bash",
@@ -35,21 +35,24 @@ fn script(dialect: WireDialect) -> Vec<ScriptedReply> {
 
 async fn fixes_the_bug(dialect: WireDialect, model: &str) {
     let server = ModelServer::start(script(dialect)).await;
-    let place = Place::with_bug().with_server(&server, dialect);
-    assert!(!place.check().status.success());
-    let ran = place
+    let fixture = Fixture::with_bug().with_server(&server, dialect);
+    assert!(!fixture.check().status.success());
+    let ran = fixture
         .run(&["run", "the check fails, fix it", "-m", model, "-p", "full-auto", "-o", "json"])
         .await;
     ran.exited(0);
-    assert!(place.check().status.success());
+    assert!(fixture.check().status.success());
     let result = ran.result();
     assert_eq!(result["outcome"], "completed");
     assert_eq!(result["summary"], "Numbers are compared as numbers now.");
     assert_eq!(result["verified"], false);
     assert_eq!(result["steps"], 4);
-    assert_eq!(result["files_changed"], json!([place.project("largest.sh")]));
+    assert_eq!(result["files_changed"], json!([fixture.project("largest.sh")]));
     assert!(result["usage"]["input_tokens"].as_u64().unwrap() > 0);
-    assert!(!holds(&place.session(), "sk-test-0123456789"), "the key is in the session");
+    assert!(
+        !any_file_contains(&fixture.session(), "sk-test-0123456789"),
+        "the key is in the session"
+    );
     assert!(
         !ran.out.contains("sk-test-0123456789") && !ran.err.contains("sk-test-0123456789"),
         "the key was printed"

@@ -4,17 +4,17 @@ use std::fs;
 
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 
-use crate::program::Place;
+use crate::program::Fixture;
 
 const KEY: &str = "sk-doctor-0123456789";
 
 /// A place without any model server.
-fn place() -> Place {
-    let mut place = Place::new();
+fn fixture() -> Fixture {
+    let mut fixture = Fixture::new();
     for name in ["OLLAMA_HOST", "LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
-        place.set(name, "127.0.0.1:9");
+        fixture.set_env(name, "127.0.0.1:9");
     }
-    place
+    fixture
 }
 
 fn write(path: &std::path::Path, text: &str) {
@@ -23,13 +23,13 @@ fn write(path: &std::path::Path, text: &str) {
 }
 
 /// Runs it, whatever the sandbox of this machine is worth.
-async fn doctor(place: &Place) -> String {
-    let ran = place.run(&["doctor"]).await;
+async fn doctor(fixture: &Fixture) -> String {
+    let ran = fixture.run(&["doctor"]).await;
     assert!(!ran.out.contains("sk-") && !ran.err.contains("sk-"), "{}{}", ran.out, ran.err);
     ran.out
 }
 
-fn says(out: &str, lines: &[&str]) {
+fn assert_contains(out: &str, lines: &[&str]) {
     for line in lines {
         assert!(out.contains(line), "{line:?} is not in\n{out}");
     }
@@ -37,8 +37,8 @@ fn says(out: &str, lines: &[&str]) {
 
 #[tokio::test]
 async fn doctor_without_a_key_reports_the_missing_model_and_a_remedy() {
-    let out = doctor(&place()).await;
-    says(
+    let out = doctor(&fixture()).await;
+    assert_contains(
         &out,
         &[
             "! keys: no provider has one",
@@ -53,11 +53,11 @@ async fn doctor_without_a_key_reports_the_missing_model_and_a_remedy() {
 
 #[tokio::test]
 async fn doctor_shows_where_keys_come_from_and_why_a_model_is_used() {
-    let mut place = place();
-    place.run_with_input(&["login", "openai", "--yes"], KEY).await.exited(0);
-    place.set("ANTHROPIC_API_KEY", KEY);
-    let out = doctor(&place).await;
-    says(
+    let mut fixture = fixture();
+    fixture.run_with_input(&["login", "openai", "--yes"], KEY).await.exited(0);
+    fixture.set_env("ANTHROPIC_API_KEY", KEY);
+    let out = doctor(&fixture).await;
+    assert_contains(
         &out,
         &[
             "✓ key of anthropic: in the variable ANTHROPIC_API_KEY",
@@ -66,19 +66,19 @@ async fn doctor_shows_where_keys_come_from_and_why_a_model_is_used() {
             "the default of anthropic, the first provider with a key",
         ],
     );
-    place.run(&["config", "set", "model", "gemini/gemini-test"]).await.exited(0);
-    let out = doctor(&place).await;
-    says(
+    fixture.run(&["config", "set", "model", "gemini/gemini-test"]).await.exited(0);
+    let out = doctor(&fixture).await;
+    assert_contains(
         &out,
         &[
             "! model: gemini/gemini-test: config.toml names it; gemini has no key",
             "✓ configuration: config.toml in ",
         ],
     );
-    let agent = place.home(".config/crow-agent/agents/base/builder.toml");
+    let agent = fixture.home(".config/crow-agent/agents/base/builder.toml");
     write(&agent, "[model]\nprovider = \"openai\"\nmodel = \"gpt-test\"\n");
-    let out = doctor(&place).await;
-    says(
+    let out = doctor(&fixture).await;
+    assert_contains(
         &out,
         &["✓ model: openai/gpt-test: the agent builder names it", "agents/base/builder.toml"],
     );
@@ -86,16 +86,16 @@ async fn doctor_shows_where_keys_come_from_and_why_a_model_is_used() {
 
 #[tokio::test]
 async fn doctor_reports_invalid_files_servers_and_untrusted_projects() {
-    let place = place();
-    let config = place.home(".config/crow-agent");
+    let fixture = fixture();
+    let config = fixture.home(".config/crow-agent");
     write(
         &config.join("config.toml"),
         "[mcp.servers.wiki]\ncommand = \"touch\"\nargs = [\"started\"]\n",
     );
     write(&config.join("agents/lost.toml"), "description = \"x\"\n");
-    write(&place.project(".crow-agent/config.toml"), "agent = \"PLAN\"\n");
-    let out = doctor(&place).await;
-    says(
+    write(&fixture.project(".crow-agent/config.toml"), "agent = \"PLAN\"\n");
+    let out = doctor(&fixture).await;
+    assert_contains(
         &out,
         &[
             "✓ MCP servers: wiki",
@@ -103,12 +103,15 @@ async fn doctor_reports_invalid_files_servers_and_untrusted_projects() {
             "is not trusted, and is not used\n  `crow-agent trust` shows it and asks",
         ],
     );
-    assert!(!place.project("started").exists());
-    place.run(&["trust", "--yes"]).await.exited(0);
-    let out = doctor(&place).await;
-    says(&out, &["is trusted", "✓ configuration of the project: .crow-agent/config.toml"]);
+    assert!(!fixture.project("started").exists());
+    fixture.run(&["trust", "--yes"]).await.exited(0);
+    let out = doctor(&fixture).await;
+    assert_contains(
+        &out,
+        &["is trusted", "✓ configuration of the project: .crow-agent/config.toml"],
+    );
     write(&config.join("config.toml"), "modell = 1\n");
-    let ran = place.run(&["doctor", "-o", "json"]).await;
+    let ran = fixture.run(&["doctor", "-o", "json"]).await;
     let bad: Vec<_> =
         ran.exited(1).lines().into_iter().filter(|line| line["state"] == "bad").collect();
     assert!(
@@ -121,16 +124,22 @@ async fn doctor_reports_invalid_files_servers_and_untrusted_projects() {
 #[tokio::test]
 async fn doctor_shows_whether_a_local_server_may_get_prompts() {
     let server = ModelServer::start(Vec::<ScriptedReply>::new()).await;
-    let mut place = place();
+    let mut fixture = fixture();
     let url = server.base_url(WireDialect::OpenAiChat);
     let address = url.trim_start_matches("http://").trim_end_matches("/v1");
-    place.set("OLLAMA_HOST", address);
-    let out = doctor(&place).await;
+    fixture.set_env("OLLAMA_HOST", address);
+    let out = doctor(&fixture).await;
     let found = format!("✓ local server: ollama at {url}, 1 model");
-    says(&out, &[&found, "it gets no prompt before", "! model: none is named; ollama at "]);
+    assert_contains(
+        &out,
+        &[&found, "it gets no prompt before", "! model: none is named; ollama at "],
+    );
     let agreed = format!("{{\"version\": 1, \"addresses\": [\"{url}\"]}}");
-    write(&place.home(".local/share/crow-agent/local-servers.json"), &agreed);
-    let out = doctor(&place).await;
-    says(&out, &["you agreed that it gets prompts", "✓ model: ollama/test-model, found at "]);
+    write(&fixture.home(".local/share/crow-agent/local-servers.json"), &agreed);
+    let out = doctor(&fixture).await;
+    assert_contains(
+        &out,
+        &["you agreed that it gets prompts", "✓ model: ollama/test-model, found at "],
+    );
     assert_eq!(server.finish().await.unwrap().len(), 0);
 }

@@ -10,25 +10,25 @@ use crow_testkit::{
 };
 use serde_json::json;
 
-use crate::{config::configured, program::Place};
+use crate::{config::write_user_config, program::Fixture};
 
 const MODEL: &str = "anthropic/claude-test";
 
 /// Local servers are looked for where none is.
-fn nowhere() -> Place {
-    let mut place = Place::new();
+fn fixture_without_servers() -> Fixture {
+    let mut fixture = Fixture::new();
     for name in ["OLLAMA_HOST", "LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
-        place.set(name, "127.0.0.1:9");
+        fixture.set_env(name, "127.0.0.1:9");
     }
-    place
+    fixture
 }
 
 #[tokio::test]
 async fn a_run_without_a_key_or_server_explains_how_to_start() {
-    let begun = Instant::now();
-    let ran = nowhere().run(&["run", "hello"]).await;
+    let start = Instant::now();
+    let ran = fixture_without_servers().run(&["run", "hello"]).await;
     ran.exited(3);
-    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(start.elapsed() < Duration::from_secs(2));
     assert!(
         ran.err.contains("ANTHROPIC_API_KEY") && ran.err.contains("crow-agent demo"),
         "{}",
@@ -39,7 +39,9 @@ async fn a_run_without_a_key_or_server_explains_how_to_start() {
 
 #[tokio::test]
 async fn a_named_provider_without_a_key_names_the_variable() {
-    let ran = nowhere().run(&["run", "hello", "-m", "gemini/gemini-x", "-o", "json"]).await;
+    let ran = fixture_without_servers()
+        .run(&["run", "hello", "-m", "gemini/gemini-x", "-o", "json"])
+        .await;
     let result = ran.exited(3).result();
     assert_eq!(result["error"]["code"], "no_credentials");
     assert!(result["error"]["hint"].as_str().unwrap().contains("GEMINI_API_KEY"));
@@ -47,23 +49,25 @@ async fn a_named_provider_without_a_key_names_the_variable() {
 
 #[tokio::test]
 async fn an_unknown_provider_gets_a_suggestion() {
-    let ran = nowhere().run(&["run", "hello", "-m", "antropic/claude"]).await;
+    let ran = fixture_without_servers().run(&["run", "hello", "-m", "antropic/claude"]).await;
     assert!(ran.exited(2).err.contains("did you mean \"anthropic\"?"), "{}", ran.err);
 }
 
 #[tokio::test]
 async fn a_usage_error_with_json_output_still_prints_a_result_line() {
-    let ran = nowhere().run(&["run", "hello", "--no-such-flag", "--output", "json"]).await;
+    let ran = fixture_without_servers()
+        .run(&["run", "hello", "--no-such-flag", "--output", "json"])
+        .await;
     assert_eq!(ran.exited(2).result()["error"]["code"], "usage");
 }
 
 #[tokio::test]
 async fn an_unknown_key_in_a_provider_file_is_reported_with_its_position() {
-    let place = nowhere();
-    let folder = place.home(".config/crow-agent/providers");
+    let fixture = fixture_without_servers();
+    let folder = fixture.home(".config/crow-agent/providers");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("mine.toml"), "[provider]\nname = \"mine\"\ntyp = \"openai\"\n").unwrap();
-    let ran = place.run(&["run", "hello"]).await;
+    let ran = fixture.run(&["run", "hello"]).await;
     ran.exited(2);
     assert!(
         ran.err.contains("mine.toml:3:1") && ran.err.contains("did you mean \"type\"?"),
@@ -74,13 +78,13 @@ async fn an_unknown_key_in_a_provider_file_is_reported_with_its_position() {
 
 #[tokio::test]
 async fn a_dead_endpoint_is_reported_and_given_up_within_twelve_seconds() {
-    let mut place = nowhere();
-    place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
-    place.set("ANTHROPIC_BASE_URL", &refused_base_url(WireDialect::AnthropicMessages).await);
-    let begun = Instant::now();
-    let ran = place.run(&["run", "hello", "-m", MODEL, "-o", "json"]).await;
+    let mut fixture = fixture_without_servers();
+    fixture.set_env("ANTHROPIC_API_KEY", "sk-test-0123456789");
+    fixture.set_env("ANTHROPIC_BASE_URL", &refused_base_url(WireDialect::AnthropicMessages).await);
+    let start = Instant::now();
+    let ran = fixture.run(&["run", "hello", "-m", MODEL, "-o", "json"]).await;
     let result = ran.exited(4).result();
-    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(12), "{:?}", start.elapsed());
     assert_eq!(result["error"]["code"], "network");
     let lines = ran.lines();
     let resets = lines.iter().filter(|line| line["type"] == "reply_reset").count();
@@ -90,8 +94,8 @@ async fn a_dead_endpoint_is_reported_and_given_up_within_twelve_seconds() {
 #[tokio::test]
 async fn a_rejected_key_exits_with_three_and_is_not_shown() {
     let server = ModelServer::start([ScriptStep::Error(VendorError::Authentication)]).await;
-    let place = nowhere().with_server(&server, WireDialect::AnthropicMessages);
-    let ran = place.run(&["run", "hello", "-m", MODEL]).await;
+    let fixture = fixture_without_servers().with_server(&server, WireDialect::AnthropicMessages);
+    let ran = fixture.run(&["run", "hello", "-m", MODEL]).await;
     ran.exited(3);
     assert!(!ran.err.contains("sk-test-0123456789"), "{}", ran.err);
     server.finish().await.unwrap();
@@ -100,8 +104,8 @@ async fn a_rejected_key_exits_with_three_and_is_not_shown() {
 #[tokio::test]
 async fn an_unknown_model_exits_with_two() {
     let server = ModelServer::start([ScriptStep::Error(VendorError::ModelNotFound)]).await;
-    let place = nowhere().with_server(&server, WireDialect::OpenAiResponses);
-    let ran = place.run(&["run", "hello", "-m", "openai/no-such-model"]).await;
+    let fixture = fixture_without_servers().with_server(&server, WireDialect::OpenAiResponses);
+    let ran = fixture.run(&["run", "hello", "-m", "openai/no-such-model"]).await;
     assert!(
         ran.exited(2).err.contains("no-such-model") || ran.err.contains("model"),
         "{}",
@@ -117,9 +121,9 @@ async fn the_step_limit_exits_with_five() {
     };
     let server =
         ModelServer::start([look(1), look(2), ScriptedReply::new().text("half done")]).await;
-    let place = nowhere().with_server(&server, WireDialect::AnthropicMessages);
+    let fixture = fixture_without_servers().with_server(&server, WireDialect::AnthropicMessages);
     let ran =
-        place.run(&["run", "count", "-m", MODEL, "-p", "full-auto", "--max-steps", "2"]).await;
+        fixture.run(&["run", "count", "-m", MODEL, "-p", "full-auto", "--max-steps", "2"]).await;
     assert_eq!(ran.exited(5).out, "half done\n");
     server.finish().await.unwrap();
 }
@@ -135,9 +139,9 @@ async fn a_model_that_reads_the_same_file_for_ever_is_stopped() {
         ScriptStep::from(call)
     };
     let server = ModelServer::start((0..40).map(read).collect::<Vec<_>>()).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    fs::write(place.project("a.txt"), "one\ntwo\n").unwrap();
-    let ran = place.run(&["run", "look", "-m", MODEL, "-o", "json"]).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    fs::write(fixture.project("a.txt"), "one\ntwo\n").unwrap();
+    let ran = fixture.run(&["run", "look", "-m", MODEL, "-o", "json"]).await;
     let steps = ran.exited(5).lines().iter().filter(|line| line["type"] == "step_complete").count();
     assert!(steps <= 10, "{steps} steps");
     assert!(ran.result()["error"].to_string().contains("in turn"), "{}", ran.result());
@@ -146,11 +150,12 @@ async fn a_model_that_reads_the_same_file_for_ever_is_stopped() {
 #[tokio::test]
 async fn a_data_folder_that_cannot_be_written_is_named() {
     let server = ModelServer::start(Vec::<ScriptedReply>::new()).await;
-    let mut place = nowhere().with_server(&server, WireDialect::AnthropicMessages);
-    fs::write(place.home("file"), "").unwrap();
-    let data = place.home("file/data");
-    place.set("XDG_DATA_HOME", data.to_str().unwrap());
-    let ran = place.run(&["run", "hello", "-m", MODEL]).await;
+    let mut fixture =
+        fixture_without_servers().with_server(&server, WireDialect::AnthropicMessages);
+    fs::write(fixture.home("file"), "").unwrap();
+    let data = fixture.home("file/data");
+    fixture.set_env("XDG_DATA_HOME", data.to_str().unwrap());
+    let ran = fixture.run(&["run", "hello", "-m", MODEL]).await;
     assert!(
         ran.exited(2).err.contains("cannot write") && ran.err.contains("XDG_DATA_HOME"),
         "{}",
@@ -160,22 +165,24 @@ async fn a_data_folder_that_cannot_be_written_is_named() {
 
 #[tokio::test]
 async fn a_directory_that_does_not_exist_is_named() {
-    let ran = nowhere().run(&["run", "hello", "-m", MODEL, "--cwd", "/no/such/place"]).await;
+    let ran = fixture_without_servers()
+        .run(&["run", "hello", "-m", MODEL, "--cwd", "/no/such/place"])
+        .await;
     assert!(ran.exited(2).err.contains("/no/such/place"), "{}", ran.err);
 }
 
 #[tokio::test]
 async fn an_unknown_session_is_named() {
-    let ran = nowhere().run(&["sessions", "show", "nope"]).await;
+    let ran = fixture_without_servers().run(&["sessions", "show", "nope"]).await;
     assert!(ran.exited(2).err.contains("there is no session nope"), "{}", ran.err);
 }
 
 #[tokio::test]
 async fn an_empty_prompt_is_refused() {
     for args in [["run", ""], ["run", "  \n"]] {
-        nowhere().run(&args).await.exited(2);
+        fixture_without_servers().run(&args).await.exited(2);
     }
-    nowhere().run(&["run"]).await.exited(2);
+    fixture_without_servers().run(&["run"]).await.exited(2);
 }
 
 #[tokio::test]
@@ -183,8 +190,8 @@ async fn escape_sequences_of_the_model_do_not_reach_the_terminal() {
     let server =
         ModelServer::start([ScriptedReply::new().text("safe \u{1b}]0;owned\u{7} \u{202e}text")])
             .await;
-    let place = nowhere().with_server(&server, WireDialect::AnthropicMessages);
-    let ran = place.run(&["run", "hello", "-m", MODEL]).await;
+    let fixture = fixture_without_servers().with_server(&server, WireDialect::AnthropicMessages);
+    let ran = fixture.run(&["run", "hello", "-m", MODEL]).await;
     assert!(
         !ran.exited(0).out.contains('\u{1b}') && !ran.out.contains('\u{202e}'),
         "{:?}",
@@ -201,33 +208,33 @@ async fn an_unknown_model_causes_one_warning_per_session_that_names_the_file() {
         ScriptedReply::new().text("three"),
     ])
     .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
     let unknown = "its window and its price are unknown";
-    let file = place.home(".config/crow-agent/providers/anthropic.toml");
+    let file = fixture.home(".config/crow-agent/providers/anthropic.toml");
     let file = format!("in {}, a new file", file.display());
-    let ran = place.run(&["run", "hello", "-m", MODEL, "-o", "json"]).await;
-    let told = &ran.exited(0).err;
-    assert!(told.contains(unknown) && told.contains(&file), "{told}");
+    let ran = fixture.run(&["run", "hello", "-m", MODEL, "-o", "json"]).await;
+    let error_text = &ran.exited(0).err;
+    assert!(error_text.contains(unknown) && error_text.contains(&file), "{error_text}");
     let id = ran.result()["session_id"].as_str().unwrap().to_owned();
-    let ran = place.run(&["run", "--resume", &id, "and more"]).await;
+    let ran = fixture.run(&["run", "--resume", &id, "and more"]).await;
     assert!(!ran.exited(0).err.contains(unknown), "{}", ran.err);
-    let ran = place.run(&["run", "--resume", &id, "and more", "-m", "anthropic/other"]).await;
+    let ran = fixture.run(&["run", "--resume", &id, "and more", "-m", "anthropic/other"]).await;
     assert!(ran.exited(0).err.contains(unknown), "another model: {}", ran.err);
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_cost_limit_without_a_price_is_a_configuration_error_naming_both_files() {
-    let mut place = nowhere();
-    place.set("ANTHROPIC_API_KEY", "sk-test-0123456789");
-    configured(&place, "agents/acp/BUILD-HITL.toml", "[limits]\nmax_money = 1.0\n");
-    let ran = place.run(&["run", "hello", "-a", "BUILD-HITL", "-m", MODEL, "-o", "json"]).await;
+    let mut fixture = fixture_without_servers();
+    fixture.set_env("ANTHROPIC_API_KEY", "sk-test-0123456789");
+    write_user_config(&fixture, "agents/acp/BUILD-HITL.toml", "[limits]\nmax_money = 1.0\n");
+    let ran = fixture.run(&["run", "hello", "-a", "BUILD-HITL", "-m", MODEL, "-o", "json"]).await;
     let error = ran.exited(2).result()["error"].clone();
     let (message, hint) = (error["message"].as_str().unwrap(), error["hint"].as_str().unwrap());
-    for told in ["agents/acp/BUILD-HITL.toml:2", "max_money", MODEL] {
-        assert!(message.contains(told), "{told}: {message}");
+    for part in ["agents/acp/BUILD-HITL.toml:2", "max_money", MODEL] {
+        assert!(message.contains(part), "{part}: {message}");
     }
-    for told in ["providers/anthropic.toml", "[models.\"claude-test\"]", "price = {", "max_money"] {
-        assert!(hint.contains(told), "{told}: {hint}");
+    for part in ["providers/anthropic.toml", "[models.\"claude-test\"]", "price = {", "max_money"] {
+        assert!(hint.contains(part), "{part}: {hint}");
     }
 }

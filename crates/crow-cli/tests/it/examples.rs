@@ -5,7 +5,7 @@ use std::fs;
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
-use crate::program::{Place, feed};
+use crate::program::{Fixture, feed};
 
 #[tokio::test]
 async fn the_coder_agent_example_asks_answers_calls_and_saves_its_session() {
@@ -18,19 +18,19 @@ async fn the_coder_agent_example_asks_answers_calls_and_saves_its_session() {
         ScriptedReply::new().text("It says one."),
     ])
     .await;
-    let place = Place::with_bug().with_server(&server, WireDialect::AnthropicMessages);
+    let fixture = Fixture::with_bug().with_server(&server, WireDialect::AnthropicMessages);
     let model = "anthropic/claude-sonnet-4-5";
     // The first question is answered with yes, the second with a word for the model.
-    let ran = feed(place.example("coder_agent", &[model, "write it"]), "y\nnot now\n").await;
+    let ran = feed(fixture.example("coder_agent", &[model, "write it"]), "y\nnot now\n").await;
     ran.exited(0);
     let requests = server.finish().await.unwrap();
     let last = requests.last().unwrap().body.to_string();
     assert_eq!(requests.len(), 3);
     assert!(last.contains("Not permitted by policy"), "a rule denies the push: {last}");
     assert!(last.contains("The user said no to this call and says: not now"), "{last}");
-    assert_eq!(fs::read_to_string(place.project("new.txt")).unwrap(), "one\n");
+    assert_eq!(fs::read_to_string(fixture.project("new.txt")).unwrap(), "one\n");
     assert!(ran.out.contains("It says one."), "{}", ran.out);
-    let sessions = fs::read_dir(place.project(".coder_agent/sessions")).unwrap();
+    let sessions = fs::read_dir(fixture.project(".coder_agent/sessions")).unwrap();
     let log = sessions.map(|entry| entry.unwrap().path().join("history.jsonl")).next().unwrap();
     let log = fs::read_to_string(log).unwrap();
     assert_eq!(log.matches(r#""type":"call_end""#).count(), 3, "{log}");

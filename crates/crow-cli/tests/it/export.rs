@@ -3,7 +3,7 @@
 use crow_testkit::{ScriptStep, ScriptedReply};
 use serde_json::json;
 
-use crate::undo_place::{MODEL, bash, place};
+use crate::undo_fixture::{MODEL, bash, with_replies};
 
 fn call(id: &str, tool: &str, summary: &str) -> ScriptStep {
     ScriptedReply::new().call(id, tool, &json!({ "summary": summary })).into()
@@ -11,7 +11,7 @@ fn call(id: &str, tool: &str, summary: &str) -> ScriptStep {
 
 #[tokio::test]
 async fn a_session_is_shown_and_exported_with_outputs_reviews_tokens_and_cost() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "echo made > new.txt; echo printed-$((40+2))"),
         call("s1", "submit_for_review", "It is made."),
         ScriptedReply::new().text("The second line is missing.").into(),
@@ -22,9 +22,9 @@ async fn a_session_is_shown_and_exported_with_outputs_reviews_tokens_and_cost() 
     ])
     .await;
     let args = ["run", "--agent", "BUILD-JUDGE", "-m", MODEL, "-p", "full-auto", "write new.txt"];
-    place.run(&args).await.exited(0);
-    let export = place.run(&["sessions", "export", &place.root()]).await;
-    let show = place.run(&["sessions", "show", &place.root()]).await;
+    fixture.run(&args).await.exited(0);
+    let export = fixture.run(&["sessions", "export", &fixture.root()]).await;
+    let show = fixture.run(&["sessions", "show", &fixture.root()]).await;
     for text in [&export.exited(0).out, &show.exited(0).out] {
         for part in [
             "printed-42",
@@ -41,7 +41,7 @@ async fn a_session_is_shown_and_exported_with_outputs_reviews_tokens_and_cost() 
         assert_eq!(text.matches("The second line is missing.").count(), 1, "{text}");
     }
     // Programs read the events of all agents in their order.
-    let lines = place.run(&["sessions", "show", &place.root(), "-o", "json"]).await;
+    let lines = fixture.run(&["sessions", "show", &fixture.root(), "-o", "json"]).await;
     let seqs: Vec<_> =
         lines.exited(0).lines().iter().map(|line| line["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());

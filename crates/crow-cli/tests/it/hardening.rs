@@ -10,30 +10,32 @@ use std::{
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
-use crate::program::{Place, Ran, finish};
+use crate::program::{Fixture, RunOutput, finish};
 
 /// Root may read everything of everybody, so the program runs as this user where the test runs as root.
 const NOBODY: u32 = 65534;
 
 /// Runs the program as a user without rights of root.
-async fn run_unprivileged(place: &Place, args: &[&str]) -> Ran {
-    let mut command = place.command(args);
+async fn run_unprivileged(fixture: &Fixture, args: &[&str]) -> RunOutput {
+    let mut command = fixture.command(args);
     if rustix::process::geteuid().is_root() {
-        let program = place.project("crow-agent");
+        let program = fixture.project("crow-agent");
         let built = Path::new(env!("CARGO_BIN_EXE_crow-agent"));
         fs::hard_link(built, &program).or_else(|_| fs::copy(built, &program).map(drop)).unwrap();
-        let variables = place.variables();
+        let variables = fixture.variables();
         command = Command::new(&program);
         command
             .args(args)
-            .current_dir(place.project(""))
+            .current_dir(fixture.project(""))
             .env_clear()
             .envs(variables)
             .uid(NOBODY)
             .gid(NOBODY);
         command.stdin(std::process::Stdio::null());
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-        for folder in [place.project("").parent().unwrap(), &place.project(""), &place.home("")] {
+        for folder in
+            [fixture.project("").parent().unwrap(), &fixture.project(""), &fixture.home("")]
+        {
             chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
         }
     }
@@ -49,13 +51,13 @@ async fn a_command_cannot_read_environment_or_memory_of_the_agent_nor_dump_its_c
         ScriptedReply::new().text("seen"),
     ])
     .await;
-    let mut place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
+    let mut fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
     // Not a secret by its name, so that redaction does not hide that it was read.
-    place.set("CANARY", "in-the-environment");
-    place.set("LANG", "C.UTF-8");
+    fixture.set_env("CANARY", "in-the-environment");
+    fixture.set_env("LANG", "C.UTF-8");
     let model = "anthropic/claude-sonnet-4-5";
     let ran =
-        run_unprivileged(&place, &["run", "look", "-m", model, "-p", "full-auto", "-o", "json"])
+        run_unprivileged(&fixture, &["run", "look", "-m", model, "-p", "full-auto", "-o", "json"])
             .await;
     ran.exited(0);
     let end = ran.lines().into_iter().find(|line| line["type"] == "call_end").unwrap();

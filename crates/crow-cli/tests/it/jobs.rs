@@ -22,9 +22,9 @@ use crow_testkit::{
 use serde_json::json;
 
 use crate::{
-    program::{Place, finish},
+    program::{Fixture, finish},
     signals::signal,
-    undo_place::{self, said},
+    undo_fixture::{self, stdout_of},
 };
 
 const MODEL: &str = "anthropic/claude-test";
@@ -97,21 +97,24 @@ async fn a_job_outlives_the_run_and_its_end_is_reported_once() {
     ]));
     assert_eq!(notices(&harness.run("start it").await), Vec::<&str>::new());
     fs::write(harness.cwd().join("gate"), "").unwrap();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..2000 {
         harness.model.push(reply([text("hm")]));
         let events = harness.run("and?").await;
-        told.extend(notices(&events).into_iter().map(str::to_owned));
-        if !told.is_empty() {
+        reported.extend(notices(&events).into_iter().map(str::to_owned));
+        if !reported.is_empty() {
             break;
         }
     }
     for _ in 0..3 {
         harness.model.push(reply([text("hm")]));
-        told.extend(notices(&harness.run("and?").await).into_iter().map(str::to_owned));
+        reported.extend(notices(&harness.run("and?").await).into_iter().map(str::to_owned));
     }
     let title = "until [ -e gate ]; do sleep 0.01; done; exit 3";
-    assert_eq!(told, [format!("job-1 ({title}) ended with exit code 3; its output was not read")]);
+    assert_eq!(
+        reported,
+        [format!("job-1 ({title}) ended with exit code 3; its output was not read")]
+    );
 }
 
 /// A job that tells when it runs, and what it detached.
@@ -120,14 +123,14 @@ const UNTIL_IT_RUNS: &str =
     "until [ -s pid ] && [ -s detached ]; do sleep 0.01; done; touch started";
 
 /// Whether a process runs that was started in the project; its number inside a sandbox says nothing here.
-pub(crate) fn is_at_work(place: &Place) -> bool {
-    let started_there =
-        format!("PWD={}\0", place.project("").display().to_string().trim_end_matches('/'));
+pub(crate) fn has_running_processes(fixture: &Fixture) -> bool {
+    let pwd_entry =
+        format!("PWD={}\0", fixture.project("").display().to_string().trim_end_matches('/'));
     let Ok(entries) = fs::read_dir("/proc") else { return false };
     entries.flatten().any(|entry| {
         // That of a zombie is empty.
         let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
-        String::from_utf8_lossy(&environ).contains(&started_there)
+        String::from_utf8_lossy(&environ).contains(&pwd_entry)
     })
 }
 
@@ -141,9 +144,9 @@ async fn no_job_outlives_the_program() {
         ScriptedReply::new().text("it runs"),
     ])
     .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    place.run(&["run", "start it", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
-    assert!(!is_at_work(&place));
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    fixture.run(&["run", "start it", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+    assert!(!has_running_processes(&fixture));
     server.finish().await.unwrap();
 }
 
@@ -157,12 +160,12 @@ async fn no_job_outlives_a_program_ended_by_a_signal() {
             ScriptedReply::new().call("c2", "bash", &wait),
         ])
         .await;
-        let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-        let child = place.start(&["run", "start it", "-m", MODEL, "-p", "full-auto"]);
-        wait_until(|| place.project("started").exists()).await;
+        let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+        let child = fixture.start(&["run", "start it", "-m", MODEL, "-p", "full-auto"]);
+        wait_until(|| fixture.project("started").exists()).await;
         signal(name, child.id());
         finish(child).await.exited(130);
-        assert!(!is_at_work(&place));
+        assert!(!has_running_processes(&fixture));
         server.finish().await.unwrap();
     }
 }
@@ -177,14 +180,14 @@ async fn jobs_and_commands_end_when_the_program_is_killed() {
         ScriptedReply::new().call("c2", "bash", &wait),
     ])
     .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let mut child = place.start(&["run", "start it", "-m", MODEL, "-p", "full-auto"]);
-    wait_until(|| place.project("command").exists() && place.project("started").exists()).await;
-    assert!(is_at_work(&place));
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let mut child = fixture.start(&["run", "start it", "-m", MODEL, "-p", "full-auto"]);
+    wait_until(|| fixture.project("command").exists() && fixture.project("started").exists()).await;
+    assert!(has_running_processes(&fixture));
     child.kill().unwrap();
     child.wait().unwrap();
     let until = Instant::now() + Duration::from_secs(10);
-    while is_at_work(&place) {
+    while has_running_processes(&fixture) {
         assert!(Instant::now() < until, "something is still there");
         tokio::task::yield_now().await;
     }
@@ -192,11 +195,11 @@ async fn jobs_and_commands_end_when_the_program_is_killed() {
 }
 
 /// Runs a command that writes what it sees of some variables.
-async fn seen_by_commands(place: Place, server: ModelServer) -> String {
-    let place = place.with_server(&server, WireDialect::AnthropicMessages);
-    place.run(&["run", "look", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
+async fn seen_by_commands(fixture: Fixture, server: ModelServer) -> String {
+    let fixture = fixture.with_server(&server, WireDialect::AnthropicMessages);
+    fixture.run(&["run", "look", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
     server.finish().await.unwrap();
-    fs::read_to_string(place.project("seen")).unwrap()
+    fs::read_to_string(fixture.project("seen")).unwrap()
 }
 
 #[tokio::test]
@@ -208,96 +211,98 @@ async fn the_login_shells_exports_are_used_only_if_no_shell_started_the_program(
             ScriptedReply::new().text("done"),
         ])
         .await;
-        let mut place = Place::new();
-        let shell = place.home("shell");
+        let mut fixture = Fixture::new();
+        let shell = fixture.home("shell");
         let profile = "export CARGO_HOME=login ACME_LOGIN=x ANTHROPIC_API_KEY=y";
         fs::write(&shell, format!("#!/bin/sh\n{profile}\nexec sh -c \"$3\"\n")).unwrap();
         fs::set_permissions(&shell, fs::Permissions::from_mode(0o755)).unwrap();
-        place.set("SHELL", shell.to_str().unwrap());
-        place.set("CARGO_HOME", "given");
+        fixture.set_env("SHELL", shell.to_str().unwrap());
+        fixture.set_env("CARGO_HOME", "given");
         if let Some(level) = level {
-            place.set("SHLVL", level);
+            fixture.set_env("SHLVL", level);
         }
-        assert_eq!(seen_by_commands(place, server).await, expected);
+        assert_eq!(seen_by_commands(fixture, server).await, expected);
     }
 }
 
 #[tokio::test]
 async fn a_change_by_a_job_after_its_call_is_attributed_to_it_and_undone() {
     let gate = StreamGate::new();
-    let held = ScriptedReply::new()
+    let stalled_reply = ScriptedReply::new()
         .text("It builds.")
         .with(Fault::StallAfter { events: 1, gate: gate.clone() });
     let command = "read line < go; echo built > out; echo > done; exec sleep 1000";
     let input = json!({"command": command, "run_in_background": true});
     let start = ScriptedReply::new().call("c1", "bash", &input).into();
-    let (_server, place) = undo_place::place([start, held]).await;
-    let [go, done] = ["go", "done"].map(|name| NamedPipe::at(&place.project(name)));
-    let running = place.start(&["run", "build", "-m", undo_place::MODEL, "-p", "full-auto"]);
+    let (_server, fixture) = undo_fixture::with_replies([start, stalled_reply]).await;
+    let [go, done] = ["go", "done"].map(|name| NamedPipe::at(&fixture.project(name)));
+    let running = fixture.start(&["run", "build", "-m", undo_fixture::MODEL, "-p", "full-auto"]);
     gate.reached(1).await;
     go.tell().await;
     done.told().await;
     gate.open();
     finish(running).await.exited(0);
-    let id = place.id();
-    let changes = said(&place, &["sessions", "show", &id, "--changes"], 0).await;
+    let id = fixture.id();
+    let changes = stdout_of(&fixture, &["sessions", "show", &id, "--changes"], 0).await;
     assert!(changes.contains("job: read"), "{changes}");
-    let diff = said(&place, &["diff", "c1"], 0).await;
+    let diff = stdout_of(&fixture, &["diff", "c1"], 0).await;
     assert!(diff.contains("+built"), "{diff}");
-    let undone = said(&place, &["undo"], 0).await;
+    let undone = stdout_of(&fixture, &["undo"], 0).await;
     assert!(undone.contains("job: read"), "{undone}");
-    assert!(!place.project("out").exists());
+    assert!(!fixture.project("out").exists());
 }
 
 /// Kills the program when its job has written to a file of the project.
-async fn kill_beside_a_job(next: ScriptedReply) -> (ModelServer, Place) {
+async fn kill_program_with_a_job(next: ScriptedReply) -> (ModelServer, Fixture) {
     let gate = StreamGate::new();
-    let held = ScriptedReply::new()
+    let stalled_reply = ScriptedReply::new()
         .text("It builds.")
         .with(Fault::StallAfter { events: 1, gate: gate.clone() });
     let command = "read line < go; echo built > out; echo > done; exec sleep 1000";
     let input = json!({"command": command, "run_in_background": true});
     let start = ScriptedReply::new().call("c1", "bash", &input).into();
-    let (server, place) = undo_place::place([start, held, next.into()]).await;
-    let [go, done] = ["go", "done"].map(|name| NamedPipe::at(&place.project(name)));
-    let mut running = place.start(&["run", "build", "-m", undo_place::MODEL, "-p", "full-auto"]);
+    let (server, fixture) = undo_fixture::with_replies([start, stalled_reply, next.into()]).await;
+    let [go, done] = ["go", "done"].map(|name| NamedPipe::at(&fixture.project(name)));
+    let mut running =
+        fixture.start(&["run", "build", "-m", undo_fixture::MODEL, "-p", "full-auto"]);
     gate.reached(1).await;
     go.tell().await;
     done.told().await;
     running.kill().unwrap();
     running.wait().unwrap();
     gate.open();
-    (server, place)
+    (server, fixture)
 }
 
 #[tokio::test]
 async fn a_change_by_a_job_killed_with_the_program_needs_a_forced_undo() {
-    let (_server, place) = kill_beside_a_job(ScriptedReply::new().text("Never asked.")).await;
-    let id = place.id();
-    let changes = said(&place, &["sessions", "show", &id, "--changes"], 0).await;
+    let (_server, fixture) =
+        kill_program_with_a_job(ScriptedReply::new().text("Never asked.")).await;
+    let id = fixture.id();
+    let changes = stdout_of(&fixture, &["sessions", "show", &id, "--changes"], 0).await;
     assert!(changes.contains("job: read"), "{changes}");
-    let diff = said(&place, &["diff"], 0).await;
+    let diff = stdout_of(&fixture, &["diff"], 0).await;
     assert!(diff.contains("+built"), "{diff}");
-    let left = said(&place, &["undo"], 1).await;
-    assert!(left.contains("cut off, so nobody knows whether it or somebody else"), "{left}");
-    assert!(place.project("out").exists());
-    said(&place, &["undo", "--force"], 0).await;
-    assert!(!place.project("out").exists());
-    said(&place, &["redo"], 0).await;
-    assert_eq!(fs::read_to_string(place.project("out")).unwrap(), "built\n");
+    let report = stdout_of(&fixture, &["undo"], 1).await;
+    assert!(report.contains("cut off, so nobody knows whether it or somebody else"), "{report}");
+    assert!(fixture.project("out").exists());
+    stdout_of(&fixture, &["undo", "--force"], 0).await;
+    assert!(!fixture.project("out").exists());
+    stdout_of(&fixture, &["redo"], 0).await;
+    assert_eq!(fs::read_to_string(fixture.project("out")).unwrap(), "built\n");
 }
 
 #[tokio::test]
 async fn a_resumed_session_records_changes_of_a_killed_job_and_no_later_ones() {
-    let (_server, place) = kill_beside_a_job(ScriptedReply::new().text("I see.")).await;
-    let id = place.id();
-    place.run(&["run", "go on", "--resume", &id, "-p", "full-auto"]).await.exited(0);
-    fs::write(place.project("later"), "mine\n").unwrap();
-    let changes = said(&place, &["sessions", "show", &id, "--changes"], 0).await;
+    let (_server, fixture) = kill_program_with_a_job(ScriptedReply::new().text("I see.")).await;
+    let id = fixture.id();
+    fixture.run(&["run", "go on", "--resume", &id, "-p", "full-auto"]).await.exited(0);
+    fs::write(fixture.project("later"), "mine\n").unwrap();
+    let changes = stdout_of(&fixture, &["sessions", "show", &id, "--changes"], 0).await;
     assert!(changes.contains("job: read") && changes.contains("out"), "{changes}");
-    let diff = said(&place, &["diff"], 0).await;
+    let diff = stdout_of(&fixture, &["diff"], 0).await;
     assert!(diff.contains("+built") && !diff.contains("mine"), "{diff}");
-    said(&place, &["undo", "--to-start", "--force"], 0).await;
-    assert!(!place.project("out").exists());
-    assert!(place.project("later").exists());
+    stdout_of(&fixture, &["undo", "--to-start", "--force"], 0).await;
+    assert!(!fixture.project("out").exists());
+    assert!(fixture.project("later").exists());
 }

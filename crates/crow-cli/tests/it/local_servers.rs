@@ -2,18 +2,18 @@
 
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 
-use crate::{program::Place, terminal::Terminal};
+use crate::{program::Fixture, terminal::Terminal};
 
 /// A place where a server answers as Ollama would, and no other.
-fn place(server: &ModelServer) -> Place {
-    let mut place = Place::new();
+fn fixture(server: &ModelServer) -> Fixture {
+    let mut fixture = Fixture::new();
     for name in ["LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
-        place.set(name, "127.0.0.1:9");
+        fixture.set_env(name, "127.0.0.1:9");
     }
     let url = server.base_url(WireDialect::OpenAiChat);
     let address = url.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
-    place.set("OLLAMA_HOST", &address);
-    place
+    fixture.set_env("OLLAMA_HOST", &address);
+    fixture
 }
 
 #[tokio::test]
@@ -23,19 +23,19 @@ async fn a_discovered_server_gets_no_prompt_without_a_terminal() {
         ScriptedReply::new().text("hello"),
     ])
     .await;
-    let place = place(&server);
-    let ran = place.run(&["run", "the secret plan"]).await;
+    let fixture = fixture(&server);
+    let ran = fixture.run(&["run", "the secret plan"]).await;
     assert!(ran.exited(3).err.contains("a model server was found at http://"), "{}", ran.err);
     assert!(ran.err.contains("--model ollama/test-model"), "{}", ran.err);
     assert!(ran.err.contains("model = \"ollama/test-model\""), "{}", ran.err);
-    let ran = place.run(&["run", "the secret plan", "-o", "json"]).await;
+    let ran = fixture.run(&["run", "the secret plan", "-o", "json"]).await;
     assert_eq!(ran.exited(3).result()["error"]["code"], "no_credentials");
-    assert!(place.run(&["models"]).await.exited(0).out.contains("test-model"));
+    assert!(fixture.run(&["models"]).await.exited(0).out.contains("test-model"));
     // Who names it has chosen it.
-    let ran = place.run(&["run", "hi", "-m", "ollama/test-model"]).await;
+    let ran = fixture.run(&["run", "hi", "-m", "ollama/test-model"]).await;
     assert_eq!(ran.exited(0).out, "hello\n");
-    place.run(&["config", "set", "model", "ollama/test-model"]).await.exited(0);
-    assert_eq!(place.run(&["run", "hi"]).await.exited(0).out, "hello\n");
+    fixture.run(&["config", "set", "model", "ollama/test-model"]).await.exited(0);
+    assert_eq!(fixture.run(&["run", "hi"]).await.exited(0).out, "hello\n");
     let requests = server.finish().await.unwrap();
     assert!(requests.iter().all(|one| !one.body.to_string().contains("secret plan")));
 }
@@ -47,19 +47,19 @@ async fn a_discovered_server_is_asked_about_until_it_is_accepted() {
         ScriptedReply::new().text("again"),
     ])
     .await;
-    let place = place(&server);
+    let fixture = fixture(&server);
     for answer in ["\r", "n\r"] {
-        let mut terminal = Terminal::start(&place, &["run", "hi"], 100, "xterm-256color");
+        let mut terminal = Terminal::start(&fixture, &["run", "hi"], 100, "xterm-256color");
         terminal.shows("ollama/test-model at http://").await.shows("[y/N]").await;
         terminal.keys(answer);
         terminal.exits(3).await;
     }
-    let mut terminal = Terminal::start(&place, &["run", "hi"], 100, "xterm-256color");
+    let mut terminal = Terminal::start(&fixture, &["run", "hi"], 100, "xterm-256color");
     terminal.shows("[y/N]").await;
     terminal.keys("y\r");
     terminal.shows("hello").await;
     terminal.exits(0).await;
-    let ran = place.run(&["run", "hi"]).await;
+    let ran = fixture.run(&["run", "hi"]).await;
     assert_eq!(ran.exited(0).out, "again\n");
     assert!(ran.err.contains("using ollama/test-model, found at http://"), "{}", ran.err);
     server.finish().await.unwrap();

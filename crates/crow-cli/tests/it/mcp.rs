@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
-use crate::program::Place;
+use crate::program::Fixture;
 
 /// A server in a shell: its tool answers with its arguments and what it knows of `TOKEN`.
 const SERVER: &str = r#"
@@ -26,19 +26,19 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn place(server: &ModelServer) -> Place {
-    let place = Place::new().with_server(server, WireDialect::AnthropicMessages);
-    write(&place.home("server.sh"), SERVER);
-    place
+fn fixture(server: &ModelServer) -> Fixture {
+    let fixture = Fixture::new().with_server(server, WireDialect::AnthropicMessages);
+    write(&fixture.home("server.sh"), SERVER);
+    fixture
 }
 
 /// Configures the server for the user.
-fn configure(place: &Place, more: &str) {
-    let script = place.home("server.sh").display().to_string();
+fn configure(fixture: &Fixture, more: &str) {
+    let script = fixture.home("server.sh").display().to_string();
     let text = format!(
         "[mcp.servers.docs]\ncommand = \"bash\"\nargs = [\"{script}\"]\nenv = {{ TOKEN = \"${{DOCS_TOKEN:-none}}\" }}\n{more}"
     );
-    write(&place.home(".config/crow-agent/config.toml"), &text);
+    write(&fixture.home(".config/crow-agent/config.toml"), &text);
 }
 
 fn calls() -> [ScriptedReply; 2] {
@@ -51,15 +51,15 @@ fn calls() -> [ScriptedReply; 2] {
 #[tokio::test]
 async fn a_configured_server_provides_its_tools_to_a_run() {
     let server = ModelServer::start(calls()).await;
-    let mut place = place(&server);
-    place.set("DOCS_TOKEN", "word");
-    configure(&place, "");
-    let ran = place.run(&["run", "look", "-p", "full-auto", "-o", "json"]).await;
+    let mut fixture = fixture(&server);
+    fixture.set_env("DOCS_TOKEN", "word");
+    configure(&fixture, "");
+    let ran = fixture.run(&["run", "look", "-p", "full-auto", "-o", "json"]).await;
     let end = ran.exited(0).lines().into_iter().find(|line| line["type"] == "call_end").unwrap();
     let output = end["result"]["output"].as_str().unwrap();
     assert!(output.starts_with("found with word in /"), "{end}");
     // It runs where the session works, and what it changed is seen.
-    assert!(place.project("calls").exists());
+    assert!(fixture.project("calls").exists());
     assert_eq!(end["result"]["metadata"]["changes"]["created"], 1, "{end}");
     let requests = server.finish().await.unwrap();
     let tools = requests[0].body["tools"].as_array().unwrap();
@@ -70,19 +70,19 @@ async fn a_configured_server_provides_its_tools_to_a_run() {
 #[tokio::test]
 async fn an_mcp_call_without_a_terminal_is_refused_unless_a_rule_allows_it() {
     let server = ModelServer::start(calls().into_iter().chain(calls()).collect::<Vec<_>>()).await;
-    let place = place(&server);
-    configure(&place, "");
-    let ran = place.run(&["run", "look"]).await;
+    let fixture = fixture(&server);
+    configure(&fixture, "");
+    let ran = fixture.run(&["run", "look"]).await;
     assert!(ran.exited(6).err.contains("docs: look up"), "{}", ran.err);
-    assert!(!place.project("calls").exists());
+    assert!(!fixture.project("calls").exists());
     let rule = json!({"version": 1, "rules": [
         {"id": "docs", "matcher": {"tool_name": "mcp__docs__*"}, "decision": "allow"}
     ]});
-    write(&place.home(".config/crow-agent/permissions.json"), &rule.to_string());
-    let explained = place.run(&["permissions", "explain", TOOL]).await;
+    write(&fixture.home(".config/crow-agent/permissions.json"), &rule.to_string());
+    let explained = fixture.run(&["permissions", "explain", TOOL]).await;
     assert!(explained.exited(0).out.contains("the rule docs"), "{}", explained.out);
-    place.run(&["run", "look again"]).await.exited(0);
-    assert!(place.project("calls").exists());
+    fixture.run(&["run", "look again"]).await.exited(0);
+    assert!(fixture.project("calls").exists());
     server.finish().await.unwrap();
 }
 
@@ -92,20 +92,20 @@ async fn a_project_starts_no_server_before_it_is_trusted() {
         [ScriptedReply::new().text("hello")].into_iter().chain(calls()).collect::<Vec<_>>(),
     )
     .await;
-    let place = place(&server);
-    let script = place.home("server.sh").display().to_string();
+    let fixture = fixture(&server);
+    let script = fixture.home("server.sh").display().to_string();
     let file = json!({"mcpServers": {"docs": {"command": "bash", "args": [script], "env": {"TOKEN": "of the project"}}}});
-    write(&place.project(".mcp.json"), &file.to_string());
-    let ran = place.run(&["run", "hi"]).await;
+    write(&fixture.project(".mcp.json"), &file.to_string());
+    let ran = fixture.run(&["run", "hi"]).await;
     assert!(ran.exited(0).err.contains("is not trusted"), "{}", ran.err);
-    let trusted = place.run(&["trust", "--yes"]).await;
+    let trusted = fixture.run(&["trust", "--yes"]).await;
     assert!(trusted.exited(0).out.contains("starts `bash "), "{}", trusted.out);
     assert!(
         trusted.out.contains(" with TOKEN=of the project as the MCP server docs"),
         "{}",
         trusted.out
     );
-    let ran = place.run(&["run", "look", "-p", "full-auto", "-o", "json"]).await;
+    let ran = fixture.run(&["run", "look", "-p", "full-auto", "-o", "json"]).await;
     assert!(ran.exited(0).out.contains("found with of the project"), "{}", ran.out);
     let requests = server.finish().await.unwrap();
     assert!(!requests[0].body.to_string().contains(TOOL));
@@ -115,25 +115,25 @@ async fn a_project_starts_no_server_before_it_is_trusted() {
 async fn a_server_whose_program_changed_is_not_started_until_it_is_restored() {
     let script = ["first", "second", "third"].map(|text| ScriptedReply::new().text(text));
     let server = ModelServer::start(script).await;
-    let place = place(&server);
-    write(&place.project("tools/server.sh"), SERVER);
+    let fixture = fixture(&server);
+    write(&fixture.project("tools/server.sh"), SERVER);
     for folder in ["sub", ".git"] {
-        fs::create_dir(place.project(folder)).unwrap();
+        fs::create_dir(fixture.project(folder)).unwrap();
     }
     let file = json!({"mcpServers": {"docs": {"command": "bash", "args": ["tools/server.sh"]}}});
-    write(&place.project(".mcp.json"), &file.to_string());
-    let trusted = place.run(&["trust", "--yes"]).await;
+    write(&fixture.project(".mcp.json"), &file.to_string());
+    let trusted = fixture.run(&["trust", "--yes"]).await;
     assert!(trusted.exited(0).out.contains("tools/server.sh"), "{}", trusted.out);
     // It is started at the root of the project, also from a folder in it.
-    place.run(&["run", "one", "--cwd", "sub"]).await.exited(0);
-    write(&place.project("tools/server.sh"), &format!("touch ../pwned\n{SERVER}"));
-    let ran = place.run(&["run", "two"]).await;
+    fixture.run(&["run", "one", "--cwd", "sub"]).await.exited(0);
+    write(&fixture.project("tools/server.sh"), &format!("touch ../pwned\n{SERVER}"));
+    let ran = fixture.run(&["run", "two"]).await;
     assert!(ran.exited(0).err.contains("changed since you trusted it"), "{}", ran.err);
-    assert!(!place.project("../pwned").exists());
-    let shown = place.run(&["trust"]).await;
+    assert!(!fixture.project("../pwned").exists());
+    let shown = fixture.run(&["trust"]).await;
     assert!(shown.exited(2).out.contains("tools/server.sh  [changed]"), "{}", shown.out);
-    write(&place.project("tools/server.sh"), SERVER);
-    place.run(&["run", "three"]).await.exited(0);
+    write(&fixture.project("tools/server.sh"), SERVER);
+    fixture.run(&["run", "three"]).await.exited(0);
     let requests = server.finish().await.unwrap();
     let offered: Vec<_> = requests.iter().map(|one| one.body.to_string().contains(TOOL)).collect();
     assert_eq!(offered, [true, false, true]);
@@ -142,11 +142,11 @@ async fn a_server_whose_program_changed_is_not_started_until_it_is_restored() {
 #[tokio::test]
 async fn a_project_gets_no_variables_of_the_user() {
     let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
-    let place = place(&server);
+    let fixture = fixture(&server);
     let file = r#"{"mcpServers": {"x": {"command": "touch", "args": ["${ANTHROPIC_API_KEY}"]}}}"#;
-    write(&place.project(".mcp.json"), file);
-    place.run(&["trust", "--yes"]).await.exited(0);
-    let ran = place.run(&["run", "hi"]).await;
+    write(&fixture.project(".mcp.json"), file);
+    fixture.run(&["trust", "--yes"]).await.exited(0);
+    let ran = fixture.run(&["run", "hi"]).await;
     assert!(ran.exited(0).err.contains("a project gets no variables of yours"), "{}", ran.err);
     server.finish().await.unwrap();
 }
@@ -154,12 +154,12 @@ async fn a_project_gets_no_variables_of_the_user() {
 #[tokio::test]
 async fn a_failing_server_is_reported_and_the_run_continues() {
     let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
-    let place = place(&server);
+    let fixture = fixture(&server);
     configure(
-        &place,
+        &fixture,
         "[mcp.servers.sick]\ncommand = \"bash\"\nargs = [\"-c\", \"echo no key >&2; exit 3\"]\n",
     );
-    let ran = place.run(&["run", "hi"]).await;
+    let ran = fixture.run(&["run", "hi"]).await;
     assert_eq!(ran.exited(0).out, "hello\n");
     assert!(
         ran.err.contains("the MCP server sick is not there: it ended with exit code 3"),
@@ -172,14 +172,14 @@ async fn a_failing_server_is_reported_and_the_run_continues() {
 
 #[tokio::test]
 async fn servers_are_listed_and_tested() {
-    let place = Place::new();
-    write(&place.home("server.sh"), SERVER);
-    assert!(place.run(&["mcp", "list"]).await.exited(0).out.contains("There are no MCP servers"));
+    let fixture = Fixture::new();
+    write(&fixture.home("server.sh"), SERVER);
+    assert!(fixture.run(&["mcp", "list"]).await.exited(0).out.contains("There are no MCP servers"));
     configure(
-        &place,
+        &fixture,
         "[mcp.servers.off]\ncommand = \"x\"\nenabled = false\n[mcp.servers.gone]\ncommand = \"no-such-program\"\n",
     );
-    let listed = place.run(&["mcp", "list"]).await;
+    let listed = fixture.run(&["mcp", "list"]).await;
     assert!(listed.exited(0).out.contains("docs  stdio  bash "), "{}", listed.out);
     assert!(
         listed.out.contains("never seen") && listed.out.contains("off  switched off"),
@@ -187,23 +187,23 @@ async fn servers_are_listed_and_tested() {
         listed.out
     );
     assert!(!listed.out.contains("TOKEN"), "{}", listed.out);
-    let tried = place.run(&["mcp", "test", "docs"]).await;
+    let tried = fixture.run(&["mcp", "test", "docs"]).await;
     assert!(tried.exited(0).out.starts_with("docs works: 1 tools in "), "{}", tried.out);
     assert!(tried.out.contains("mcp__docs__look_up  Looks things up."), "{}", tried.out);
-    let listed = place.run(&["mcp", "list", "-o", "json"]).await;
+    let listed = fixture.run(&["mcp", "list", "-o", "json"]).await;
     let line = listed.exited(0).lines().into_iter().find(|line| line["name"] == "docs").unwrap();
     assert_eq!((&line["seen"], &line["tools"][0]["own_name"]), (&json!(true), &json!("look up")));
-    let gone = place.run(&["mcp", "test", "gone"]).await;
+    let gone = fixture.run(&["mcp", "test", "gone"]).await;
     assert!(gone.exited(1).err.contains("no-such-program cannot be started"), "{}", gone.err);
-    let none = place.run(&["mcp", "test", "dcos"]).await;
+    let none = fixture.run(&["mcp", "test", "dcos"]).await;
     assert!(none.exited(2).err.contains("did you mean \"docs\"?"), "{}", none.err);
-    assert!(place.run(&["mcp", "test", "off"]).await.exited(2).err.contains("switched off"));
+    assert!(fixture.run(&["mcp", "test", "off"]).await.exited(2).err.contains("switched off"));
 }
 
 #[tokio::test]
 async fn an_invalid_server_entry_is_reported_with_its_position() {
-    let place = Place::new();
-    for (text, told) in [
+    let fixture = Fixture::new();
+    for (text, expected) in [
         ("[mcp.servers.a]\n", "config.toml:1:1: a server needs a command or a url"),
         (
             "[mcp.servers.a]\ncommand = \"x\"\nurl = \"http://x\"\n",
@@ -220,34 +220,34 @@ async fn an_invalid_server_entry_is_reported_with_its_position() {
         ),
         ("[mcp.servers.a]\ncomand = \"x\"\n", "config.toml:2:"),
     ] {
-        write(&place.home(".config/crow-agent/config.toml"), text);
-        let ran = place.run(&["mcp", "list"]).await;
-        assert!(ran.exited(2).err.contains(told), "{text}\n{}", ran.err);
+        write(&fixture.home(".config/crow-agent/config.toml"), text);
+        let ran = fixture.run(&["mcp", "list"]).await;
+        assert!(ran.exited(2).err.contains(expected), "{text}\n{}", ran.err);
     }
 }
 
 /// A server that starts and says nothing.
-fn hung(place: &Place, timeout: &str) {
+fn configure_silent_server(fixture: &Fixture, timeout: &str) {
     let text = format!(
         "[mcp.servers.hung]\ncommand = \"sleep\"\nargs = [\"600\"]\nstartup_timeout = \"{timeout}\"\n"
     );
-    write(&place.home(".config/crow-agent/config.toml"), &text);
+    write(&fixture.home(".config/crow-agent/config.toml"), &text);
 }
 
 #[tokio::test]
 async fn mcp_test_of_a_silent_server_names_the_server_it_waits_for() {
-    let place = Place::new();
-    hung(&place, "1s");
-    let ran = place.run(&["mcp", "test", "hung"]).await;
+    let fixture = Fixture::new();
+    configure_silent_server(&fixture, "1s");
+    let ran = fixture.run(&["mcp", "test", "hung"]).await;
     assert!(ran.exited(1).err.contains("waiting for the MCP server hung, "), "{}", ran.err);
 }
 
 #[tokio::test]
 async fn waiting_for_tools_is_not_reported_as_waiting_for_the_model() {
     let server = ModelServer::start([ScriptedReply::new().text("hello")]).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    hung(&place, "5s");
-    let ran = place.run(&["run", "hi", "-m", "anthropic/claude-test"]).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    configure_silent_server(&fixture, "5s");
+    let ran = fixture.run(&["run", "hi", "-m", "anthropic/claude-test"]).await;
     let err = &ran.exited(0).err;
     assert!(err.contains("waiting for the tools of hung"), "{err}");
     assert!(!err.contains("waiting for anthropic/"), "{err}");

@@ -5,19 +5,19 @@ use std::fs;
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::{Value, json};
 
-use crate::{program::Place, terminal::Terminal, undo_place};
+use crate::{program::Fixture, terminal::Terminal, undo_fixture};
 
 const RULES: &str = r#"{"version": 1, "rules": [
   {"id": "tests", "matcher": {"command_prefix": ["cargo", "test"]}, "decision": "allow"},
   {"id": "no-push", "matcher": {"command_prefix": ["git", "push"]}, "decision": "deny", "description": "releases are pushed by hand"}
 ]}"#;
 
-fn with_rules(rules: &str) -> Place {
-    let place = Place::with_bug();
-    let folder = place.home(".config/crow-agent");
+fn with_rules(rules: &str) -> Fixture {
+    let fixture = Fixture::with_bug();
+    let folder = fixture.home(".config/crow-agent");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("permissions.json"), rules).unwrap();
-    place
+    fixture
 }
 
 #[tokio::test]
@@ -28,15 +28,15 @@ async fn permissions_list_shows_deny_rules_first() {
     deny   `git push …`  (no-push, global): releases are pushed by hand
     allow  `cargo test …`  (tests, global)
     ");
-    let ran = Place::new().run(&["permissions", "list"]).await;
+    let ran = Fixture::new().run(&["permissions", "list"]).await;
     assert!(ran.out.starts_with("No rules:"), "{}", ran.out);
 }
 
 #[tokio::test]
 async fn permissions_explain_names_the_deciding_rule() {
-    let place = with_rules(RULES);
+    let fixture = with_rules(RULES);
     let explain = async |call: &str| {
-        let ran = place.run(&["permissions", "explain", call]).await;
+        let ran = fixture.run(&["permissions", "explain", call]).await;
         assert_eq!(ran.code, Some(0), "{}", ran.err);
         ran.out
     };
@@ -67,11 +67,11 @@ async fn permissions_explain_names_the_deciding_rule() {
 
 #[tokio::test]
 async fn a_read_only_command_is_explained_with_its_sandbox() {
-    let place = Place::new();
-    let doctor = place.run(&["doctor"]).await;
+    let fixture = Fixture::new();
+    let doctor = fixture.run(&["doctor"]).await;
     let is_whole = doctor.out.contains("namespaces, Landlock and seccomp hold");
     // Git starts what settings of the project name: only the sandbox lets it pass.
-    let ran = place.run(&["permissions", "explain", "git status"]).await;
+    let ran = fixture.run(&["permissions", "explain", "git status"]).await;
     let (may, sandbox) = if is_whole {
         ("git status may run", "whole, and nothing but its temporary files can be changed in it")
     } else {
@@ -79,7 +79,7 @@ async fn a_read_only_command_is_explained_with_its_sandbox() {
     };
     assert!(ran.out.starts_with(may), "{}", ran.out);
     assert!(ran.out.contains(sandbox), "{}", ran.out);
-    let ran = place.run(&["permissions", "explain", "git push"]).await;
+    let ran = fixture.run(&["permissions", "explain", "git push"]).await;
     assert!(ran.out.starts_with("git push is asked about"), "{}", ran.out);
     assert!(!ran.out.contains("nothing but"), "{}", ran.out);
 }
@@ -88,16 +88,19 @@ async fn a_read_only_command_is_explained_with_its_sandbox() {
 async fn permissions_explain_prints_json() {
     let ran =
         with_rules(RULES).run(&["permissions", "explain", "git push", "--output", "json"]).await;
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(told["decision"], "deny");
-    assert_eq!(told["rules"], json!([{"id": "no-push", "scope": "global", "decision": "deny"}]));
+    let explained: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(explained["decision"], "deny");
+    assert_eq!(
+        explained["rules"],
+        json!([{"id": "no-push", "scope": "global", "decision": "deny"}])
+    );
 }
 
 #[tokio::test]
 async fn an_invalid_permissions_file_prevents_every_run() {
-    let place = with_rules("{\n  \"version\": 1,\n  \"rules\": [{\"id\": \"x\"}]\n}");
+    let fixture = with_rules("{\n  \"version\": 1,\n  \"rules\": [{\"id\": \"x\"}]\n}");
     for args in [&["permissions", "list"][..], &["run", "hello"]] {
-        let ran = place.run(args).await;
+        let ran = fixture.run(args).await;
         assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.err);
         assert!(ran.err.contains("permissions.json:3:"), "{}", ran.err);
     }
@@ -117,8 +120,8 @@ async fn a_run_without_a_terminal_executes_only_what_a_rule_allows() {
     let rules = r#"{"version": 1, "rules": [
       {"id": "check", "matcher": {"command_prefix": ["sh", "check.sh"]}, "decision": "allow"}
     ]}"#;
-    let place = with_rules(rules).with_server(&server, WireDialect::AnthropicMessages);
-    let ran = place.run(&["run", "check it", "--output", "json"]).await;
+    let fixture = with_rules(rules).with_server(&server, WireDialect::AnthropicMessages);
+    let ran = fixture.run(&["run", "check it", "--output", "json"]).await;
     server.finish().await.unwrap();
     let ends: Vec<Value> = ran
         .out
@@ -127,7 +130,7 @@ async fn a_run_without_a_terminal_executes_only_what_a_rule_allows() {
         .filter(|line| line["type"] == "call_end")
         .collect();
     assert!(ends[0]["denial"].is_null() && ends[1]["denial"]["source"] == "policy", "{ends:?}");
-    assert!(!place.project("made").exists());
+    assert!(!fixture.project("made").exists());
 }
 
 #[tokio::test]
@@ -140,9 +143,9 @@ async fn session_permissions_can_be_revoked_permanently() {
         ScriptedReply::new().text("It was refused."),
     ])
     .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
     let model = "anthropic/claude-sonnet-4-5";
-    let mut terminal = Terminal::start(&place, &["-m", model], 80, "xterm-256color");
+    let mut terminal = Terminal::start(&fixture, &["-m", model], 80, "xterm-256color");
     terminal.prompts("").await;
     terminal.keys("check it\r");
     terminal.shows("n and why:").await;
@@ -152,27 +155,27 @@ async fn session_permissions_can_be_revoked_permanently() {
     terminal.shows("asked about again").await.prompts("").await;
     terminal.keys("/quit\r");
     terminal.exits(0).await;
-    let session = place.session();
+    let session = fixture.session();
     let id = session.file_name().unwrap().to_str().unwrap();
-    place.run(&["run", "again", "--resume", id, "-o", "json"]).await.exited(6);
+    fixture.run(&["run", "again", "--resume", id, "-o", "json"]).await.exited(6);
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn an_empty_call_is_not_explained() {
-    let ran = Place::new().run(&["permissions", "explain", " "]).await;
+    let ran = Fixture::new().run(&["permissions", "explain", " "]).await;
     assert!(ran.exited(2).err.contains("there is no call to explain"), "{}", ran.err);
 }
 
 #[tokio::test]
 async fn file_tool_calls_are_explained_for_each_mode() {
     const MODES: [&str; 4] = ["ask", "accept-edits", "read-only", "full-auto"];
-    let place = Place::new();
-    std::fs::create_dir_all(place.home(".ssh")).unwrap();
-    std::os::unix::fs::symlink(place.home(".ssh"), place.project("way")).unwrap();
-    let key = format!("read_file {}", place.home(".ssh/id_rsa").display());
+    let fixture = Fixture::new();
+    std::fs::create_dir_all(fixture.home(".ssh")).unwrap();
+    std::os::unix::fs::symlink(fixture.home(".ssh"), fixture.project("way")).unwrap();
+    let key = format!("read_file {}", fixture.home(".ssh/id_rsa").display());
     let rules =
-        format!("write_file {}", place.home(".config/crow-agent/permissions.json").display());
+        format!("write_file {}", fixture.home(".config/crow-agent/permissions.json").display());
     for (call, expected) in [
         ("read_file check.sh", ["allow", "allow", "allow", "allow"]),
         ("read_file .env", ["ask_user", "ask_user", "ask_user", "allow"]),
@@ -187,7 +190,7 @@ async fn file_tool_calls_are_explained_for_each_mode() {
     ] {
         let explained = MODES.map(async |mode| {
             let args = ["permissions", "explain", call, "-p", mode, "--output", "json"];
-            place.run(&args).await.exited(0).lines()[0]["decision"].clone()
+            fixture.run(&args).await.exited(0).lines()[0]["decision"].clone()
         });
         let decisions = futures_util::future::join_all(explained).await;
         assert_eq!(decisions, expected, "{call}");
@@ -196,7 +199,7 @@ async fn file_tool_calls_are_explained_for_each_mode() {
 
 #[tokio::test]
 async fn a_command_line_that_begins_with_a_tool_name_is_explained_as_a_command() {
-    let place = Place::new();
+    let fixture = Fixture::new();
     for (line, is_command) in [
         ("grep -r x; rm -rf /", true),
         ("grep -r x", true),
@@ -206,7 +209,7 @@ async fn a_command_line_that_begins_with_a_tool_name_is_explained_as_a_command()
         ("grep src", false),
         ("read_file My Notes.txt", false),
     ] {
-        let ran = place.run(&["permissions", "explain", line, "--output", "json"]).await;
+        let ran = fixture.run(&["permissions", "explain", line, "--output", "json"]).await;
         let explained = ran.exited(0).lines()[0].clone();
         assert_eq!(explained["tool"] == "bash", is_command, "{line}: {explained}");
         assert!(!line.contains("rm -rf") || explained["decision"] == "ask_user", "{explained}");
@@ -218,19 +221,20 @@ async fn a_refusing_rule_is_named_with_its_file_and_no_mode_is_suggested() {
     for (decision, verb) in [("deny", "forbids"), ("ask_user", "asks about")] {
         let call = ScriptedReply::new().call("c1", "bash", &json!({"command": "git push"}));
         let server = ModelServer::start([call, ScriptedReply::new().text("I cannot.")]).await;
-        let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
+        let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
         let rules = json!({"version": 1, "rules": [
             {"id": "no-push", "matcher": {"command_prefix": ["git", "push"]}, "decision": decision},
         ]});
-        let file = place.home(".config/crow-agent/permissions.json");
+        let file = fixture.home(".config/crow-agent/permissions.json");
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, rules.to_string()).unwrap();
-        let ran = place.run(&["run", "push it", "-m", undo_place::MODEL, "-p", "full-auto"]).await;
-        let said: String = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        let ran =
+            fixture.run(&["run", "push it", "-m", undo_fixture::MODEL, "-p", "full-auto"]).await;
+        let message: String = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
         let rule = format!("the rule `no-push` ({}) {verb} `git push`", file.display());
-        assert!(said.contains(&rule), "{said}");
-        assert!(said.contains("no mode overrules a rule"), "{said}");
-        assert!(!said.contains("full-auto what the sandbox bounds"), "{said}");
+        assert!(message.contains(&rule), "{message}");
+        assert!(message.contains("no mode overrules a rule"), "{message}");
+        assert!(!message.contains("full-auto what the sandbox bounds"), "{message}");
         server.finish().await.unwrap();
     }
 }
@@ -246,9 +250,9 @@ async fn the_summary_of_unverified_work_mentions_failed_calls() {
     let again = ScriptedReply::new().call("c3", "bash", &json!({"command": "touch made"}));
     let done = ScriptedReply::new().call("c4", "task_complete", &json!({"summary": "All done."}));
     let server = ModelServer::start([step, again, done]).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    fs::write(place.project("a.txt"), "a\n").unwrap();
-    let ran = place.run(&["run", "do it", "-m", undo_place::MODEL, "-p", "accept-edits"]).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    fs::write(fixture.project("a.txt"), "a\n").unwrap();
+    let ran = fixture.run(&["run", "do it", "-m", undo_fixture::MODEL, "-p", "accept-edits"]).await;
     ran.exited(0);
     let last = ran.err.lines().rev().take(3).collect::<Vec<_>>();
     let last: String = last.into_iter().rev().collect::<Vec<_>>().join(" ");

@@ -17,20 +17,20 @@ use tempfile::TempDir;
 const DEADLINE: Duration = Duration::from_mins(5);
 
 /// A home and a project.
-pub(crate) struct Place {
+pub(crate) struct Fixture {
     folder: TempDir,
     env: Vec<(String, String)>,
 }
 
 /// What the program printed and how it exited.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Place {
+impl Fixture {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("home")).unwrap();
@@ -40,10 +40,10 @@ impl Place {
 
     /// A project with a real bug and a check that fails because of it.
     pub(crate) fn with_bug() -> Self {
-        let place = Self::new();
-        fs::write(place.project("largest.sh"), BUG).unwrap();
-        fs::write(place.project("check.sh"), CHECK).unwrap();
-        place
+        let fixture = Self::new();
+        fs::write(fixture.project("largest.sh"), BUG).unwrap();
+        fs::write(fixture.project("check.sh"), CHECK).unwrap();
+        fixture
     }
 
     /// Points a provider at the server and gives it a key.
@@ -53,12 +53,12 @@ impl Place {
             WireDialect::OpenAiResponses | WireDialect::OpenAiChat => "OPENAI",
             WireDialect::Gemini => "GEMINI",
         };
-        self.set(&format!("{name}_API_KEY"), "sk-test-0123456789");
-        self.set(&format!("{name}_BASE_URL"), &server.base_url(dialect));
+        self.set_env(&format!("{name}_API_KEY"), "sk-test-0123456789");
+        self.set_env(&format!("{name}_BASE_URL"), &server.base_url(dialect));
         self
     }
 
-    pub(crate) fn set(&mut self, name: &str, value: &str) {
+    pub(crate) fn set_env(&mut self, name: &str, value: &str) {
         self.env.push((name.to_owned(), value.to_owned()));
     }
 
@@ -137,12 +137,12 @@ impl Place {
     }
 
     /// Runs the program to its end beside the server.
-    pub(crate) async fn run(&self, args: &[&str]) -> Ran {
+    pub(crate) async fn run(&self, args: &[&str]) -> RunOutput {
         finish(self.start(args)).await
     }
 
     /// Runs the program with a text on standard input.
-    pub(crate) async fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
+    pub(crate) async fn run_with_input(&self, args: &[&str], input: &str) -> RunOutput {
         feed(self.command(args), input).await
     }
 
@@ -160,11 +160,11 @@ fn program() -> &'static Path {
 /// they start would.
 fn with_default_signals(program: &Path) -> Command {
     /// SIGHUP, SIGINT, SIGQUIT, SIGTERM.
-    const OF_USERS: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 14;
+    const USER_SIGNALS: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 14;
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    if ignored & OF_USERS == 0 {
+    if ignored & USER_SIGNALS == 0 {
         return Command::new(program);
     }
     let mut command = Command::new("env");
@@ -173,14 +173,14 @@ fn with_default_signals(program: &Path) -> Command {
 }
 
 /// Runs a command to its end with a text on standard input.
-pub(crate) async fn feed(mut command: Command, input: &str) -> Ran {
+pub(crate) async fn feed(mut command: Command, input: &str) -> RunOutput {
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     finish(child).await
 }
 
 /// Waits for the end of a program. One that goes on for minutes is killed, and the test fails.
-pub(crate) async fn finish(child: Child) -> Ran {
+pub(crate) async fn finish(child: Child) -> RunOutput {
     let pid = child.id().cast_signed();
     let ended = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap());
     tokio::pin!(ended);
@@ -194,14 +194,14 @@ pub(crate) async fn finish(child: Child) -> Ran {
     };
     let output = output.unwrap();
     assert!(!is_late, "the program did not end within {DEADLINE:?}: {output:?}");
-    Ran {
+    RunOutput {
         code: output.status.code(),
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
     }
 }
 
-impl Ran {
+impl RunOutput {
     /// Fails unless the program exited with this code.
     pub(crate) fn exited(&self, code: i32) -> &Self {
         assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
@@ -233,11 +233,11 @@ impl Ran {
 }
 
 /// Whether the text of any file below a folder holds `text`.
-pub(crate) fn holds(folder: &Path, text: &str) -> bool {
+pub(crate) fn any_file_contains(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().any(|entry| {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            holds(&path, text)
+            any_file_contains(&path, text)
         } else {
             String::from_utf8_lossy(&fs::read(path).unwrap()).contains(text)
         }

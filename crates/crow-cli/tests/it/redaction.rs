@@ -5,16 +5,16 @@ use std::fs;
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
-use crate::program::{Place, holds};
+use crate::program::{Fixture, any_file_contains};
 
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 const KEY: &str = "sk-test-0123456789";
 const TOKEN: &str = "ghp_canary/0123+456789=";
 
-fn with_token(server: &ModelServer) -> Place {
-    let mut place = Place::new().with_server(server, WireDialect::AnthropicMessages);
-    place.set("MY_DEPLOY_TOKEN", TOKEN);
-    place
+fn with_token(server: &ModelServer) -> Fixture {
+    let mut fixture = Fixture::new().with_server(server, WireDialect::AnthropicMessages);
+    fixture.set_env("MY_DEPLOY_TOKEN", TOKEN);
+    fixture
 }
 
 fn bash(id: &str, command: &str) -> ScriptedReply {
@@ -31,29 +31,32 @@ async fn a_secret_reaches_neither_the_model_nor_the_log_nor_any_output() {
         ScriptedReply::new().text(format!("The token is {TOKEN}, the key {KEY}.")),
     ])
     .await;
-    let place = with_token(&server);
-    fs::write(place.project(".env"), format!("A=1\nTOKEN={TOKEN}\nKEY='{KEY}'\n")).unwrap();
-    fs::write(place.project("token"), TOKEN).unwrap();
-    fs::write(place.project("halves"), format!("x{TOKEN}{TOKEN}x")).unwrap();
+    let fixture = with_token(&server);
+    fs::write(fixture.project(".env"), format!("A=1\nTOKEN={TOKEN}\nKEY='{KEY}'\n")).unwrap();
+    fs::write(fixture.project("token"), TOKEN).unwrap();
+    fs::write(fixture.project("halves"), format!("x{TOKEN}{TOKEN}x")).unwrap();
     let prompt = format!("use {TOKEN}");
-    let ran = place.run(&["run", &prompt, "-m", MODEL, "-p", "full-auto", "-o", "json"]).await;
+    let ran = fixture.run(&["run", &prompt, "-m", MODEL, "-p", "full-auto", "-o", "json"]).await;
     ran.exited(0);
     // What is written is what was meant.
-    assert_eq!(fs::read_to_string(place.project("written")).unwrap(), format!("{TOKEN}\n"));
+    assert_eq!(fs::read_to_string(fixture.project("written")).unwrap(), format!("{TOKEN}\n"));
     assert!(ran.out.contains("TOKEN=[redacted by crow]"), "{}", ran.out);
     let requests = server.finish().await.unwrap();
     let sent: String = requests.iter().map(|request| request.body.to_string()).collect();
-    let id = place.id();
-    let shown = place.run(&["sessions", "show", &id]).await.out
-        + &place.run(&["sessions", "show", &id, "-o", "json"]).await.out
-        + &place.run(&["sessions", "list"]).await.out;
+    let id = fixture.id();
+    let shown = fixture.run(&["sessions", "show", &id]).await.out
+        + &fixture.run(&["sessions", "show", &id, "-o", "json"]).await.out
+        + &fixture.run(&["sessions", "list"]).await.out;
     for secret in [TOKEN, KEY, encoded] {
-        for (what, text) in
+        for (source, text) in
             [("stdout", &ran.out), ("stderr", &ran.err), ("requests", &sent), ("shown", &shown)]
         {
-            assert!(!text.contains(secret), "{secret} in {what}: {text}");
+            assert!(!text.contains(secret), "{secret} in {source}: {text}");
         }
-        assert!(!holds(&place.home(".local/share/crow-agent/sessions"), secret), "{secret}");
+        assert!(
+            !any_file_contains(&fixture.home(".local/share/crow-agent/sessions"), secret),
+            "{secret}"
+        );
     }
 }
 
@@ -80,9 +83,9 @@ async fn edits_preserve_a_secret_in_a_file() {
         ScriptedReply::new().text("done"),
     ])
     .await;
-    let place = with_token(&server);
-    fs::write(place.project(".env"), format!("TOKEN={TOKEN}\nPORT=1\n")).unwrap();
-    let ran = place.run(&["run", "edit", "-m", MODEL, "-p", "full-auto", "-o", "json"]).await;
+    let fixture = with_token(&server);
+    fs::write(fixture.project(".env"), format!("TOKEN={TOKEN}\nPORT=1\n")).unwrap();
+    let ran = fixture.run(&["run", "edit", "-m", MODEL, "-p", "full-auto", "-o", "json"]).await;
     let ends: Vec<_> =
         ran.exited(0).lines().into_iter().filter(|line| line["type"] == "call_end").collect();
     let states: Vec<_> =
@@ -91,17 +94,17 @@ async fn edits_preserve_a_secret_in_a_file() {
     for end in &ends[2..] {
         assert!(end["result"]["output"].as_str().unwrap().contains("destroy the secret"), "{end}");
     }
-    let left = fs::read_to_string(place.project(".env")).unwrap();
-    assert_eq!(left, format!("TOKEN={TOKEN}\nPORT=2\n"));
+    let content = fs::read_to_string(fixture.project(".env")).unwrap();
+    assert_eq!(content, format!("TOKEN={TOKEN}\nPORT=2\n"));
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn errors_and_logs_do_not_show_a_secret() {
-    let mut place = Place::new();
-    place.set("MY_DEPLOY_TOKEN", TOKEN);
-    place.set("CROW_LOG", "trace");
-    let ran = place.run(&["sessions", "show", TOKEN]).await;
+    let mut fixture = Fixture::new();
+    fixture.set_env("MY_DEPLOY_TOKEN", TOKEN);
+    fixture.set_env("CROW_LOG", "trace");
+    let ran = fixture.run(&["sessions", "show", TOKEN]).await;
     assert!(ran.exited(2).err.contains("[redacted by crow]"), "{}", ran.err);
     assert!(!ran.err.contains("canary"), "{}", ran.err);
 }

@@ -7,7 +7,7 @@ use crow_testkit::{
 };
 use serde_json::json;
 
-use crate::program::{Place, feed, finish};
+use crate::program::{Fixture, feed, finish};
 
 const MODEL: &str = "anthropic/claude-test";
 
@@ -19,19 +19,19 @@ async fn a_session_is_listed_shown_and_continued_by_a_second_process() {
         ScriptedReply::new().text("second answer"),
     ])
     .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let ran = place.run(&["run", "say something", "-m", MODEL, "-p", "full-auto"]).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let ran = fixture.run(&["run", "say something", "-m", MODEL, "-p", "full-auto"]).await;
     assert_eq!(ran.exited(0).out, "first answer\n");
-    let list = place.run(&["sessions", "list"]).await;
+    let list = fixture.run(&["sessions", "list"]).await;
     assert!(list.exited(0).out.contains("say something"), "{}", list.out);
-    let id = place.session().file_name().unwrap().to_str().unwrap().to_owned();
-    let show = place.run(&["sessions", "show", &id[..13]]).await;
+    let id = fixture.session().file_name().unwrap().to_str().unwrap().to_owned();
+    let show = fixture.run(&["sessions", "show", &id[..13]]).await;
     assert!(
         show.exited(0).out.contains("say something") && show.out.contains("first answer"),
         "{}",
         show.out
     );
-    let resumed = place.run(&["sessions", "resume", &id, "and more"]).await;
+    let resumed = fixture.run(&["sessions", "resume", &id, "and more"]).await;
     assert_eq!(resumed.exited(0).out, "second answer\n");
     // The server checks that the third request begins with the second one.
     let requests = server.finish().await.unwrap();
@@ -51,13 +51,13 @@ async fn a_killed_run_resumes_with_an_unknown_outcome_for_its_open_call() {
         ScriptedReply::new().text("I go on"),
     ])
     .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let mut child = place.start(&["run", "wait long", "-m", MODEL, "-p", "full-auto"]);
-    wait_until(|| place.project("started").exists()).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let mut child = fixture.start(&["run", "wait long", "-m", MODEL, "-p", "full-auto"]);
+    wait_until(|| fixture.project("started").exists()).await;
     child.kill().unwrap();
     child.wait().unwrap();
-    let id = place.session().file_name().unwrap().to_str().unwrap().to_owned();
-    let resumed = place.run(&["run", "--resume", &id, "go on", "-p", "full-auto"]).await;
+    let id = fixture.session().file_name().unwrap().to_str().unwrap().to_owned();
+    let resumed = fixture.run(&["run", "--resume", &id, "go on", "-p", "full-auto"]).await;
     assert_eq!(resumed.exited(0).out, "I go on\n");
     let requests = server.finish().await.unwrap();
     assert!(requests[1].body.to_string().contains("outcome is unknown"));
@@ -68,28 +68,28 @@ async fn a_torn_log_is_repaired_when_the_session_resumes() {
     let server =
         ModelServer::start([ScriptedReply::new().text("one"), ScriptedReply::new().text("two")])
             .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    place.run(&["run", "first", "-m", MODEL]).await.exited(0);
-    let log = place.session().join("history.jsonl");
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    fixture.run(&["run", "first", "-m", MODEL]).await.exited(0);
+    let log = fixture.session().join("history.jsonl");
     let mut text = fs::read(&log).unwrap();
     text.extend_from_slice(b"{\"seq\":99,\"time\":\"20");
     fs::write(&log, text).unwrap();
-    let id = place.session().file_name().unwrap().to_str().unwrap().to_owned();
-    assert_eq!(place.run(&["run", "--resume", &id, "second"]).await.exited(0).out, "two\n");
+    let id = fixture.session().file_name().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(fixture.run(&["run", "--resume", &id, "second"]).await.exited(0).out, "two\n");
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_session_in_use_is_refused_and_the_process_is_named() {
     let gate = StreamGate::new();
-    let held =
+    let stalled_reply =
         ScriptedReply::new().text("slow").with(Fault::StallAfter { events: 2, gate: gate.clone() });
-    let server = ModelServer::start([held]).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let first = place.start(&["run", "hold", "-m", MODEL, "--session-id", "mine"]);
+    let server = ModelServer::start([stalled_reply]).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let first = fixture.start(&["run", "hold", "-m", MODEL, "--session-id", "mine"]);
     let pid = first.id();
     server.wait_for_request(0).await;
-    let second = place.run(&["run", "--resume", "mine", "x", "-o", "json"]).await;
+    let second = fixture.run(&["run", "--resume", "mine", "x", "-o", "json"]).await;
     assert_eq!(second.exited(2).result()["error"]["code"], "session_locked");
     assert!(second.err.contains(&format!("process {pid}")), "{}", second.err);
     gate.open();
@@ -100,21 +100,21 @@ async fn a_session_in_use_is_refused_and_the_process_is_named() {
 #[tokio::test]
 async fn a_chosen_session_id_can_be_used_once() {
     let server = ModelServer::start([ScriptedReply::new().text("one")]).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    place.run(&["run", "first", "-m", MODEL, "--session-id", "mine"]).await.exited(0);
-    let again = place.run(&["run", "second", "-m", MODEL, "--session-id", "mine"]).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    fixture.run(&["run", "first", "-m", MODEL, "--session-id", "mine"]).await.exited(0);
+    let again = fixture.run(&["run", "second", "-m", MODEL, "--session-id", "mine"]).await;
     assert!(again.exited(2).err.contains("session mine exists already"), "{}", again.err);
-    let removed = place.run(&["sessions", "rm", "mine"]).await;
+    let removed = fixture.run(&["sessions", "rm", "mine"]).await;
     assert_eq!(removed.exited(0).out, "removed mine\n");
-    assert!(place.run(&["sessions", "list"]).await.out.contains("No sessions yet"));
+    assert!(fixture.run(&["sessions", "list"]).await.out.contains("No sessions yet"));
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_prompt_may_come_from_standard_input() {
     let server = ModelServer::start([ScriptedReply::new().text("read")]).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let ran = place.run_with_input(&["run", "-", "-m", MODEL], "from a pipe").await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let ran = fixture.run_with_input(&["run", "-", "-m", MODEL], "from a pipe").await;
     assert_eq!(ran.exited(0).out, "read\n");
     assert!(server.finish().await.unwrap()[0].body.to_string().contains("from a pipe"));
 }
@@ -124,24 +124,24 @@ async fn piped_input_is_appended_to_the_prompt() {
     let server =
         ModelServer::start([ScriptedReply::new().text("read"), ScriptedReply::new().text("read")])
             .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let ran = feed(place.command(&["run", "explain", "-m", MODEL]), "line one\n").await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let ran = feed(fixture.command(&["run", "explain", "-m", MODEL]), "line one\n").await;
     assert_eq!(ran.exited(0).out, "read\n");
     // Who starts programs often leaves a pipe open and writes nothing.
-    let mut silent = place.command(&["run", "go on", "-m", MODEL]);
+    let mut silent = fixture.command(&["run", "go on", "-m", MODEL]);
     let mut child = silent.stdin(Stdio::piped()).spawn().unwrap();
     let pipe = child.stdin.take().unwrap();
     let ran = finish(child).await;
     drop(pipe);
     assert!(ran.exited(0).err.contains("nothing comes on standard input"), "{}", ran.err);
     let requests = server.finish().await.unwrap();
-    let said = |number: usize| requests[number].body["messages"].to_string();
+    let messages_of = |number: usize| requests[number].body["messages"].to_string();
     assert!(
-        said(0).contains(r#"explain\n\n<stdin author=\"the user\">\nline one\n</stdin>"#),
+        messages_of(0).contains(r#"explain\n\n<stdin author=\"the user\">\nline one\n</stdin>"#),
         "{}",
-        said(0)
+        messages_of(0)
     );
-    assert!(!said(1).contains("stdin"), "{}", said(1));
+    assert!(!messages_of(1).contains("stdin"), "{}", messages_of(1));
 }
 
 #[tokio::test]
@@ -155,12 +155,12 @@ async fn without_a_terminal_changes_are_refused_and_the_flag_is_named() {
         ScriptedReply::new().text("I could not").into(),
     ])
     .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let ran = place.run(&["run", "write", "-m", MODEL, "-o", "json"]).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let ran = fixture.run(&["run", "write", "-m", MODEL, "-o", "json"]).await;
     let result = ran.exited(6).result();
     assert_eq!(result["refusals"][0]["tool"], "write_file");
     assert!(result["refusals"][0]["reason"].as_str().unwrap().contains("--permissions"));
-    assert!(!place.project("a").exists());
+    assert!(!fixture.project("a").exists());
     server.finish().await.unwrap();
 }
 
@@ -168,8 +168,8 @@ async fn without_a_terminal_changes_are_refused_and_the_flag_is_named() {
 async fn a_closed_stdout_ends_the_run() {
     let many = (0..2000).fold(String::new(), |text, n| text + &format!("word{n} "));
     let server = ModelServer::start([ScriptedReply::new().text(&many)]).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let mut child = place
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let mut child = fixture
         .command(&["run", "talk", "-m", MODEL, "-o", "json"])
         .stdout(Stdio::piped())
         .spawn()
@@ -191,12 +191,12 @@ async fn accept_edits_mode_refuses_files_that_start_programs() {
         ScriptedReply::new().text("I could not"),
     ])
     .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let ran = place.run(&["run", "write", "-m", MODEL, "-p", "accept-edits", "-o", "json"]).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let ran = fixture.run(&["run", "write", "-m", MODEL, "-p", "accept-edits", "-o", "json"]).await;
     let result = ran.exited(6).result();
     let reason = result["refusals"][0]["reason"].as_str().unwrap();
     assert!(reason.contains("no mode permits it, only a rule of the user"), "{result}");
-    assert!(!place.project(".git").exists());
+    assert!(!fixture.project(".git").exists());
     server.finish().await.unwrap();
 }
 
@@ -204,20 +204,20 @@ async fn accept_edits_mode_refuses_files_that_start_programs() {
 async fn resume_without_an_id_uses_the_last_session_of_the_directory() {
     let replies = ["First.", "Second.", "Third."].map(|text| ScriptedReply::new().text(text));
     let server = ModelServer::start(replies).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
     let model = MODEL;
-    let nobody = place.run(&["run", "--resume", "go on", "-m", model]).await;
-    nobody.exited(2);
-    assert!(nobody.err.contains("no session worked in"), "{}", nobody.err);
-    assert!(nobody.err.contains("name one with --resume ID"), "{}", nobody.err);
-    place.run(&["run", "begin", "-m", model]).await.exited(0);
-    let id = place.id();
-    place.run(&["run", "--resume", "go on"]).await.exited(0);
-    place.run(&["run", "and on", "--resume"]).await.exited(0);
-    assert_eq!(place.id(), id);
-    let shown = place.run(&["sessions", "show", &id]).await.exited(0).out.clone();
-    for said in ["begin", "First.", "go on", "Second.", "and on", "Third."] {
-        assert!(shown.contains(said), "{said}: {shown}");
+    let failed = fixture.run(&["run", "--resume", "go on", "-m", model]).await;
+    failed.exited(2);
+    assert!(failed.err.contains("no session worked in"), "{}", failed.err);
+    assert!(failed.err.contains("name one with --resume ID"), "{}", failed.err);
+    fixture.run(&["run", "begin", "-m", model]).await.exited(0);
+    let id = fixture.id();
+    fixture.run(&["run", "--resume", "go on"]).await.exited(0);
+    fixture.run(&["run", "and on", "--resume"]).await.exited(0);
+    assert_eq!(fixture.id(), id);
+    let shown = fixture.run(&["sessions", "show", &id]).await.exited(0).out.clone();
+    for text in ["begin", "First.", "go on", "Second.", "and on", "Third."] {
+        assert!(shown.contains(text), "{text}: {shown}");
     }
     server.finish().await.unwrap();
 }
@@ -225,14 +225,14 @@ async fn resume_without_an_id_uses_the_last_session_of_the_directory() {
 #[tokio::test]
 async fn sessions_list_shows_tokens_and_cost() {
     let server = ModelServer::start([ScriptedReply::new().text("Done.")]).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    place.run(&["run", "work", "-m", "anthropic/claude-sonnet-4-5"]).await.exited(0);
-    let listed = place.run(&["sessions", "list", "-o", "json"]).await.exited(0).out.clone();
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    fixture.run(&["run", "work", "-m", "anthropic/claude-sonnet-4-5"]).await.exited(0);
+    let listed = fixture.run(&["sessions", "list", "-o", "json"]).await.exited(0).out.clone();
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     let used = &listed["used"];
     assert!(used["input_tokens"].as_u64().unwrap() > 0, "{listed}");
     assert!(used["cost_usd"].as_f64().unwrap() > 0.0, "{listed}");
-    let table = place.run(&["sessions", "list"]).await.exited(0).out.clone();
+    let table = fixture.run(&["sessions", "list"]).await.exited(0).out.clone();
     assert!(table.lines().next().unwrap().contains("USED") && table.contains(" $0.0"), "{table}");
     server.finish().await.unwrap();
 }
@@ -245,9 +245,9 @@ async fn sessions_show_names_refused_calls() {
         ScriptedReply::new().text("I may not."),
     ])
     .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    place.run(&["run", "write", "-m", MODEL]).await;
-    let shown = place.run(&["sessions", "show", &place.id()]).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    fixture.run(&["run", "write", "-m", MODEL]).await;
+    let shown = fixture.run(&["sessions", "show", &fixture.id()]).await;
     for line in ["touch refused.txt  refused by policy", "write_file b.txt  refused by policy"] {
         assert!(shown.exited(0).out.contains(line), "{line}: {}", shown.out);
     }

@@ -8,30 +8,30 @@ use crow_testkit::{
 use serde_json::{Value, json};
 
 use crate::{
-    jobs::is_at_work,
-    program::{Place, finish},
+    jobs::has_running_processes,
+    program::{Fixture, finish},
     signals::signal,
     terminal::Terminal,
-    undo_place::{MODEL, place},
+    undo_fixture::{MODEL, with_replies},
 };
 
 fn call(id: &str, tool: &str, arguments: &Value) -> ScriptStep {
     ScriptedReply::new().call(id, tool, arguments).into()
 }
 
-fn submits(id: &str, summary: &str) -> ScriptStep {
+fn submit_call(id: &str, summary: &str) -> ScriptStep {
     call(id, "submit_for_review", &json!({ "summary": summary }))
 }
 
-fn completes(id: &str) -> ScriptStep {
+fn complete_call(id: &str) -> ScriptStep {
     call(id, "task_complete", &json!({"summary": "It is done."}))
 }
 
-fn writes(id: &str, path: &str) -> ScriptStep {
+fn write_call(id: &str, path: &str) -> ScriptStep {
     call(id, "write_file", &json!({"path": path, "content": "x\n"}))
 }
 
-fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+fn events_of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["type"] == kind).collect()
 }
 
@@ -41,47 +41,47 @@ fn args<'a>(agent: &'a str, prompt: &'a str) -> [&'a str; 10] {
 
 #[tokio::test]
 async fn plan_cannot_write_files() {
-    let (server, place) = place([
-        writes("w", "made"),
+    let (server, fixture) = with_replies([
+        write_call("w", "made"),
         call("b", "bash", &json!({"command": "touch made"})),
         ScriptedReply::new().text("1. Write the file.").into(),
     ])
     .await;
-    let ran = place.run(&args("PLAN", "plan it")).await;
+    let ran = fixture.run(&args("PLAN", "plan it")).await;
     let lines = ran.exited(0).lines();
-    let ends = of(&lines, "call_end");
+    let ends = events_of_kind(&lines, "call_end");
     let statuses: Vec<_> = ends.iter().map(|end| end["result"]["status"].as_str()).collect();
     assert_eq!(statuses, [Some("error"), Some("error")]);
     assert_eq!(ran.result()["outcome"], "needs_input");
-    assert!(!place.project("made").exists());
+    assert!(!fixture.project("made").exists());
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn build_loop_continues_until_the_agent_reports_completion() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         ScriptedReply::new().text("Half of it.").into(),
-        writes("w", "made"),
-        completes("t"),
+        write_call("w", "made"),
+        complete_call("t"),
     ])
     .await;
-    let ran = place.run(&args("BUILD-LOOP", "do it")).await;
+    let ran = fixture.run(&args("BUILD-LOOP", "do it")).await;
     assert_eq!(ran.exited(0).result()["outcome"], "completed");
-    assert!(place.project("made").exists());
+    assert!(fixture.project("made").exists());
     let requests = server.finish().await.unwrap();
     assert!(requests[1].body.to_string().contains("Go on with the task."));
 }
 
 #[tokio::test]
 async fn the_partner_of_build_chat_receives_a_submission_without_text() {
-    let (server, place) = place([
-        submits("s", "I wrote the parser."),
+    let (server, fixture) = with_replies([
+        submit_call("s", "I wrote the parser."),
         ScriptedReply::new().text("And its test?").into(),
-        submits("s2", "The test is there."),
-        completes("t"),
+        submit_call("s2", "The test is there."),
+        complete_call("t"),
     ])
     .await;
-    let ran = place.run(&args("BUILD-CHAT", "do it")).await;
+    let ran = fixture.run(&args("BUILD-CHAT", "do it")).await;
     assert_eq!(ran.exited(0).result()["outcome"], "completed");
     let requests = server.finish().await.unwrap();
     for (request, words) in
@@ -94,29 +94,29 @@ async fn the_partner_of_build_chat_receives_a_submission_without_text() {
 
 #[tokio::test]
 async fn task_smart_is_run_reviewed_and_undone_as_part_of_a_call() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         call("t", "task", &json!({"agent": "TASK-SMART", "prompt": "Make the file made."})),
-        writes("w", "made"),
-        submits("s", "made is there."),
+        write_call("w", "made"),
+        submit_call("s", "made is there."),
         // The model that writes what the reviewer is told.
         ScriptedReply::new().text("See that made is there.").into(),
-        writes("w2", "also"),
-        completes("c"),
+        write_call("w2", "also"),
+        complete_call("c"),
         ScriptedReply::new().text("Both are there.").into(),
     ])
     .await;
-    let ran = place.run(&args("BUILD-HITL", "do it")).await;
+    let ran = fixture.run(&args("BUILD-HITL", "do it")).await;
     let lines = ran.exited(0).lines();
-    let start = of(&lines, "subagent_start");
+    let start = events_of_kind(&lines, "subagent_start");
     assert_eq!(start.len(), 1, "{start:?}");
-    let verdicts = of(&lines, "review_verdict");
+    let verdicts = events_of_kind(&lines, "review_verdict");
     assert_eq!((verdicts.len(), &verdicts[0]["verdict"]), (1, &json!("approved")));
-    let complete = of(&lines, "task_complete");
+    let complete = events_of_kind(&lines, "task_complete");
     assert_eq!((complete.len(), &complete[0]["agent"]), (1, &json!("task_reviewer")));
     assert_eq!(ran.result()["outcome"], "needs_input", "the end of a part is not that of the run");
-    assert!(place.project("made").exists() && place.project("also").exists());
-    place.run(&["undo"]).await.exited(0);
-    assert!(!place.project("made").exists() && !place.project("also").exists());
+    assert!(fixture.project("made").exists() && fixture.project("also").exists());
+    fixture.run(&["undo"]).await.exited(0);
+    assert!(!fixture.project("made").exists() && !fixture.project("also").exists());
     let requests = server.finish().await.unwrap();
     let reviewer = requests[4].body["messages"].to_string();
     assert!(reviewer.contains("See that made is there."), "{reviewer}");
@@ -124,11 +124,12 @@ async fn task_smart_is_run_reviewed_and_undone_as_part_of_a_call() {
 
 #[tokio::test]
 async fn max_rounds_limits_a_run_that_is_sent_back() {
-    let (server, place) =
-        place([submits("s", "ready"), ScriptedReply::new().text("No test.").into()]).await;
+    let (server, fixture) =
+        with_replies([submit_call("s", "ready"), ScriptedReply::new().text("No test.").into()])
+            .await;
     let mut args = args("BUILD-JUDGE", "do it").to_vec();
     args.extend(["--max-rounds", "1"]);
-    let ran = place.run(&args).await;
+    let ran = fixture.run(&args).await;
     let result = ran.result();
     assert_eq!((&result["outcome"], ran.code), (&json!("stopped"), Some(5)), "{result}");
     assert_eq!(result["error"]["hint"], "--max-rounds raises the limit");
@@ -140,39 +141,39 @@ async fn max_rounds_overrides_a_lower_limit_in_the_agent_file() {
     // BUILD-LOOP itself allows ten.
     let mut script: Vec<ScriptStep> =
         (1..=11).map(|n| ScriptedReply::new().text(format!("Part {n}.")).into()).collect();
-    script.push(completes("t"));
+    script.push(complete_call("t"));
     let server = ModelServer::start(script).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
     let mut args = args("BUILD-LOOP", "do it").to_vec();
     args.extend(["--max-rounds", "20"]);
-    assert_eq!(place.run(&args).await.exited(0).result()["outcome"], "completed");
+    assert_eq!(fixture.run(&args).await.exited(0).result()["outcome"], "completed");
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn an_interrupt_during_a_review_ends_with_130_and_leaves_no_process() {
-    let (server, place) = place([
-        submits("s", "ready"),
+    let (server, fixture) = with_replies([
+        submit_call("s", "ready"),
         call("b", "bash", &json!({"command": "sleep 601 & touch started; sleep 602"})),
     ])
     .await;
-    let child = place.start(&args("BUILD-SMART", "do it"));
-    wait_until(|| place.project("started").exists()).await;
+    let child = fixture.start(&args("BUILD-SMART", "do it"));
+    wait_until(|| fixture.project("started").exists()).await;
     signal("-INT", child.id());
     let ran = finish(child).await;
     assert_eq!(ran.exited(130).result()["outcome"], "cancelled");
-    assert!(!is_at_work(&place));
+    assert!(!has_running_processes(&fixture));
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn an_interrupt_during_a_reviewer_reply_cancels_the_run() {
     let gate = StreamGate::new();
-    let held = ScriptedReply::new()
+    let stalled_reply = ScriptedReply::new()
         .text("hm hm")
         .with(Fault::StallAfter { events: 4, gate: gate.clone() });
-    let (server, place) = place([submits("s", "ready"), held]).await;
-    let child = place.start(&args("BUILD-JUDGE", "do it"));
+    let (server, fixture) = with_replies([submit_call("s", "ready"), stalled_reply]).await;
+    let child = fixture.start(&args("BUILD-JUDGE", "do it"));
     gate.reached(1).await;
     signal("-INT", child.id());
     assert_eq!(finish(child).await.exited(130).result()["outcome"], "cancelled");
@@ -186,11 +187,12 @@ async fn an_edit_that_breaks_an_agent_does_not_end_a_session_that_uses_it() {
         ScriptedReply::new().text("Second."),
     ])
     .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let folder = place.home(".config/crow-agent/agents/base");
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let folder = fixture.home(".config/crow-agent/agents/base");
     fs::create_dir_all(&folder).unwrap();
-    place.run(&["agents", "new", "mine"]).await.exited(0);
-    let mut terminal = Terminal::start(&place, &["-a", "mine", "-m", MODEL], 80, "xterm-256color");
+    fixture.run(&["agents", "new", "mine"]).await.exited(0);
+    let mut terminal =
+        Terminal::start(&fixture, &["-a", "mine", "-m", MODEL], 80, "xterm-256color");
     terminal.prompts("").await;
     terminal.keys("one\r");
     terminal.shows("First.").await.prompts("").await;
@@ -207,9 +209,10 @@ async fn an_edit_that_breaks_an_agent_does_not_end_a_session_that_uses_it() {
 
 #[tokio::test]
 async fn a_judge_whose_model_cannot_call_tools_causes_a_warning() {
-    let (server, place) =
-        place([submits("s", "ready"), ScriptedReply::new().text("I approve.").into()]).await;
-    let folder = place.home(".config/crow-agent/providers");
+    let (server, fixture) =
+        with_replies([submit_call("s", "ready"), ScriptedReply::new().text("I approve.").into()])
+            .await;
+    let folder = fixture.home(".config/crow-agent/providers");
     fs::create_dir_all(&folder).unwrap();
     let url = server.base_url(WireDialect::AnthropicMessages);
     let text = format!(
@@ -218,9 +221,9 @@ async fn a_judge_whose_model_cannot_call_tools_causes_a_warning() {
     fs::write(folder.join("anthropic.toml"), text).unwrap();
     let mut args = args("BUILD-JUDGE", "do it").to_vec();
     args.extend(["--reviewer-model", "anthropic/mute", "--max-rounds", "1"]);
-    let ran = place.run(&args).await;
-    let told = "reviewer: anthropic/mute cannot call tools, so it can never say";
-    assert!(ran.err.contains(told) || ran.out.contains(told), "{}{}", ran.err, ran.out);
+    let ran = fixture.run(&args).await;
+    let warning = "reviewer: anthropic/mute cannot call tools, so it can never say";
+    assert!(ran.err.contains(warning) || ran.out.contains(warning), "{}{}", ran.err, ran.out);
     assert_eq!(ran.result()["outcome"], "stopped");
     server.finish().await.unwrap();
 }

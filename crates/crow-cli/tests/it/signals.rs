@@ -6,8 +6,8 @@ use crow_testkit::{Fault, ModelServer, ScriptedReply, StreamGate, WireDialect, w
 use serde_json::json;
 
 use crate::{
-    jobs::is_at_work,
-    program::{Place, feed, finish},
+    jobs::has_running_processes,
+    program::{Fixture, feed, finish},
 };
 
 const MODEL: &str = "anthropic/claude-test";
@@ -20,12 +20,12 @@ pub(crate) fn signal(name: &str, pid: u32) {
 async fn a_signal_during_a_reply_ends_the_run_with_130_and_a_result() {
     for name in ["-INT", "-TERM", "-HUP"] {
         let gate = StreamGate::new();
-        let held = ScriptedReply::new()
+        let stalled_reply = ScriptedReply::new()
             .text("well well")
             .with(Fault::StallAfter { events: 4, gate: gate.clone() });
-        let server = ModelServer::start([held]).await;
-        let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-        let child = place.start(&["run", "talk", "-m", MODEL, "-o", "json"]);
+        let server = ModelServer::start([stalled_reply]).await;
+        let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+        let child = fixture.start(&["run", "talk", "-m", MODEL, "-o", "json"]);
         gate.reached(1).await;
         signal(name, child.id());
         let ran = finish(child).await;
@@ -37,13 +37,13 @@ async fn a_signal_during_a_reply_ends_the_run_with_130_and_a_result() {
 async fn signals_ignored_at_start_end_a_run_except_sighup() {
     for (name, code) in [("-INT", 130), ("-TERM", 130), ("-HUP", 0)] {
         let gate = StreamGate::new();
-        let held = ScriptedReply::new()
+        let stalled_reply = ScriptedReply::new()
             .text("well well")
             .with(Fault::StallAfter { events: 4, gate: gate.clone() });
-        let server = ModelServer::start([held]).await;
-        let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
+        let server = ModelServer::start([stalled_reply]).await;
+        let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
         let args = ["run", "talk", "-m", MODEL];
-        let child = place.command_ignoring("HUP,INT,QUIT,TERM", &args).spawn().unwrap();
+        let child = fixture.command_ignoring("HUP,INT,QUIT,TERM", &args).spawn().unwrap();
         gate.reached(1).await;
         signal(name, child.id());
         if code == 0 {
@@ -61,12 +61,12 @@ async fn commands_inherit_only_an_ignored_sighup() {
         let replies =
             [ScriptedReply::new().call("c1", "bash", &list), ScriptedReply::new().text("Done.")];
         let server = ModelServer::start(replies).await;
-        let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
+        let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
         let args = [&["run", "look", "-m", MODEL, "-p", "full-auto"], sandbox].concat();
-        let command = place.command_ignoring("HUP,INT,QUIT,TERM", &args);
+        let command = fixture.command_ignoring("HUP,INT,QUIT,TERM", &args);
         feed(command, "").await.exited(0);
-        let said = std::fs::read_to_string(place.project("ignored")).unwrap();
-        let mask = said.trim().strip_prefix("SigIgn:").unwrap().trim();
+        let status_line = std::fs::read_to_string(fixture.project("ignored")).unwrap();
+        let mask = status_line.trim().strip_prefix("SigIgn:").unwrap().trim();
         let mask = u64::from_str_radix(mask, 16).unwrap();
         let is_ignored = |number: u32| mask >> (number - 1) & 1 == 1;
         assert_eq!([1, 2, 3, 15].map(is_ignored), [true, false, false, false], "{sandbox:?}");
@@ -81,23 +81,23 @@ async fn an_interrupt_ends_a_running_command_and_its_children() {
         &json!({"command": "sleep 601 & touch started; sleep 602"}),
     )])
     .await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let child = place.start(&["run", "wait", "-m", MODEL, "-p", "full-auto"]);
-    wait_until(|| place.project("started").exists()).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let child = fixture.start(&["run", "wait", "-m", MODEL, "-p", "full-auto"]);
+    wait_until(|| fixture.project("started").exists()).await;
     signal("-INT", child.id());
     finish(child).await.exited(130);
-    assert!(!is_at_work(&place));
+    assert!(!has_running_processes(&fixture));
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn waiting_for_a_silent_model_is_reported() {
     let gate = StreamGate::new();
-    let held =
+    let stalled_reply =
         ScriptedReply::new().text("late").with(Fault::StallAfter { events: 1, gate: gate.clone() });
-    let server = ModelServer::start([held]).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    let mut child = place.start(&["run", "talk", "-m", MODEL]);
+    let server = ModelServer::start([stalled_reply]).await;
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    let mut child = fixture.start(&["run", "talk", "-m", MODEL]);
     let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
     let reading = tokio::task::spawn_blocking(move || {
         let mut line = String::new();

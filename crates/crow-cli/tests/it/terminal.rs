@@ -9,7 +9,7 @@ use std::{
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 
-use crate::program::Place;
+use crate::program::Fixture;
 
 /// How long something may take to appear.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -29,16 +29,16 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// Starts the program on a terminal of so many columns.
-    pub(crate) fn start(place: &Place, args: &[&str], columns: u16, term: &str) -> Self {
+    pub(crate) fn start(fixture: &Fixture, args: &[&str], columns: u16, term: &str) -> Self {
         let size = PtySize { rows: ROWS, cols: columns, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
         let modes = format!("{:?}", pair.master.get_termios().unwrap());
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_crow-agent"));
         command.args(args);
-        command.cwd(place.project(""));
+        command.cwd(fixture.project(""));
         command.env_clear();
         command.env("TERM", term);
-        for (name, value) in place.variables() {
+        for (name, value) in fixture.variables() {
             command.env(name, value);
         }
         let child = pair.slave.spawn_command(command).unwrap();
@@ -47,14 +47,14 @@ impl Terminal {
         let rows = std::num::NonZeroU16::new(ROWS).unwrap();
         let cols = std::num::NonZeroU16::new(columns).unwrap();
         let parser = Arc::new(Mutex::new(vt100::Parser::new(rows, cols, 1000)));
-        let (told, changes) = watch::channel(0);
+        let (sender, changes) = watch::channel(0);
         let shared = Arc::clone(&parser);
         // The thread ends with the terminal.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(length @ 1..) = reader.read(&mut bytes) {
                 shared.lock().unwrap_or_else(PoisonError::into_inner).process(&bytes[..length]);
-                told.send_modify(|count| *count += length);
+                sender.send_modify(|count| *count += length);
             }
         });
         Self { master: pair.master, slave: Some(pair.slave), keys, child, parser, changes, modes }
@@ -92,7 +92,11 @@ impl Terminal {
     }
 
     /// Waits until the screen is as it should be.
-    pub(crate) async fn sees(&mut self, what: &str, expected: impl Fn(&str) -> bool) -> &mut Self {
+    pub(crate) async fn sees(
+        &mut self,
+        description: &str,
+        expected: impl Fn(&str) -> bool,
+    ) -> &mut Self {
         let end = Instant::now() + PATIENCE;
         loop {
             self.changes.borrow_and_update();
@@ -102,7 +106,11 @@ impl Terminal {
             let left = end.saturating_duration_since(Instant::now());
             let changed = timeout(left, self.changes.changed()).await;
             if !matches!(changed, Ok(Ok(()))) {
-                assert!(expected(self.screen().trim_end()), "not seen: {what}\n{}", self.screen());
+                assert!(
+                    expected(self.screen().trim_end()),
+                    "not seen: {description}\n{}",
+                    self.screen()
+                );
             }
         }
     }

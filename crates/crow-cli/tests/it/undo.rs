@@ -13,17 +13,17 @@ use crow_testkit::{Fault, ScriptedReply, StreamGate, wait_until};
 use serde_json::json;
 
 use crate::{
-    program::{Place, feed, finish},
+    program::{Fixture, feed, finish},
     terminal::Terminal,
-    undo_place::{MODEL, bash, place, run, said},
+    undo_fixture::{MODEL, bash, run, stdout_of, with_replies},
 };
 
 const RUIN: &str = "rm -rf src && find . -name '*.md' -exec sed -i s/a/b/ {} +";
 
 /// A project with all that a project may hold.
-fn fill(place: &Place) {
+fn fill_project(fixture: &Fixture) {
     let write = |name: &str, text: &str| {
-        let path = place.project(name);
+        let path = fixture.project(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
@@ -33,9 +33,9 @@ fn fill(place: &Place) {
     write("src/run.sh", "#!/bin/sh\n");
     write("src/deep/er/x", "\u{0}binary");
     write("notes.txt", "a note\n");
-    fs::set_permissions(place.project("src/run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::create_dir(place.project("src/empty")).unwrap();
-    std::os::unix::fs::symlink("../notes.txt", place.project("src/link")).unwrap();
+    fs::set_permissions(fixture.project("src/run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(fixture.project("src/empty")).unwrap();
+    std::os::unix::fs::symlink("../notes.txt", fixture.project("src/link")).unwrap();
 }
 
 /// Every path with what it is, by its path.
@@ -45,7 +45,7 @@ fn tree(folder: &Path) -> BTreeMap<String, String> {
     while let Some(path) = open.pop() {
         let name = path.strip_prefix(folder).unwrap().display().to_string();
         let metadata = path.symlink_metadata().unwrap();
-        let what = if metadata.is_dir() {
+        let content = if metadata.is_dir() {
             open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
             "folder".to_owned()
         } else if metadata.is_symlink() {
@@ -53,60 +53,66 @@ fn tree(folder: &Path) -> BTreeMap<String, String> {
         } else {
             String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()
         };
-        found.insert(name, format!("{:o} {what}", metadata.permissions().mode()));
+        found.insert(name, format!("{:o} {content}", metadata.permissions().mode()));
     }
     found
 }
 
 /// Fails with the paths that differ, and not with all that there is.
 #[track_caller]
-fn assert_same(place: &Place, expected: &BTreeMap<String, String>) {
-    let is = tree(&place.project(""));
-    let differs = |name: &&String| is.get(*name) != expected.get(*name);
-    let differing: Vec<_> = is.keys().chain(expected.keys()).filter(differs).collect();
-    let of = |tree: &BTreeMap<String, String>| -> Vec<Option<String>> {
+fn assert_same(fixture: &Fixture, expected: &BTreeMap<String, String>) {
+    let actual = tree(&fixture.project(""));
+    let differs = |name: &&String| actual.get(*name) != expected.get(*name);
+    let differing: Vec<_> = actual.keys().chain(expected.keys()).filter(differs).collect();
+    let contents = |tree: &BTreeMap<String, String>| -> Vec<Option<String>> {
         differing.iter().map(|name| tree.get(*name).cloned()).collect()
     };
-    assert!(differing.is_empty(), "{differing:?}: {:?} is not {:?}", of(&is), of(expected));
+    assert!(
+        differing.is_empty(),
+        "{differing:?}: {:?} is not {:?}",
+        contents(&actual),
+        contents(expected)
+    );
 }
 
-fn git(place: &Place, args: &[&str]) {
+fn git(fixture: &Fixture, args: &[&str]) {
     let mut command = Command::new("git");
     command.args(["-c", "user.name=T", "-c", "user.email=t@example.org"]).args(args);
-    let done = command.current_dir(place.project("")).env("HOME", place.home("")).output().unwrap();
+    let done =
+        command.current_dir(fixture.project("")).env("HOME", fixture.home("")).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 #[tokio::test]
 async fn undo_restores_a_ruined_project_with_and_without_git() {
     for with_git in [false, true] {
-        let (server, place) =
-            place([bash("c1", RUIN), ScriptedReply::new().text("Done.").into()]).await;
-        fill(&place);
+        let (server, fixture) =
+            with_replies([bash("c1", RUIN), ScriptedReply::new().text("Done.").into()]).await;
+        fill_project(&fixture);
         if with_git {
-            git(&place, &["init", "-q"]);
-            git(&place, &["add", "."]);
-            git(&place, &["commit", "-qm", "first"]);
+            git(&fixture, &["init", "-q"]);
+            git(&fixture, &["add", "."]);
+            git(&fixture, &["commit", "-qm", "first"]);
         }
         // `.git` is a part of it.
-        let whole = tree(&place.project(""));
-        let ran = run(&place, "clean up").await;
+        let original = tree(&fixture.project(""));
+        let ran = run(&fixture, "clean up").await;
         assert!(ran.exited(0).err.contains("  6 files changed, +2 -5, 4 deleted\n"), "{}", ran.err);
-        let ruined = tree(&place.project(""));
-        assert!(ruined != whole);
-        let would = said(&place, &["undo", "--dry-run"], 0).await;
-        assert_same(&place, &ruined);
-        let did = said(&place, &["undo"], 0).await;
-        assert_same(&place, &whole);
-        let foretold = would.replace("would be ", "").replace("; nothing was changed", "");
-        assert_eq!(foretold + "crow-agent redo brings it back\n", did);
-        insta::allow_duplicates! { insta::assert_snapshot!("undone", did) };
-        let again = said(&place, &["redo"], 0).await;
-        assert_same(&place, &ruined);
+        let ruined = tree(&fixture.project(""));
+        assert!(ruined != original);
+        let preview = stdout_of(&fixture, &["undo", "--dry-run"], 0).await;
+        assert_same(&fixture, &ruined);
+        let report = stdout_of(&fixture, &["undo"], 0).await;
+        assert_same(&fixture, &original);
+        let expected = preview.replace("would be ", "").replace("; nothing was changed", "");
+        assert_eq!(expected + "crow-agent redo brings it back\n", report);
+        insta::allow_duplicates! { insta::assert_snapshot!("undone", report) };
+        let again = stdout_of(&fixture, &["redo"], 0).await;
+        assert_same(&fixture, &ruined);
         insta::allow_duplicates! { insta::assert_snapshot!("redone", again) };
-        said(&place, &["undo"], 0).await;
-        assert_same(&place, &whole);
-        let nothing = place.run(&["undo"]).await;
+        stdout_of(&fixture, &["undo"], 0).await;
+        assert_same(&fixture, &original);
+        let nothing = fixture.run(&["undo"]).await;
         assert!(nothing.exited(1).err.contains("there is nothing to undo"), "{}", nothing.err);
         server.finish().await.unwrap();
     }
@@ -114,25 +120,25 @@ async fn undo_restores_a_ruined_project_with_and_without_git() {
 
 #[tokio::test]
 async fn undo_keeps_later_edits_unless_forced_and_then_saves_copies() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "echo new > a.txt; echo new > b.txt; rm c.txt"),
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
     for name in ["a.txt", "b.txt", "c.txt"] {
-        fs::write(place.project(name), "old\n").unwrap();
+        fs::write(fixture.project(name), "old\n").unwrap();
     }
-    run(&place, "change").await.exited(0);
-    fs::write(place.project("a.txt"), "mine\n").unwrap();
-    fs::write(place.project("c.txt"), "mine, too\n").unwrap();
-    let read = |name: &str| fs::read_to_string(place.project(name)).unwrap();
-    insta::assert_snapshot!("conflict", said(&place, &["undo"], 1).await);
+    run(&fixture, "change").await.exited(0);
+    fs::write(fixture.project("a.txt"), "mine\n").unwrap();
+    fs::write(fixture.project("c.txt"), "mine, too\n").unwrap();
+    let read = |name: &str| fs::read_to_string(fixture.project(name)).unwrap();
+    insta::assert_snapshot!("conflict", stdout_of(&fixture, &["undo"], 1).await);
     assert_eq!([read("a.txt"), read("b.txt"), read("c.txt")], ["mine\n", "old\n", "mine, too\n"]);
-    let dry = said(&place, &["undo", "--force", "--dry-run"], 0).await;
+    let dry = stdout_of(&fixture, &["undo", "--force", "--dry-run"], 0).await;
     assert!(dry.contains("2 paths would be put back"), "{dry}");
     assert!(dry.contains("copies would be kept of what somebody else may have changed"), "{dry}");
     assert_eq!(read("a.txt"), "mine\n");
-    let forced = place.run(&["undo", "--force", "-o", "json"]).await;
+    let forced = fixture.run(&["undo", "--force", "-o", "json"]).await;
     let report = forced.exited(0).lines().remove(0);
     assert_eq!([read("a.txt"), read("c.txt")], ["old\n", "old\n"]);
     let copies: Vec<_> = report["paths"]
@@ -148,7 +154,7 @@ async fn undo_keeps_later_edits_unless_forced_and_then_saves_copies() {
 
 #[tokio::test]
 async fn single_calls_turns_and_the_whole_session_can_be_undone() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("call-1", "echo 1 > one"),
         bash("call-2", "echo 2 > two"),
         ScriptedReply::new().text("Done.").into(),
@@ -156,32 +162,32 @@ async fn single_calls_turns_and_the_whole_session_can_be_undone() {
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
-    run(&place, "first").await.exited(0);
-    let id = place.id();
-    place.run(&["run", "second", "--resume", &id, "-p", "full-auto"]).await.exited(0);
-    let there = || ["one", "two", "three"].map(|name| place.project(name).exists());
+    run(&fixture, "first").await.exited(0);
+    let id = fixture.id();
+    fixture.run(&["run", "second", "--resume", &id, "-p", "full-auto"]).await.exited(0);
+    let existing = || ["one", "two", "three"].map(|name| fixture.project(name).exists());
     insta::assert_snapshot!(
         "changes",
-        said(&place, &["sessions", "show", &id, "--changes"], 0).await
+        stdout_of(&fixture, &["sessions", "show", &id, "--changes"], 0).await
     );
-    let chat = place.run(&["undo", "--turn", "1", "--chat"]).await;
+    let chat = fixture.run(&["undo", "--turn", "1", "--chat"]).await;
     assert!(chat.exited(2).err.contains("--back-to 1 --chat undoes them all"), "{}", chat.err);
-    said(&place, &["undo", "--call", "call-1"], 0).await;
-    assert_eq!(there(), [false, true, true]);
-    said(&place, &["redo"], 0).await;
-    assert_eq!(there(), [true, true, true]);
-    said(&place, &["undo", "--turn", "1"], 0).await;
-    assert_eq!(there(), [false, false, true]);
-    said(&place, &["undo", "--back-to", "1"], 0).await;
-    assert_eq!(there(), [false, false, false]);
-    said(&place, &["redo"], 0).await;
-    said(&place, &["redo"], 0).await;
-    assert_eq!(there(), [true, true, true]);
-    said(&place, &["undo", "--to-start"], 0).await;
-    assert_eq!(there(), [false, false, false]);
+    stdout_of(&fixture, &["undo", "--call", "call-1"], 0).await;
+    assert_eq!(existing(), [false, true, true]);
+    stdout_of(&fixture, &["redo"], 0).await;
+    assert_eq!(existing(), [true, true, true]);
+    stdout_of(&fixture, &["undo", "--turn", "1"], 0).await;
+    assert_eq!(existing(), [false, false, true]);
+    stdout_of(&fixture, &["undo", "--back-to", "1"], 0).await;
+    assert_eq!(existing(), [false, false, false]);
+    stdout_of(&fixture, &["redo"], 0).await;
+    stdout_of(&fixture, &["redo"], 0).await;
+    assert_eq!(existing(), [true, true, true]);
+    stdout_of(&fixture, &["undo", "--to-start"], 0).await;
+    assert_eq!(existing(), [false, false, false]);
     insta::assert_snapshot!(
         "changes_undone",
-        said(&place, &["sessions", "show", &id, "--changes"], 0).await
+        stdout_of(&fixture, &["sessions", "show", &id, "--changes"], 0).await
     );
     for (args, code) in [
         (vec!["undo", "--call", "call"], 2),
@@ -199,7 +205,7 @@ async fn single_calls_turns_and_the_whole_session_can_be_undone() {
         (vec!["diff", "1..2..3"], 2),
         (vec!["restore", "one"], 2),
     ] {
-        let ran = place.run(&args).await;
+        let ran = fixture.run(&args).await;
         assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.err);
         assert_eq!(ran.out, "", "{args:?}");
     }
@@ -208,16 +214,16 @@ async fn single_calls_turns_and_the_whole_session_can_be_undone() {
 
 #[tokio::test]
 async fn restore_resets_one_path_to_a_point_and_can_be_undone() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "echo one > docs/a@b.txt"),
         bash("c2", "echo two > docs/a@b.txt; echo two > other"),
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
-    fs::create_dir(place.project("docs")).unwrap();
-    let file = place.project("docs/a@b.txt");
+    fs::create_dir(fixture.project("docs")).unwrap();
+    let file = fixture.project("docs/a@b.txt");
     fs::write(&file, "zero\n").unwrap();
-    run(&place, "change").await.exited(0);
+    run(&fixture, "change").await.exited(0);
     let read = || fs::read_to_string(&file).unwrap();
     for (at, expected) in [
         ("c1", "one\n"),
@@ -227,48 +233,48 @@ async fn restore_resets_one_path_to_a_point_and_can_be_undone() {
         ("c2^", "one\n"),
         ("1", "two\n"),
     ] {
-        let what = format!("docs/a@b.txt@{at}");
-        let would = said(&place, &["restore", &what, "--dry-run"], 0).await;
+        let target = format!("docs/a@b.txt@{at}");
+        let preview = stdout_of(&fixture, &["restore", &target, "--dry-run"], 0).await;
         let before = read();
-        let did = said(&place, &["restore", &what], 0).await;
+        let report = stdout_of(&fixture, &["restore", &target], 0).await;
         assert_eq!(read(), expected, "{at}");
         assert_eq!(
-            would.contains("would be changed back"),
+            preview.contains("would be changed back"),
             before != expected,
-            "{at} {would}{did}"
+            "{at} {preview}{report}"
         );
     }
-    said(&place, &["restore", "docs/a@b.txt@start"], 0).await;
-    insta::assert_snapshot!("restore_undone", said(&place, &["undo"], 0).await);
+    stdout_of(&fixture, &["restore", "docs/a@b.txt@start"], 0).await;
+    insta::assert_snapshot!("restore_undone", stdout_of(&fixture, &["undo"], 0).await);
     assert_eq!(read(), "two\n");
-    assert!(place.project("other").exists(), "nothing else was touched");
+    assert!(fixture.project("other").exists(), "nothing else was touched");
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn git_applies_a_diff_in_both_directions() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "mv notes.txt 'my notes'; ln -s here there; echo more >> README.md; : > empty; printf 'no end' > src/main.rs; echo : > tool; chmod +x tool; seq 1000 > long; chmod +x docs/*"),
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
-    fill(&place);
-    git(&place, &["init", "-q"]);
-    let whole = tree(&place.project(""));
-    run(&place, "change").await.exited(0);
-    let changed = tree(&place.project(""));
-    let diff = said(&place, &["diff"], 0).await;
+    fill_project(&fixture);
+    git(&fixture, &["init", "-q"]);
+    let original = tree(&fixture.project(""));
+    run(&fixture, "change").await.exited(0);
+    let changed = tree(&fixture.project(""));
+    let diff = stdout_of(&fixture, &["diff"], 0).await;
     // All of a long file is there.
     let numbers: Vec<_> = (2..1000).map(|line| format!("+{line}\n")).collect();
     let shown = diff.replace(&numbers.concat(), "…\n");
     insta::assert_snapshot!("diff", shown);
-    assert_eq!(diff, said(&place, &["diff", "c1"], 0).await);
-    assert_eq!(diff, said(&place, &["diff", "1.."], 0).await);
-    fs::write(place.home("patch"), &diff).unwrap();
-    git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
-    assert_same(&place, &whole);
-    git(&place, &["apply", place.home("patch").to_str().unwrap()]);
-    assert_same(&place, &changed);
+    assert_eq!(diff, stdout_of(&fixture, &["diff", "c1"], 0).await);
+    assert_eq!(diff, stdout_of(&fixture, &["diff", "1.."], 0).await);
+    fs::write(fixture.home("patch"), &diff).unwrap();
+    git(&fixture, &["apply", "-R", fixture.home("patch").to_str().unwrap()]);
+    assert_same(&fixture, &original);
+    git(&fixture, &["apply", fixture.home("patch").to_str().unwrap()]);
+    assert_same(&fixture, &changed);
     server.finish().await.unwrap();
 }
 
@@ -281,9 +287,9 @@ async fn git_applies_every_kind_of_change_in_both_directions() {
          rm was-link; echo text > was-link; rm none; ln -s to none; chmod 755 {odd}; chmod 700 run; rm 'a link'; \
          rm tool; ln -s to tool; printf 'b\\rc\\r' > returns"
     );
-    let (server, place) =
-        place([bash("c1", &command), ScriptedReply::new().text("Done.").into()]).await;
-    let project = |name: &str| place.project(name);
+    let (server, fixture) =
+        with_replies([bash("c1", &command), ScriptedReply::new().text("Done.").into()]).await;
+    let project = |name: &str| fixture.project(name);
     for (name, text) in [
         ("mode", "a\n"),
         ("both", "a\n"),
@@ -306,12 +312,12 @@ async fn git_applies_every_kind_of_change_in_both_directions() {
     for name in ["link", "odd-link", "was-link", "a link"] {
         std::os::unix::fs::symlink("here", project(name)).unwrap();
     }
-    git(&place, &["init", "-q"]);
-    let whole = tree(&project(""));
-    run(&place, "change").await.exited(0);
-    let diff = said(&place, &["diff"], 0).await;
+    git(&fixture, &["init", "-q"]);
+    let original = tree(&project(""));
+    run(&fixture, "change").await.exited(0);
+    let diff = stdout_of(&fixture, &["diff"], 0).await;
     insta::assert_snapshot!("diff_of_every_kind", diff);
-    fs::write(place.home("patch"), &diff).unwrap();
+    fs::write(fixture.home("patch"), &diff).unwrap();
     // Git knows of modes only whether a file can be run.
     let private = |name: &str, mode| {
         fs::set_permissions(project(name), fs::Permissions::from_mode(mode)).unwrap();
@@ -320,10 +326,10 @@ async fn git_applies_every_kind_of_change_in_both_directions() {
         private(name, mode);
     }
     let changed = tree(&project(""));
-    git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
-    assert_same(&place, &whole);
-    git(&place, &["apply", place.home("patch").to_str().unwrap()]);
-    assert_same(&place, &changed);
+    git(&fixture, &["apply", "-R", fixture.home("patch").to_str().unwrap()]);
+    assert_same(&fixture, &original);
+    git(&fixture, &["apply", fixture.home("patch").to_str().unwrap()]);
+    assert_same(&fixture, &changed);
     server.finish().await.unwrap();
 }
 
@@ -332,8 +338,8 @@ async fn git_applies_binary_latin_1_and_large_files_in_both_directions() {
     let command = "printf '\\000\\001' > new; printf 'caf\\351\\n' > latin; seq 300000 > large; rm gone; \
                    head -c 100000 /dev/urandom > binary; chmod 755 binary; : > emptied; echo text > text; \
                    rm was-file; ln -s \"$(printf 'caf\\351')\" was-file; printf '\\000' > filled";
-    let (server, place) =
-        place([bash("c1", command), ScriptedReply::new().text("Done.").into()]).await;
+    let (server, fixture) =
+        with_replies([bash("c1", command), ScriptedReply::new().text("Done.").into()]).await;
     for (name, bytes) in [
         ("latin", b"th\xe9\n".as_slice()),
         ("gone", b"\0gone"),
@@ -342,90 +348,91 @@ async fn git_applies_binary_latin_1_and_large_files_in_both_directions() {
         ("was-file", b"\0"),
         ("filled", b""),
     ] {
-        fs::write(place.project(name), bytes).unwrap();
+        fs::write(fixture.project(name), bytes).unwrap();
     }
-    git(&place, &["init", "-q"]);
-    let whole = tree(&place.project(""));
-    run(&place, "change").await.exited(0);
-    let changed = tree(&place.project(""));
-    let diff = said(&place, &["diff"], 0).await;
-    fs::write(place.home("patch"), &diff).unwrap();
-    git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
-    assert_same(&place, &whole);
-    git(&place, &["apply", place.home("patch").to_str().unwrap()]);
-    assert_same(&place, &changed);
+    git(&fixture, &["init", "-q"]);
+    let original = tree(&fixture.project(""));
+    run(&fixture, "change").await.exited(0);
+    let changed = tree(&fixture.project(""));
+    let diff = stdout_of(&fixture, &["diff"], 0).await;
+    fs::write(fixture.home("patch"), &diff).unwrap();
+    git(&fixture, &["apply", "-R", fixture.home("patch").to_str().unwrap()]);
+    assert_same(&fixture, &original);
+    git(&fixture, &["apply", fixture.home("patch").to_str().unwrap()]);
+    assert_same(&fixture, &changed);
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_diff_that_leaves_out_a_file_without_stored_content_still_applies() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "head -c 20000000 /dev/zero > huge; echo text > text"),
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
-    git(&place, &["init", "-q"]);
-    run(&place, "change").await.exited(0);
-    let diff = said(&place, &["diff"], 0).await;
+    git(&fixture, &["init", "-q"]);
+    run(&fixture, "change").await.exited(0);
+    let diff = stdout_of(&fixture, &["diff"], 0).await;
     assert!(diff.contains("# huge: left out, its content is not known\n"), "{diff}");
-    fs::write(place.home("patch"), &diff).unwrap();
-    git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
-    assert!(place.project("huge").exists() && !place.project("text").exists());
+    fs::write(fixture.home("patch"), &diff).unwrap();
+    git(&fixture, &["apply", "-R", fixture.home("patch").to_str().unwrap()]);
+    assert!(fixture.project("huge").exists() && !fixture.project("text").exists());
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_diff_of_a_subdirectory_of_a_repository_applies_in_both_directories() {
-    let (server, place) =
-        place([bash("c1", "echo text > text"), ScriptedReply::new().text("Done.").into()]).await;
-    let above = place.project("");
+    let (server, fixture) =
+        with_replies([bash("c1", "echo text > text"), ScriptedReply::new().text("Done.").into()])
+            .await;
+    let above = fixture.project("");
     let above = above.parent().unwrap();
     let git_above = |args: &[&str]| {
         let done = Command::new("git").args(args).current_dir(above).output().unwrap();
         assert!(done.status.success(), "{done:?}");
     };
     git_above(&["init", "-q"]);
-    run(&place, "change").await.exited(0);
-    fs::write(place.home("patch"), said(&place, &["diff"], 0).await).unwrap();
-    git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
-    assert!(!place.project("text").exists());
-    git_above(&["apply", place.home("patch").to_str().unwrap()]);
-    assert!(place.project("text").exists());
+    run(&fixture, "change").await.exited(0);
+    fs::write(fixture.home("patch"), stdout_of(&fixture, &["diff"], 0).await).unwrap();
+    git(&fixture, &["apply", "-R", fixture.home("patch").to_str().unwrap()]);
+    assert!(!fixture.project("text").exists());
+    git_above(&["apply", fixture.home("patch").to_str().unwrap()]);
+    assert!(fixture.project("text").exists());
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn two_sessions_in_one_folder_undo_their_own_changes() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "echo first > shared; echo 1 > one"),
         ScriptedReply::new().text("Done.").into(),
         bash("c1", "echo second > shared; echo 2 > two"),
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
-    fs::write(place.project("shared"), "zero\n").unwrap();
+    fs::write(fixture.project("shared"), "zero\n").unwrap();
     for id in ["first", "second"] {
         // The server takes them for one conversation.
         server.allow_prefix_break();
         let args = ["run", "change", "-m", MODEL, "-p", "full-auto", "--session-id", id];
-        place.run(&args).await.exited(0);
+        fixture.run(&args).await.exited(0);
     }
-    let conflict = said(&place, &["undo", "--session", "first"], 1).await;
+    let conflict = stdout_of(&fixture, &["undo", "--session", "first"], 1).await;
     assert!(conflict.contains("! shared  left alone: it was changed since"), "{conflict}");
-    assert!(!place.project("one").exists() && place.project("two").exists());
+    assert!(!fixture.project("one").exists() && fixture.project("two").exists());
     // Without a name the last one is meant.
-    said(&place, &["undo"], 0).await;
-    assert!(!place.project("two").exists());
-    assert_eq!(fs::read_to_string(place.project("shared")).unwrap(), "first\n");
-    let rest = said(&place, &["undo", "-s", "first"], 0).await;
+    stdout_of(&fixture, &["undo"], 0).await;
+    assert!(!fixture.project("two").exists());
+    assert_eq!(fs::read_to_string(fixture.project("shared")).unwrap(), "first\n");
+    let rest = stdout_of(&fixture, &["undo", "-s", "first"], 0).await;
     assert!(rest.contains("crow-agent redo --session first brings it back"), "{rest}");
-    assert_eq!(fs::read_to_string(place.project("shared")).unwrap(), "zero\n");
+    assert_eq!(fs::read_to_string(fixture.project("shared")).unwrap(), "zero\n");
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn undo_of_interleaved_sessions_stops_at_changes_of_the_other() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "echo first > shared; echo 1 > one"),
         ScriptedReply::new().text("Done.").into(),
         bash("c1", "echo second > shared; echo 2 > two"),
@@ -437,30 +444,30 @@ async fn undo_of_interleaved_sessions_stops_at_changes_of_the_other() {
     for id in ["first", "second"] {
         server.allow_prefix_break();
         let args = ["run", "change", "-m", MODEL, "-p", "full-auto", "--session-id", id];
-        place.run(&args).await.exited(0);
+        fixture.run(&args).await.exited(0);
     }
     server.allow_prefix_break();
-    place.run(&["run", "again", "--resume", "first", "-p", "full-auto"]).await.exited(0);
-    let would = said(&place, &["undo", "-s", "first", "--to-start", "--dry-run"], 1).await;
-    let did = said(&place, &["undo", "-s", "first", "--to-start"], 1).await;
-    insta::assert_snapshot!("took_turns", format!("{would}----\n{did}"));
-    assert_eq!(fs::read_to_string(place.project("shared")).unwrap(), "second\n");
-    assert!(!place.project("one").exists() && place.project("two").exists());
+    fixture.run(&["run", "again", "--resume", "first", "-p", "full-auto"]).await.exited(0);
+    let preview = stdout_of(&fixture, &["undo", "-s", "first", "--to-start", "--dry-run"], 1).await;
+    let report = stdout_of(&fixture, &["undo", "-s", "first", "--to-start"], 1).await;
+    insta::assert_snapshot!("took_turns", format!("{preview}----\n{report}"));
+    assert_eq!(fs::read_to_string(fixture.project("shared")).unwrap(), "second\n");
+    assert!(!fixture.project("one").exists() && fixture.project("two").exists());
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn the_model_is_informed_of_an_undo_when_the_session_resumes() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "echo 1 > one"),
         ScriptedReply::new().text("Done.").into(),
         ScriptedReply::new().text("I see.").into(),
     ])
     .await;
-    run(&place, "make one").await.exited(0);
-    said(&place, &["undo"], 0).await;
-    let id = place.id();
-    let resumed = place.run(&["run", "go on", "--resume", &id]).await;
+    run(&fixture, "make one").await.exited(0);
+    stdout_of(&fixture, &["undo"], 0).await;
+    let id = fixture.id();
+    let resumed = fixture.run(&["run", "go on", "--resume", &id]).await;
     assert!(resumed.exited(0).err.contains("the agent is told: The user undid"), "{}", resumed.err);
     let request = server.finish().await.unwrap()[2].body.to_string();
     assert!(request.contains("The user undid changes of yours") && request.contains("make one"));
@@ -468,24 +475,24 @@ async fn the_model_is_informed_of_an_undo_when_the_session_resumes() {
 
 #[tokio::test]
 async fn undo_with_chat_also_rewinds_the_conversation() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         ScriptedReply::new().text("Hello.").into(),
         bash("c1", "echo 1 > one"),
         ScriptedReply::new().text("Done.").into(),
         ScriptedReply::new().text("I see.").into(),
     ])
     .await;
-    run(&place, "say hello").await.exited(0);
-    let id = place.id();
-    place.run(&["run", "make one", "--resume", &id, "-p", "full-auto"]).await.exited(0);
-    let dry = said(&place, &["undo", "--chat", "--dry-run"], 0).await;
+    run(&fixture, "say hello").await.exited(0);
+    let id = fixture.id();
+    fixture.run(&["run", "make one", "--resume", &id, "-p", "full-auto"]).await.exited(0);
+    let dry = stdout_of(&fixture, &["undo", "--chat", "--dry-run"], 0).await;
     assert!(dry.contains("the conversation would go on from before turn 2"), "{dry}");
-    insta::assert_snapshot!("chat_undone", said(&place, &["undo", "--chat"], 0).await);
-    assert!(!place.project("one").exists());
+    insta::assert_snapshot!("chat_undone", stdout_of(&fixture, &["undo", "--chat"], 0).await);
+    assert!(!fixture.project("one").exists());
     server.allow_prefix_break();
-    let resumed = place.run(&["run", "go on", "--resume", &id]).await;
+    let resumed = fixture.run(&["run", "go on", "--resume", &id]).await;
     assert_eq!(resumed.exited(0).out, "I see.\n");
-    let shown = said(&place, &["sessions", "show", &id], 0).await;
+    let shown = stdout_of(&fixture, &["sessions", "show", &id], 0).await;
     assert!(shown.contains("the conversation goes on from an earlier point"), "{shown}");
     let request = server.finish().await.unwrap()[3].body.to_string();
     assert!(request.contains("say hello") && request.contains("go on"), "{request}");
@@ -495,18 +502,22 @@ async fn undo_with_chat_also_rewinds_the_conversation() {
 #[tokio::test]
 async fn an_agent_in_another_process_is_informed_of_an_undo_before_its_next_step() {
     let gate = StreamGate::new();
-    let held = ScriptedReply::new()
+    let stalled_reply = ScriptedReply::new()
         .call("c2", "bash", &json!({"command": "true"}))
         .with(Fault::StallAfter { events: 1, gate: gate.clone() });
-    let (server, place) =
-        place([bash("c1", "echo 1 > one"), held, ScriptedReply::new().text("I see.").into()]).await;
-    let working = place.start(&["run", "make one", "-m", MODEL, "-p", "full-auto"]);
+    let (server, fixture) = with_replies([
+        bash("c1", "echo 1 > one"),
+        stalled_reply,
+        ScriptedReply::new().text("I see.").into(),
+    ])
+    .await;
+    let working = fixture.start(&["run", "make one", "-m", MODEL, "-p", "full-auto"]);
     gate.reached(1).await;
-    let refused = place.run(&["undo", "--chat"]).await;
+    let refused = fixture.run(&["undo", "--chat"]).await;
     assert!(refused.exited(2).err.contains("is in use by another process"), "{}", refused.err);
-    let undone = said(&place, &["undo"], 0).await;
+    let undone = stdout_of(&fixture, &["undo"], 0).await;
     assert!(undone.contains("runs elsewhere: it is told before its next step"), "{undone}");
-    assert!(!place.project("one").exists());
+    assert!(!fixture.project("one").exists());
     gate.open();
     finish(working).await.exited(0);
     let requests = server.finish().await.unwrap();
@@ -515,40 +526,40 @@ async fn an_agent_in_another_process_is_informed_of_an_undo_before_its_next_step
 
 #[tokio::test]
 async fn changes_of_a_killed_command_need_a_forced_undo() {
-    let (_server, place) =
-        place([bash("c1", "rm keep.txt; echo 1 > one; touch started; sleep 600")]).await;
-    fs::write(place.project("keep.txt"), "keep\n").unwrap();
-    let whole = tree(&place.project(""));
-    let mut child = place.start(&["run", "wait", "-m", MODEL, "-p", "full-auto"]);
-    wait_until(|| place.project("started").exists()).await;
+    let (_server, fixture) =
+        with_replies([bash("c1", "rm keep.txt; echo 1 > one; touch started; sleep 600")]).await;
+    fs::write(fixture.project("keep.txt"), "keep\n").unwrap();
+    let original = tree(&fixture.project(""));
+    let mut child = fixture.start(&["run", "wait", "-m", MODEL, "-p", "full-auto"]);
+    wait_until(|| fixture.project("started").exists()).await;
     child.kill().unwrap();
     child.wait().unwrap();
-    insta::assert_snapshot!("cut_off", said(&place, &["undo"], 1).await);
-    said(&place, &["undo", "--force"], 0).await;
+    insta::assert_snapshot!("cut_off", stdout_of(&fixture, &["undo"], 1).await);
+    stdout_of(&fixture, &["undo", "--force"], 0).await;
     // Nobody knows whose they are.
     for (kept, content) in [("one.crow-kept", "1\n"), ("started.crow-kept", "")] {
-        assert_eq!(fs::read_to_string(place.project(kept)).unwrap(), content);
-        fs::remove_file(place.project(kept)).unwrap();
+        assert_eq!(fs::read_to_string(fixture.project(kept)).unwrap(), content);
+        fs::remove_file(fixture.project(kept)).unwrap();
     }
-    assert_same(&place, &whole);
+    assert_same(&fixture, &original);
 }
 
 #[tokio::test]
 async fn the_chat_undoes_redoes_and_shows_changes() {
     let gate = StreamGate::new();
-    let held = ScriptedReply::new()
+    let stalled_reply = ScriptedReply::new()
         .text("one two three")
         .with(Fault::StallAfter { events: 3, gate: gate.clone() });
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("call-1", "echo 1 > one"),
         ScriptedReply::new().text("Done.").into(),
-        held,
+        stalled_reply,
         ScriptedReply::new().text("I see.").into(),
     ])
     .await;
-    let one = place.project("one");
+    let one = fixture.project("one");
     let args = ["-m", MODEL, "-p", "full-auto"];
-    let mut terminal = Terminal::start(&place, &args, 80, "xterm-256color");
+    let mut terminal = Terminal::start(&fixture, &args, 80, "xterm-256color");
     terminal.prompts("").await;
     terminal.keys("/undo\r");
     terminal.shows("there is nothing to undo").await.prompts("").await;
@@ -611,11 +622,11 @@ async fn undo_output_fits_forty_columns() {
     let long = "a-folder-with-a-rather-long-name/and-a-file-with-a-rather-long-name.txt";
     let command =
         format!("mkdir -p {0}; echo x > {long}; echo y > b", long.split('/').next().unwrap());
-    let (server, place) =
-        place([bash("c1", &command), ScriptedReply::new().text("Done.").into()]).await;
-    run(&place, "change").await.exited(0);
-    fs::write(place.project("b"), "mine\n").unwrap();
-    let id = place.id();
+    let (server, fixture) =
+        with_replies([bash("c1", &command), ScriptedReply::new().text("Done.").into()]).await;
+    run(&fixture, "change").await.exited(0);
+    fs::write(fixture.project("b"), "mine\n").unwrap();
+    let id = fixture.id();
     for (args, code) in [
         (vec!["sessions", "show", &id, "--changes"], 0),
         (vec!["undo", "--dry-run"], 1),
@@ -623,7 +634,7 @@ async fn undo_output_fits_forty_columns() {
         (vec!["redo"], 0),
         (vec!["diff"], 0),
     ] {
-        let mut terminal = Terminal::start(&place, &args, 40, "xterm-256color");
+        let mut terminal = Terminal::start(&fixture, &args, 40, "xterm-256color");
         terminal.sees("an end", |screen| !screen.is_empty()).await;
         let screen = terminal.exits(code).await;
         if args[0] != "diff" {
@@ -639,14 +650,14 @@ async fn undo_output_fits_forty_columns() {
 
 #[tokio::test]
 async fn undo_in_a_subdirectory_uses_the_last_session_of_the_project() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "mkdir -p deep/er; echo 1 > deep/one"),
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
-    run(&place, "make one").await.exited(0);
-    let mut command = place.command(&["undo", "--dry-run"]);
-    command.current_dir(place.project("deep/er"));
+    run(&fixture, "make one").await.exited(0);
+    let mut command = fixture.command(&["undo", "--dry-run"]);
+    command.current_dir(fixture.project("deep/er"));
     let ran = feed(command, "").await;
     assert!(ran.exited(0).out.contains("would be removed"), "{}", ran.out);
     server.finish().await.unwrap();
@@ -654,78 +665,78 @@ async fn undo_in_a_subdirectory_uses_the_last_session_of_the_project() {
 
 #[tokio::test]
 async fn undo_without_a_session_explains_how_to_name_one() {
-    let (_server, place) = place([]).await;
-    let lost = place.run(&["undo"]).await;
-    assert!(lost.exited(2).err.contains("crow-agent sessions list"), "{}", lost.err);
-    let lost = place.run(&["redo", "-o", "json"]).await;
-    assert_eq!(lost.exited(2).result()["error"]["code"], "unknown_session");
+    let (_server, fixture) = with_replies([]).await;
+    let ran = fixture.run(&["undo"]).await;
+    assert!(ran.exited(2).err.contains("crow-agent sessions list"), "{}", ran.err);
+    let ran = fixture.run(&["redo", "-o", "json"]).await;
+    assert_eq!(ran.exited(2).result()["error"]["code"], "unknown_session");
 }
 
 #[tokio::test]
 async fn removing_a_session_removes_its_snapshots() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "head -c 300000 /dev/urandom > noise; rm noise; echo 1 > one"),
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
-    fs::write(place.project("large"), vec![b'x'; 100_000]).unwrap();
-    fs::write(place.project("one"), "a line that is kept\n").unwrap();
-    run(&place, "change").await.exited(0);
+    fs::write(fixture.project("large"), vec![b'x'; 100_000]).unwrap();
+    fs::write(fixture.project("one"), "a line that is kept\n").unwrap();
+    run(&fixture, "change").await.exited(0);
     let objects = || {
-        let kept = tree(&place.home(".local/share/crow-agent/snapshots"));
-        let is_object = |(name, what): &(&String, &String)| {
-            name.contains("/objects/") && !what.ends_with(" folder")
+        let files = tree(&fixture.home(".local/share/crow-agent/snapshots"));
+        let is_object = |(name, state): &(&String, &String)| {
+            name.contains("/objects/") && !state.ends_with(" folder")
         };
-        kept.iter().filter(is_object).count()
+        files.iter().filter(is_object).count()
     };
     assert!(objects() > 0);
-    place.run(&["sessions", "rm", &place.id()]).await.exited(0);
+    fixture.run(&["sessions", "rm", &fixture.id()]).await.exited(0);
     assert_eq!(objects(), 0);
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn undo_handles_a_file_name_that_is_not_utf8() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "echo x > \"$(printf 'caf\\351')\"; echo y > \"$(printf 'two\\nlines')\""),
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
-    git(&place, &["init", "-q"]);
-    let whole = tree(&place.project(""));
-    run(&place, "touch").await.exited(0);
-    let changed = tree(&place.project(""));
-    let diff = said(&place, &["diff"], 0).await;
+    git(&fixture, &["init", "-q"]);
+    let original = tree(&fixture.project(""));
+    run(&fixture, "touch").await.exited(0);
+    let changed = tree(&fixture.project(""));
+    let diff = stdout_of(&fixture, &["diff"], 0).await;
     insta::assert_snapshot!("diff_of_odd_names", diff);
-    fs::write(place.home("patch"), &diff).unwrap();
-    let json = place.run(&["diff", "-o", "json"]).await.exited(0).lines().remove(0);
+    fs::write(fixture.home("patch"), &diff).unwrap();
+    let json = fixture.run(&["diff", "-o", "json"]).await.exited(0).lines().remove(0);
     assert_eq!(json["files"][0]["path"].as_str().unwrap().rsplit('/').next(), Some("caf\\351\""));
-    place
-        .run(&["sessions", "show", &place.id(), "--changes", "-o", "json"])
+    fixture
+        .run(&["sessions", "show", &fixture.id(), "--changes", "-o", "json"])
         .await
         .exited(0)
         .lines();
-    let undone = said(&place, &["undo"], 0).await;
+    let undone = stdout_of(&fixture, &["undo"], 0).await;
     assert!(undone.contains("- two lines  removed"), "{undone}");
-    assert_same(&place, &whole);
-    git(&place, &["apply", place.home("patch").to_str().unwrap()]);
-    assert_same(&place, &changed);
+    assert_same(&fixture, &original);
+    git(&fixture, &["apply", fixture.home("patch").to_str().unwrap()]);
+    assert_same(&fixture, &changed);
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn restore_accepts_a_file_name_that_is_not_utf8() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "for file in note*; do echo agent > \"$file\"; done"),
         ScriptedReply::new().text("done").into(),
     ])
     .await;
     let name = OsStr::from_bytes(b"note-\xff.txt");
-    fs::write(place.project("").join(name), "user\n").unwrap();
-    run(&place, "change it").await.exited(0);
-    let text = || fs::read_to_string(place.project("").join(name)).unwrap();
+    fs::write(fixture.project("").join(name), "user\n").unwrap();
+    run(&fixture, "change it").await.exited(0);
+    let text = || fs::read_to_string(fixture.project("").join(name)).unwrap();
     assert_eq!(text(), "agent\n");
-    let mut command = place.command(&["restore"]);
+    let mut command = fixture.command(&["restore"]);
     command.arg(OsStr::from_bytes(b"note-\xff.txt@start"));
     finish(command.spawn().unwrap()).await.exited(0);
     assert_eq!(text(), "user\n");
@@ -734,45 +745,47 @@ async fn restore_accepts_a_file_name_that_is_not_utf8() {
 
 #[tokio::test]
 async fn a_file_name_that_is_not_utf8_is_quoted_like_git_and_accepted_back() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "for file in note*; do echo agent > \"$file\"; done"),
         ScriptedReply::new().text("done").into(),
     ])
     .await;
-    let name = place.project("").join(OsStr::from_bytes(b"note-\xff.txt"));
+    let name = fixture.project("").join(OsStr::from_bytes(b"note-\xff.txt"));
     fs::write(&name, "user\n").unwrap();
-    run(&place, "change it").await.exited(0);
+    run(&fixture, "change it").await.exited(0);
     let quoted = "\"note-\\377.txt\"";
-    let told = said(&place, &["undo", "-n"], 0).await;
-    assert!(told.contains(&format!(" {quoted}  would be")), "{told}");
-    let whole =
-        format!("\"{}/note-\\377.txt\"", place.project("").to_str().unwrap().trim_end_matches('/'));
-    let undo = place.run(&["undo", "-n", "-o", "json"]).await.exited(0).lines().remove(0);
-    assert_eq!(undo["paths"][0]["path"], whole);
-    let diff = place.run(&["diff", "-o", "json"]).await.exited(0).lines().remove(0);
-    assert_eq!(diff["files"][0]["path"], whole);
-    for name in [quoted, &whole] {
-        let diff = said(&place, &["diff", "--", name], 0).await;
+    let output = stdout_of(&fixture, &["undo", "-n"], 0).await;
+    assert!(output.contains(&format!(" {quoted}  would be")), "{output}");
+    let quoted_path = format!(
+        "\"{}/note-\\377.txt\"",
+        fixture.project("").to_str().unwrap().trim_end_matches('/')
+    );
+    let undo = fixture.run(&["undo", "-n", "-o", "json"]).await.exited(0).lines().remove(0);
+    assert_eq!(undo["paths"][0]["path"], quoted_path);
+    let diff = fixture.run(&["diff", "-o", "json"]).await.exited(0).lines().remove(0);
+    assert_eq!(diff["files"][0]["path"], quoted_path);
+    for name in [quoted, &quoted_path] {
+        let diff = stdout_of(&fixture, &["diff", "--", name], 0).await;
         assert!(diff.contains("-user\n+agent\n"), "{name}: {diff}");
     }
-    said(&place, &["restore", &format!("{quoted}@start")], 0).await;
+    stdout_of(&fixture, &["restore", &format!("{quoted}@start")], 0).await;
     assert_eq!(fs::read_to_string(name).unwrap(), "user\n");
     server.finish().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_diff_shows_only_the_paths_that_are_named() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "mkdir src lib; echo 1 > src/a.txt; echo 2 > lib/b.txt; echo 3 > c.txt"),
         ScriptedReply::new().text("done").into(),
     ])
     .await;
-    run(&place, "write").await.exited(0);
-    let whole = place.project("lib/b.txt");
+    run(&fixture, "write").await.exited(0);
+    let absolute = fixture.project("lib/b.txt");
     for (args, names) in [
         (&["--", "src"][..], &["src/a.txt"][..]),
         (&["--", "src/", "./c.txt"], &["c.txt", "src/a.txt"]),
-        (&["c1", "--", whole.to_str().unwrap()], &["lib/b.txt"]),
+        (&["c1", "--", absolute.to_str().unwrap()], &["lib/b.txt"]),
         (&["1", "--", "lib/../c.txt"], &["c.txt"]),
         (&["--", "sr"], &[]),
         (&["--", "."], &["c.txt", "lib/b.txt", "src/a.txt"]),
@@ -780,7 +793,7 @@ async fn a_diff_shows_only_the_paths_that_are_named() {
         (&["c.txt"], &["c.txt"]),
         (&["lib"], &["lib/b.txt"]),
     ] {
-        let diff = said(&place, &[&["diff"], args].concat(), 0).await;
+        let diff = stdout_of(&fixture, &[&["diff"], args].concat(), 0).await;
         let added = diff.lines().filter_map(|line| line.strip_prefix("+++ b/"));
         assert_eq!(added.collect::<Vec<_>>(), names, "{args:?}");
     }
@@ -790,7 +803,7 @@ async fn a_diff_shows_only_the_paths_that_are_named() {
         (&["diff", "no.txt", "--", "src"], "has an id that begins with no.txt"),
         (&["diff", "1..2..3"], "name a call or a turn"),
     ] {
-        let ran = place.run(args).await;
+        let ran = fixture.run(args).await;
         assert!(ran.exited(2).err.contains(says), "{args:?}: {}", ran.err);
     }
     server.finish().await.unwrap();
@@ -801,27 +814,27 @@ async fn git_ignored_files_are_undone_and_listed_separately() {
     let work = "echo new > a.py; mkdir __pycache__ .cache; \
         for i in 1 2 3 4 5 6; do printf '\\0%s' $i > __pycache__/$i.pyc; done; echo 1 > .cache/run";
     let done = ScriptedReply::new().text("Done.").into();
-    let (server, place) = place([bash("c1", work), done]).await;
-    git(&place, &["init", "-q"]);
-    fs::write(place.project(".gitignore"), "__pycache__/\n.cache/*\n").unwrap();
-    fs::write(place.project("a.py"), "old\n").unwrap();
-    run(&place, "test it").await.exited(0);
-    let diff = said(&place, &["diff"], 0).await;
+    let (server, fixture) = with_replies([bash("c1", work), done]).await;
+    git(&fixture, &["init", "-q"]);
+    fs::write(fixture.project(".gitignore"), "__pycache__/\n.cache/*\n").unwrap();
+    fs::write(fixture.project("a.py"), "old\n").unwrap();
+    run(&fixture, "test it").await.exited(0);
+    let diff = stdout_of(&fixture, &["diff"], 0).await;
     let (source, note) = diff.split_once("# 7 files that git ignores changed, too").unwrap();
     assert!(source.contains("+new") && !source.contains("pycache"), "{diff}");
     assert!(note.contains(".cache/run, __pycache__/1.pyc, __pycache__/2.pyc and 4 more"), "{diff}");
-    fs::write(place.home("patch"), &diff).unwrap();
-    git(&place, &["apply", "-R", place.home("patch").to_str().unwrap()]);
-    assert_eq!(fs::read_to_string(place.project("a.py")).unwrap(), "old\n");
-    fs::write(place.project("a.py"), "new\n").unwrap();
-    assert!(said(&place, &["diff", "--ignored"], 0).await.contains("__pycache__/6.pyc"));
-    let told = said(&place, &["diff", "--output", "json"], 0).await;
-    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-    let count = |name: &str| told[name].as_array().unwrap().len();
+    fs::write(fixture.home("patch"), &diff).unwrap();
+    git(&fixture, &["apply", "-R", fixture.home("patch").to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(fixture.project("a.py")).unwrap(), "old\n");
+    fs::write(fixture.project("a.py"), "new\n").unwrap();
+    assert!(stdout_of(&fixture, &["diff", "--ignored"], 0).await.contains("__pycache__/6.pyc"));
+    let output = stdout_of(&fixture, &["diff", "--output", "json"], 0).await;
+    let output: serde_json::Value = serde_json::from_str(&output).unwrap();
+    let count = |name: &str| output[name].as_array().unwrap().len();
     assert_eq!((count("files"), count("ignored")), (8, 7));
-    let undone = said(&place, &["undo"], 0).await;
+    let undone = stdout_of(&fixture, &["undo"], 0).await;
     insta::assert_snapshot!("undo_of_files_that_git_ignores", undone);
-    assert!(!place.project("__pycache__").exists() && !place.project(".cache").exists());
-    assert_eq!(fs::read_to_string(place.project("a.py")).unwrap(), "old\n");
+    assert!(!fixture.project("__pycache__").exists() && !fixture.project(".cache").exists());
+    assert_eq!(fs::read_to_string(fixture.project("a.py")).unwrap(), "old\n");
     server.finish().await.unwrap();
 }

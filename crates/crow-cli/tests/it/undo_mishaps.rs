@@ -6,121 +6,122 @@ use crow_testkit::ScriptedReply;
 use serde_json::json;
 
 use crate::{
-    program::{Place, finish},
-    undo_place::{bash, place, run},
+    program::{Fixture, finish},
+    undo_fixture::{bash, run, with_replies},
 };
 
 #[tokio::test]
 async fn a_file_name_that_is_not_utf8_breaks_neither_run_nor_session() {
-    let (_server, place) = place([
+    let (_server, fixture) = with_replies([
         bash("c1", "printf x > \"$(printf 'a\\377b')\""),
         ScriptedReply::new().text("Done.").into(),
         ScriptedReply::new().text("Going on.").into(),
     ])
     .await;
-    let ran = run(&place, "go").await;
-    let id = place.id();
-    let resumed = place.run(&["run", "go on", "--resume", &id, "-p", "full-auto"]).await;
+    let ran = run(&fixture, "go").await;
+    let id = fixture.id();
+    let resumed = fixture.run(&["run", "go on", "--resume", &id, "-p", "full-auto"]).await;
     assert_eq!((ran.code, resumed.code), (Some(0), Some(0)), "{}\n{}", ran.err, resumed.err);
 }
 
 /// The names in `d`.
-fn names(place: &Place) -> BTreeSet<String> {
-    let Ok(entries) = fs::read_dir(place.project("d")) else { return BTreeSet::new() };
+fn names(fixture: &Fixture) -> BTreeSet<String> {
+    let Ok(entries) = fs::read_dir(fixture.project("d")) else { return BTreeSet::new() };
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 #[tokio::test]
 async fn an_undo_killed_halfway_is_completed_by_the_next_and_fully_redone() {
-    let (_server, place) = place([
+    let (_server, fixture) = with_replies([
         bash("c1", "mkdir d; cd d; for i in $(seq 1 1500); do echo $i > $i; done"),
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
-    run(&place, "go").await.exited(0);
-    let made = names(&place);
-    let mut killed = place.start(&["undo"]);
-    while names(&place).len() > 1000 {
+    run(&fixture, "go").await.exited(0);
+    let made = names(&fixture);
+    let mut killed = fixture.start(&["undo"]);
+    while names(&fixture).len() > 1000 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     killed.kill().unwrap();
     finish(killed).await;
-    let half = names(&place).len();
+    let half = names(&fixture).len();
     assert!(half > 0, "too late");
-    place.run(&["undo"]).await.exited(0);
-    assert_eq!(names(&place), BTreeSet::new());
-    place.run(&["redo"]).await.exited(0);
-    let back = names(&place).len();
+    fixture.run(&["undo"]).await.exited(0);
+    assert_eq!(names(&fixture), BTreeSet::new());
+    fixture.run(&["redo"]).await.exited(0);
+    let back = names(&fixture).len();
     assert_eq!(back, made.len(), "{half} were left when it was killed, {back} came back");
 }
 
 #[tokio::test]
 async fn two_concurrent_undos_act_as_one_and_one_redo_reverts_them() {
-    let (_server, place) = place([
+    let (_server, fixture) = with_replies([
         bash("c1", "mkdir d; cd d; for i in $(seq 1 300); do echo $i > $i; done"),
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
-    run(&place, "go").await.exited(0);
-    let made = names(&place);
-    let (one, two) = (place.start(&["undo"]), place.start(&["undo"]));
+    run(&fixture, "go").await.exited(0);
+    let made = names(&fixture);
+    let (one, two) = (fixture.start(&["undo"]), fixture.start(&["undo"]));
     let (one, two) = tokio::join!(finish(one), finish(two));
-    assert_eq!(names(&place), BTreeSet::new(), "{one:?} {two:?}");
-    place.run(&["redo"]).await.exited(0);
-    assert_eq!(names(&place).len(), made.len(), "{one:?} {two:?}");
+    assert_eq!(names(&fixture), BTreeSet::new(), "{one:?} {two:?}");
+    fixture.run(&["redo"]).await.exited(0);
+    assert_eq!(names(&fixture).len(), made.len(), "{one:?} {two:?}");
 }
 
 #[tokio::test]
 async fn undo_of_an_edit_through_a_link_restores_the_target() {
     let edit = json!({"path": "link", "old_string": "old", "new_string": "new"});
-    let (_server, place) = place([
+    let (_server, fixture) = with_replies([
         ScriptedReply::new().call("c0", "read_file", &json!({"path": "link"})).into(),
         ScriptedReply::new().call("c1", "edit_file", &edit).into(),
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
-    fs::write(place.project("real"), "old").unwrap();
-    std::os::unix::fs::symlink("real", place.project("link")).unwrap();
-    run(&place, "go").await.exited(0);
-    assert_eq!(fs::read_to_string(place.project("real")).unwrap(), "new");
-    place.run(&["undo"]).await.exited(0);
-    assert_eq!(fs::read_to_string(place.project("real")).unwrap(), "old");
-    assert!(fs::symlink_metadata(place.project("link")).unwrap().is_symlink());
+    fs::write(fixture.project("real"), "old").unwrap();
+    std::os::unix::fs::symlink("real", fixture.project("link")).unwrap();
+    run(&fixture, "go").await.exited(0);
+    assert_eq!(fs::read_to_string(fixture.project("real")).unwrap(), "new");
+    fixture.run(&["undo"]).await.exited(0);
+    assert_eq!(fs::read_to_string(fixture.project("real")).unwrap(), "old");
+    assert!(fs::symlink_metadata(fixture.project("link")).unwrap().is_symlink());
 }
 
 #[tokio::test]
 async fn undo_does_not_recreate_the_old_directory_of_a_moved_project() {
-    let (_server, place) =
-        place([bash("c1", "rm a"), ScriptedReply::new().text("Done.").into()]).await;
-    fs::write(place.project("a"), "old").unwrap();
-    fs::write(place.project("b"), "old").unwrap();
-    run(&place, "go").await.exited(0);
-    let id = place.id();
-    let old = place.project("").components().as_path().to_path_buf();
+    let (_server, fixture) =
+        with_replies([bash("c1", "rm a"), ScriptedReply::new().text("Done.").into()]).await;
+    fs::write(fixture.project("a"), "old").unwrap();
+    fs::write(fixture.project("b"), "old").unwrap();
+    run(&fixture, "go").await.exited(0);
+    let id = fixture.id();
+    let old = fixture.project("").components().as_path().to_path_buf();
     let new = old.with_file_name("moved");
     fs::rename(&old, &new).unwrap();
-    let mut command = place.command(&["undo", "--session", &id]);
+    let mut command = fixture.command(&["undo", "--session", &id]);
     let ran = finish(command.current_dir(&new).spawn().unwrap()).await;
     assert!(!old.exists(), "{ran:?}");
 }
 
 #[tokio::test]
 async fn output_redirected_into_the_project_is_not_attributed_to_a_call() {
-    let (server, place) = place([
+    let (server, fixture) = with_replies([
         bash("c1", "echo text > text"),
         bash("c2", "echo more > more"),
         ScriptedReply::new().text("Done.").into(),
     ])
     .await;
-    let out = fs::File::create(place.project("out.json")).unwrap();
-    let mut command = place.command(&["run", "-o", "json", "--permissions", "full-auto", "change"]);
+    let out = fs::File::create(fixture.project("out.json")).unwrap();
+    let mut command =
+        fixture.command(&["run", "-o", "json", "--permissions", "full-auto", "change"]);
     let child = command.stdout(out).spawn().unwrap();
     finish(child).await.exited(0);
-    let printed = fs::read(place.project("out.json")).unwrap();
+    let printed = fs::read(fixture.project("out.json")).unwrap();
     assert!(!printed.is_empty());
-    let undone = place.run(&["undo"]).await;
+    let undone = fixture.run(&["undo"]).await;
     undone.exited(0);
     assert!(undone.out.contains("2 paths"), "{}", undone.out);
-    assert_eq!(fs::read(place.project("out.json")).unwrap(), printed);
+    assert_eq!(fs::read(fixture.project("out.json")).unwrap(), printed);
     server.finish().await.unwrap();
 }

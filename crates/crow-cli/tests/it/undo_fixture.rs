@@ -3,7 +3,7 @@
 use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use serde_json::json;
 
-use crate::program::{Place, Ran};
+use crate::program::{Fixture, RunOutput};
 
 pub(crate) const MODEL: &str = "anthropic/claude-sonnet-4-5";
 
@@ -11,19 +11,21 @@ pub(crate) fn bash(id: &str, command: &str) -> ScriptStep {
     ScriptedReply::new().call(id, "bash", &json!({"command": command})).into()
 }
 
-pub(crate) async fn place<const N: usize>(replies: [ScriptStep; N]) -> (ModelServer, Place) {
+pub(crate) async fn with_replies<const N: usize>(
+    replies: [ScriptStep; N],
+) -> (ModelServer, Fixture) {
     let server = ModelServer::start(replies).await;
-    let place = Place::new().with_server(&server, WireDialect::AnthropicMessages);
-    (server, place)
+    let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
+    (server, fixture)
 }
 
-pub(crate) async fn run(place: &Place, prompt: &str) -> Ran {
-    place.run(&["run", prompt, "-m", MODEL, "-p", "full-auto"]).await
+pub(crate) async fn run(fixture: &Fixture, prompt: &str) -> RunOutput {
+    fixture.run(&["run", prompt, "-m", MODEL, "-p", "full-auto"]).await
 }
 
 /// Runs a command of the program whose output goes to stdout.
-pub(crate) async fn said(place: &Place, args: &[&str], code: i32) -> String {
-    let ran = place.run(args).await;
+pub(crate) async fn stdout_of(fixture: &Fixture, args: &[&str], code: i32) -> String {
+    let ran = fixture.run(args).await;
     ran.exited(code);
     assert_eq!(ran.err, "", "{args:?}");
     ran.out

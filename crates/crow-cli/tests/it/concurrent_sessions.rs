@@ -21,16 +21,17 @@ use tempfile::TempDir;
 /// How many sessions read beside the one that writes.
 const READERS: usize = 20;
 
-fn runs(command: &str) -> ScriptedModel {
+fn model_that_runs(command: &str) -> ScriptedModel {
     let command = json!({"command": command});
     ScriptedModel::new([reply([call("c", "bash", command)]), reply([text("Done.")])])
 }
 
-fn options(kept: &Path, sandbox: Option<SandboxConfig>) -> HarnessOptions {
+fn options(data_dir: &Path, sandbox: Option<SandboxConfig>) -> HarnessOptions {
     let mut tools = ToolRegistry::new();
     crow_tools::register_builtin(&mut tools);
     let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
-    let snapshots = SnapshotStores::new(kept.join("snapshots"), SnapshotLimits::default(), None);
+    let snapshots =
+        SnapshotStores::new(data_dir.join("snapshots"), SnapshotLimits::default(), None);
     let runtime = RuntimeConfig {
         child_env: BTreeMap::from([path]).into(),
         sandbox,
@@ -41,7 +42,7 @@ fn options(kept: &Path, sandbox: Option<SandboxConfig>) -> HarnessOptions {
 }
 
 /// Returns once a command waits for somebody to write to a pipe. It goes on when what is returned is dropped.
-async fn reader_of(pipe: &Path) -> rustix::fd::OwnedFd {
+async fn wait_for_reader(pipe: &Path) -> rustix::fd::OwnedFd {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut opened = None;
     wait_until(|| {
@@ -52,7 +53,7 @@ async fn reader_of(pipe: &Path) -> rustix::fd::OwnedFd {
     opened.unwrap()
 }
 
-fn ended_call(events: &[Arc<Envelope>]) -> &ToolResult {
+fn call_result(events: &[Arc<Envelope>]) -> &ToolResult {
     let result = |event: &'_ Arc<Envelope>| matches!(event.event, AgentEvent::CallEnd { .. });
     let ended = events.iter().find(|event| result(event)).map(|event| &event.event);
     let Some(AgentEvent::CallEnd { result, .. }) = ended else { panic!("{events:#?}") };
@@ -61,63 +62,66 @@ fn ended_call(events: &[Arc<Envelope>]) -> &ToolResult {
 
 #[tokio::test]
 async fn read_only_commands_run_concurrently_with_each_other_and_with_a_writer() {
-    let kept = TempDir::new().unwrap();
-    let sandbox = || Some(SandboxConfig::new(kept.path().join("sandbox")));
-    let new = || options(kept.path(), sandbox());
-    let writer = AgentHarness::start(runs("echo x > made; read line < gate"), new());
+    let data_dir = TempDir::new().unwrap();
+    let sandbox = || Some(SandboxConfig::new(data_dir.path().join("sandbox")));
+    let new_options = || options(data_dir.path(), sandbox());
+    let writer =
+        AgentHarness::start(model_that_runs("echo x > made; read line < gate"), new_options());
     let gate = writer.cwd().join("gate");
     NamedPipe::make(&gate);
     writer.handle.send_input(vec![Block::text("go")]).unwrap();
-    let at_gate = reader_of(&gate).await;
+    let gate_fd = wait_for_reader(&gate).await;
     let mut readers = Vec::new();
     for number in 0..READERS {
         let pipe = writer.cwd().join(format!("pipe{number}"));
         NamedPipe::make(&pipe);
-        let reader = writer.beside(runs(&format!("cat pipe{number}")), new());
+        let reader = writer.beside(model_that_runs(&format!("cat pipe{number}")), new_options());
         reader.handle.send_input(vec![Block::text("go")]).unwrap();
         readers.push((reader, pipe));
     }
     // None of them ends before all have begun.
     let mut open = Vec::new();
     for (_, pipe) in &readers {
-        open.push(reader_of(pipe).await);
+        open.push(wait_for_reader(pipe).await);
     }
     drop(open);
     for (reader, _) in &mut readers {
         let events = reader.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
         let waits = |event: &AgentEvent| matches!(event, AgentEvent::CallWait { .. });
         assert!(!events.iter().any(|event| waits(&event.event)), "{events:#?}");
-        let result = ended_call(&events);
+        let result = call_result(&events);
         assert_eq!(result.output, "(no output)\n[exit code 0]");
         assert_eq!(result.metadata.snapshot_before, None);
     }
-    drop(at_gate);
+    drop(gate_fd);
     let mut writer = writer;
     let events = writer.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
-    let written = &ended_call(&events).metadata;
+    let written = &call_result(&events).metadata;
     assert!(!written.shared, "who reads is no other who changes files: {written:?}");
     assert_eq!(written.files_modified, [writer.cwd().join("made")]);
 }
 
 #[tokio::test]
 async fn without_a_sandbox_a_reader_waits_for_the_writer() {
-    let kept = TempDir::new().unwrap();
-    let mut writer =
-        AgentHarness::start(runs("read line < gate; echo x > made"), options(kept.path(), None));
+    let data_dir = TempDir::new().unwrap();
+    let mut writer = AgentHarness::start(
+        model_that_runs("read line < gate; echo x > made"),
+        options(data_dir.path(), None),
+    );
     let gate = writer.cwd().join("gate");
     NamedPipe::make(&gate);
     writer.handle.send_input(vec![Block::text("go")]).unwrap();
-    let at_gate = reader_of(&gate).await;
-    let mut reader = writer.beside(runs("cat made"), options(kept.path(), None));
+    let gate_fd = wait_for_reader(&gate).await;
+    let mut reader = writer.beside(model_that_runs("cat made"), options(data_dir.path(), None));
     reader.handle.send_input(vec![Block::text("go")]).unwrap();
     let events = reader.until(|event| matches!(event, AgentEvent::CallWait { .. })).await;
     let Some(AgentEvent::CallWait { reason, .. }) = events.last().map(|it| &it.event) else {
         panic!("it did not wait");
     };
     assert_eq!(reason, "another agent changes files here");
-    drop(at_gate);
+    drop(gate_fd);
     writer.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
     let events = reader.until(|event| matches!(event, AgentEvent::CallEnd { .. })).await;
-    assert_eq!(ended_call(&events).output, "x\n[exit code 0]");
+    assert_eq!(call_result(&events).output, "x\n[exit code 0]");
     assert_eq!(fs::read_to_string(writer.cwd().join("made")).unwrap(), "x\n");
 }
