@@ -14,7 +14,7 @@ const MODEL: &str = "anthropic/claude-sonnet-4-5";
 
 async fn open_chat(fixture: &Fixture) -> Terminal {
     let mut terminal = Terminal::start(fixture, &["-m", MODEL], 80, "xterm-256color");
-    terminal.prompts("").await;
+    terminal.wait_for_prompt("").await;
     terminal
 }
 
@@ -48,11 +48,11 @@ async fn the_chat_shows_a_short_greeting_and_the_answer_to_a_prompt() {
     ] {
         assert!(greeting.contains(part), "{part}: {greeting}");
     }
-    terminal.keys("hello there\r");
-    terminal.shows("Good day to you.").await.prompts("").await;
+    terminal.type_keys("hello there\r");
+    terminal.wait_for_text("Good day to you.").await.wait_for_prompt("").await;
     assert!(!terminal.screen().contains("done"), "words are no task: {}", terminal.screen());
-    terminal.keys("\u{4}");
-    let last = terminal.exits(0).await;
+    terminal.type_keys("\u{4}");
+    let last = terminal.wait_for_exit(0).await;
     assert!(last.contains("crow-agent --resume "), "{last}");
     assert!(server.finish().await.unwrap()[0].body.to_string().contains("hello there"));
 }
@@ -66,19 +66,19 @@ async fn input_typed_during_a_reply_reaches_the_agent_and_leaves_the_output_inta
     ])
     .await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("count\r");
+    terminal.type_keys("count\r");
     gate.reached(1).await;
-    terminal.keys("go on to five");
+    terminal.type_keys("go on to five");
     // Half of the answer is on the screen, and what is typed stands below it.
-    terminal.shows("> go on to five").await;
-    terminal.keys("\r");
-    terminal.keys("half a lin");
+    terminal.wait_for_text("> go on to five").await;
+    terminal.type_keys("\r");
+    terminal.type_keys("half a lin");
     gate.open();
-    terminal.shows("and five").await.prompts("half a lin").await;
+    terminal.wait_for_text("and five").await.wait_for_prompt("half a lin").await;
     let screen = terminal.screen();
     assert_eq!(screen.matches("go on to five").count(), 1, "{screen}");
-    terminal.keys("\u{15}/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("\u{15}/quit\r");
+    terminal.wait_for_exit(0).await;
     assert!(server.finish().await.unwrap()[1].body.to_string().contains("go on to five"));
 }
 
@@ -92,19 +92,19 @@ async fn a_yes_approves_one_call() {
     ])
     .await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("write twice\r");
-    terminal.shows("? echo x >> a.txt").await.shows("n and why:").await;
-    terminal.keys("y\r");
+    terminal.type_keys("write twice\r");
+    terminal.wait_for_text("? echo x >> a.txt").await.wait_for_text("n and why:").await;
+    terminal.type_keys("y\r");
     terminal
-        .sees("a second question", |screen| {
+        .wait_for("a second question", |screen| {
             screen.matches("allow?").count() == 2 && screen.ends_with("n and why:")
         })
         .await;
-    terminal.keys("n\r");
-    terminal.shows("Both were tried.").await.prompts("").await;
+    terminal.type_keys("n\r");
+    terminal.wait_for_text("Both were tried.").await.wait_for_prompt("").await;
     assert_eq!(fs::read_to_string(fixture.project("a.txt")).unwrap(), "x\n");
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
 
@@ -123,31 +123,35 @@ async fn an_approval_for_the_session_survives_a_resume() {
     ])
     .await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("check it\r");
-    terminal.shows("a = yes, and").await.shows("n and why:").await;
-    terminal.keys("a\r");
+    terminal.type_keys("check it\r");
+    terminal.wait_for_text("a = yes, and").await.wait_for_text("n and why:").await;
+    terminal.type_keys("a\r");
     // Only what goes beyond it is asked about.
     terminal
-        .sees("a second question", |screen| {
+        .wait_for("a second question", |screen| {
             screen.matches("allow?").count() == 2 && screen.ends_with("n and why:")
         })
         .await;
-    terminal.keys("n\r");
-    terminal.shows("All were tried.").await.prompts("").await;
+    terminal.type_keys("n\r");
+    terminal.wait_for_text("All were tried.").await.wait_for_prompt("").await;
     assert!(!fixture.project("b.txt").exists());
-    terminal.keys("/permissions\r");
-    terminal.shows("granted command cargo check").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("/permissions\r");
+    terminal.wait_for_text("granted command cargo check").await.wait_for_prompt("").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     let session = fixture.session();
     let id = session.file_name().unwrap().to_str().unwrap();
     let ran = fixture.run(&["run", "again", "--resume", id, "-o", "json"]).await;
     let result = ran.result();
     assert_eq!(result["refusals"], json!([]), "{result}");
     let mut terminal = Terminal::start(&fixture, &["--resume", id], 80, "xterm-256color");
-    terminal.shows("allowed in this session: `cargo check …`").await.prompts("").await;
-    terminal.keys("\u{4}");
-    terminal.exits(0).await;
+    terminal
+        .wait_for_text("allowed in this session: `cargo check …`")
+        .await
+        .wait_for_prompt("")
+        .await;
+    terminal.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
 
@@ -158,19 +162,19 @@ async fn input_typed_before_a_question_is_not_taken_as_its_answer() {
     let (server, fixture) =
         with_replies([call, ScriptedReply::new().text("I leave it.").into()]).await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("write\r");
+    terminal.type_keys("write\r");
     gate.reached(1).await;
-    terminal.keys("yes please");
-    terminal.shows("> yes please").await;
+    terminal.type_keys("yes please");
+    terminal.wait_for_text("> yes please").await;
     gate.open();
-    terminal.shows("n and why:").await;
+    terminal.wait_for_text("n and why:").await;
     // They go on while the question comes.
-    terminal.keys(", write y\r");
-    terminal.shows("answer y for yes").await.shows("is kept").await;
-    terminal.keys("n not that file\r");
-    terminal.shows("refused by you").await.shows("I leave it.").await;
+    terminal.type_keys(", write y\r");
+    terminal.wait_for_text("answer y for yes").await.wait_for_text("is kept").await;
+    terminal.type_keys("n not that file\r");
+    terminal.wait_for_text("refused by you").await.wait_for_text("I leave it.").await;
     terminal
-        .sees("a prompt with the words", |screen| {
+        .wait_for("a prompt with the words", |screen| {
             let last = screen.lines().last().unwrap_or_default();
             last.starts_with("> yes please") && last.ends_with(", write y")
         })
@@ -178,9 +182,9 @@ async fn input_typed_before_a_question_is_not_taken_as_its_answer() {
     // No call ran, so nothing is done.
     assert!(!terminal.screen().contains("done, unverified"), "{}", terminal.screen());
     assert!(!fixture.project("a.txt").exists());
-    terminal.keys("\u{15}");
-    terminal.prompts("").await.keys("\u{4}");
-    terminal.exits(0).await;
+    terminal.type_keys("\u{15}");
+    terminal.wait_for_prompt("").await.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
     assert!(server.finish().await.unwrap()[1].body.to_string().contains("not that file"));
 }
 
@@ -192,16 +196,22 @@ async fn an_interrupt_withdraws_the_question_and_the_chat_continues() {
     ])
     .await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("write\r");
-    terminal.shows("n and why:").await;
-    terminal.keys("\u{3}");
-    terminal.shows("withdrawn").await.shows("interrupted").await.prompts("").await;
+    terminal.type_keys("write\r");
+    terminal.wait_for_text("n and why:").await;
+    terminal.type_keys("\u{3}");
+    terminal
+        .wait_for_text("withdrawn")
+        .await
+        .wait_for_text("interrupted")
+        .await
+        .wait_for_prompt("")
+        .await;
     assert!(!terminal.screen().contains("error:"), "{}", terminal.screen());
-    terminal.keys("y\r");
-    terminal.shows("Again.").await.prompts("").await;
+    terminal.type_keys("y\r");
+    terminal.wait_for_text("Again.").await.wait_for_prompt("").await;
     assert!(!fixture.project("a.txt").exists());
-    terminal.keys("/exit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("/exit\r");
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
 
@@ -211,13 +221,13 @@ async fn a_second_interrupt_while_the_agent_stops_exits_with_130() {
     let (_server, fixture) =
         with_replies([ScriptedReply::new().call("c1", "bash", &command).into()]).await;
     let mut terminal = Terminal::start(&fixture, &["-m", MODEL, "-p", "full-auto"], 80, "xterm");
-    terminal.prompts("").await;
-    terminal.keys("wait\r");
+    terminal.wait_for_prompt("").await;
+    terminal.type_keys("wait\r");
     wait_until(|| fixture.project("started").exists()).await;
-    terminal.keys("\u{3}");
-    terminal.shows("ctrl-c again leaves").await;
-    terminal.keys("\u{3}");
-    let last = terminal.exits(130).await;
+    terminal.type_keys("\u{3}");
+    terminal.wait_for_text("ctrl-c again leaves").await;
+    terminal.type_keys("\u{3}");
+    let last = terminal.wait_for_exit(130).await;
     assert!(last.contains("crow-agent --resume "), "{last}");
 }
 
@@ -225,12 +235,12 @@ async fn a_second_interrupt_while_the_agent_stops_exits_with_130() {
 async fn at_the_prompt_the_first_interrupt_clears_and_the_second_exits() {
     let (server, fixture) = with_replies([]).await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("half");
-    terminal.prompts("half").await;
-    terminal.keys("\u{3}");
-    terminal.shows("ctrl-c again or /quit leaves").await.prompts("").await;
-    terminal.keys("\u{3}");
-    let last = terminal.exits(0).await;
+    terminal.type_keys("half");
+    terminal.wait_for_prompt("half").await;
+    terminal.type_keys("\u{3}");
+    terminal.wait_for_text("ctrl-c again or /quit leaves").await.wait_for_prompt("").await;
+    terminal.type_keys("\u{3}");
+    let last = terminal.wait_for_exit(0).await;
     assert!(!last.contains("--resume"), "nothing was said, so nothing stays: {last}");
     assert!(fixture.run(&["sessions", "list"]).await.out.contains("No sessions yet"));
     server.finish().await.unwrap();
@@ -243,12 +253,12 @@ async fn sigterm_restores_the_terminal_at_the_prompt_and_during_a_reply() {
     for at_work in [false, true] {
         let mut terminal = open_chat(&fixture).await;
         if at_work {
-            terminal.keys("count\r");
+            terminal.type_keys("count\r");
             gate.reached(1).await;
         }
         let pid = terminal.pid().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        terminal.exits(130).await;
+        terminal.wait_for_exit(130).await;
     }
 }
 
@@ -260,19 +270,19 @@ async fn no_line_wraps_on_forty_columns() {
     ])
     .await;
     let mut terminal = Terminal::start(&fixture, &["-m", MODEL], 40, "xterm-256color");
-    terminal.prompts("").await;
+    terminal.wait_for_prompt("").await;
     assert_eq!(terminal.broken_lines(), 0, "{}", terminal.screen());
-    terminal.keys("/help\r");
-    terminal.shows("step.").await.prompts("").await;
+    terminal.type_keys("/help\r");
+    terminal.wait_for_text("step.").await.wait_for_prompt("").await;
     assert_eq!(terminal.broken_lines(), 0, "{}", terminal.screen());
-    terminal.keys("漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 and more\r");
-    terminal.shows("allow?").await;
-    terminal.keys("y");
-    terminal.sees("the answer as it is typed", |screen| screen.ends_with('y')).await;
-    terminal.keys("\r");
-    terminal.shows("as far as I can see.").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 and more\r");
+    terminal.wait_for_text("allow?").await;
+    terminal.type_keys("y");
+    terminal.wait_for("the answer as it is typed", |screen| screen.ends_with('y')).await;
+    terminal.type_keys("\r");
+    terminal.wait_for_text("as far as I can see.").await.wait_for_prompt("").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     assert!(server.finish().await.unwrap()[0].body.to_string().contains("漢字 and more"));
 }
 
@@ -284,15 +294,15 @@ async fn a_dumb_terminal_gets_plain_lines() {
     ])
     .await;
     let mut terminal = Terminal::start(&fixture, &["-m", MODEL], 80, "dumb");
-    terminal.prompts("").await;
-    terminal.keys("write\r");
-    terminal.shows("n and why:").await;
-    terminal.keys("y\r");
-    terminal.shows("Written.").await.prompts("").await;
-    terminal.keys("\u{3}");
-    terminal.shows("ctrl-c again or /quit leaves").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.wait_for_prompt("").await;
+    terminal.type_keys("write\r");
+    terminal.wait_for_text("n and why:").await;
+    terminal.type_keys("y\r");
+    terminal.wait_for_text("Written.").await.wait_for_prompt("").await;
+    terminal.type_keys("\u{3}");
+    terminal.wait_for_text("ctrl-c again or /quit leaves").await.wait_for_prompt("").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     assert!(fixture.project("a.txt").exists());
     server.finish().await.unwrap();
 }
@@ -301,20 +311,20 @@ async fn a_dumb_terminal_gets_plain_lines() {
 async fn slash_commands_show_and_set_values_and_other_input_goes_to_the_agent() {
     let (server, fixture) = with_replies([ScriptedReply::new().text("I see.").into()]).await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("/permissions read-only\r");
-    terminal.shows("permissions: read-only").await;
-    terminal.keys("/model\r");
-    terminal.shows("model: anthropic/claude-sonnet-4-5").await;
-    terminal.keys("/model nonsense\r");
-    terminal.shows("error: ").await;
-    terminal.keys("/hepl\r");
-    terminal.shows("did you mean /help?").await;
-    terminal.keys("/help\r");
-    terminal.shows("/sessions [ID]").await.shows("ctrl-c").await;
-    terminal.keys("/etc/hosts is broken\r");
-    terminal.shows("I see.").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("/permissions read-only\r");
+    terminal.wait_for_text("permissions: read-only").await;
+    terminal.type_keys("/model\r");
+    terminal.wait_for_text("model: anthropic/claude-sonnet-4-5").await;
+    terminal.type_keys("/model nonsense\r");
+    terminal.wait_for_text("error: ").await;
+    terminal.type_keys("/hepl\r");
+    terminal.wait_for_text("did you mean /help?").await;
+    terminal.type_keys("/help\r");
+    terminal.wait_for_text("/sessions [ID]").await.wait_for_text("ctrl-c").await;
+    terminal.type_keys("/etc/hosts is broken\r");
+    terminal.wait_for_text("I see.").await.wait_for_prompt("").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     assert!(server.finish().await.unwrap()[0].body.to_string().contains("/etc/hosts is broken"));
 }
 
@@ -322,12 +332,12 @@ async fn slash_commands_show_and_set_values_and_other_input_goes_to_the_agent() 
 async fn a_paste_of_three_lines_is_one_prompt() {
     let (server, fixture) = with_replies([ScriptedReply::new().text("Three lines.").into()]).await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("\u{1b}[200~first\rsecond\rthird\u{1b}[201~");
-    terminal.shows("third").await;
-    terminal.keys("\r");
-    terminal.shows("Three lines.").await.prompts("").await;
-    terminal.keys("\u{4}");
-    terminal.exits(0).await;
+    terminal.type_keys("\u{1b}[200~first\rsecond\rthird\u{1b}[201~");
+    terminal.wait_for_text("third").await;
+    terminal.type_keys("\r");
+    terminal.wait_for_text("Three lines.").await.wait_for_prompt("").await;
+    terminal.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
     assert_eq!(requests.len(), 1);
     assert!(requests[0].body.to_string().contains("first\\nsecond\\nthird"));
@@ -347,22 +357,22 @@ async fn a_long_paste_is_abbreviated_on_the_line_and_sent_in_full() {
         lines.concat()
     };
     let paste = |name: &str| format!("\u{1b}[200~{}\u{1b}[201~", lines(name));
-    terminal.keys(&format!("look at {} please", paste("first")));
-    terminal.prompts("look at [300 lines pasted] please").await;
-    terminal.keys("\r");
+    terminal.type_keys(&format!("look at {} please", paste("first")));
+    terminal.wait_for_prompt("look at [300 lines pasted] please").await;
+    terminal.type_keys("\r");
     gate.reached(1).await;
     // While the agent works only the line and its end are shown, too.
-    terminal.keys(&paste("second"));
-    terminal.keys("\r");
-    terminal.shows("> “second 0").await.shows("[300 lines]").await;
+    terminal.type_keys(&paste("second"));
+    terminal.type_keys("\r");
+    terminal.wait_for_text("> “second 0").await.wait_for_text("[300 lines]").await;
     gate.open();
-    terminal.shows("Long.").await.prompts("").await;
+    terminal.wait_for_text("Long.").await.wait_for_prompt("").await;
     let screen = terminal.screen();
     assert!(!screen.contains("first 1") && !screen.contains("second 150"), "{screen}");
     // What the history would show whole is not kept in it.
     assert!(!fixture.home(".local/share/crow-agent/prompts").exists());
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
     let body = requests[0].body.to_string();
     assert!(body.contains("look at first 0\\nfirst 1\\n") && body.contains("first 299\\n please"));
@@ -378,13 +388,19 @@ async fn lines_typed_ahead_reach_the_agent() {
     ])
     .await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("count\ralso X\ralso Y\rand a ha");
+    terminal.type_keys("count\ralso X\ralso Y\rand a ha");
     gate.reached(1).await;
-    terminal.shows("> also X").await.shows("  also Y").await.shows("and a ha").await;
+    terminal
+        .wait_for_text("> also X")
+        .await
+        .wait_for_text("  also Y")
+        .await
+        .wait_for_text("and a ha")
+        .await;
     gate.open();
-    terminal.shows("and five").await.prompts("and a ha").await;
-    terminal.keys("\u{15}/quit\r");
-    terminal.exits(0).await;
+    terminal.wait_for_text("and five").await.wait_for_prompt("and a ha").await;
+    terminal.type_keys("\u{15}/quit\r");
+    terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
     assert!(requests[1].body.to_string().contains("also X\\nalso Y"), "{}", requests[1].body);
 }
@@ -401,13 +417,13 @@ async fn an_unmarked_paste_loses_no_line_and_cuts_no_character() {
     let mut terminal = open_chat(&fixture).await;
     let lines: Vec<_> =
         (1..=40).map(|line| format!("{line} 日本語の長い行がここにあります。")).collect();
-    terminal.keys(&format!("{}\r", lines.join("\r")));
+    terminal.type_keys(&format!("{}\r", lines.join("\r")));
     gate.reached(1).await;
-    terminal.shows("40 日本語").await;
+    terminal.wait_for_text("40 日本語").await;
     gate.open();
-    terminal.shows("all read").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.wait_for_text("all read").await.wait_for_prompt("").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
     let body = requests.last().unwrap().body.to_string();
     for line in &lines {
@@ -424,20 +440,20 @@ async fn input_beyond_the_queue_limit_is_reported_and_put_back() {
     ])
     .await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("count\r");
+    terminal.type_keys("count\r");
     gate.reached(1).await;
     for number in 1..=16 {
         let words = format!("word {number}");
-        terminal.keys(&format!("{words}\r"));
-        terminal.shows(&format!("> {words}\n")).await;
+        terminal.type_keys(&format!("{words}\r"));
+        terminal.wait_for_text(&format!("> {words}\n")).await;
     }
-    terminal.keys("one too many\r");
-    terminal.shows("not sent, and put back: “one too many”").await;
-    terminal.sees("the words", |screen| screen.ends_with("> one too many")).await;
+    terminal.type_keys("one too many\r");
+    terminal.wait_for_text("not sent, and put back: “one too many”").await;
+    terminal.wait_for("the words", |screen| screen.ends_with("> one too many")).await;
     gate.open();
-    terminal.shows("All read.").await.prompts("one too many").await;
-    terminal.keys("\u{15}/quit\r");
-    terminal.exits(0).await;
+    terminal.wait_for_text("All read.").await.wait_for_prompt("one too many").await;
+    terminal.type_keys("\u{15}/quit\r");
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
 
@@ -446,13 +462,13 @@ async fn slash_commands_typed_ahead_run_in_order() {
     let (server, fixture) = with_replies([]).await;
     let mut terminal = open_chat(&fixture).await;
     // The long list comes first: the screen holds what comes after it.
-    terminal.keys("/\r/permissions read-only\r/Model\rhalf a line");
-    terminal.prompts("half a line").await.shows("/quit").await;
-    terminal.shows("permissions: read-only").await.shows("model: anthropic/").await;
-    terminal.keys("\u{3}");
-    terminal.shows("ctrl-c again").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("/\r/permissions read-only\r/Model\rhalf a line");
+    terminal.wait_for_prompt("half a line").await.wait_for_text("/quit").await;
+    terminal.wait_for_text("permissions: read-only").await.wait_for_text("model: anthropic/").await;
+    terminal.type_keys("\u{3}");
+    terminal.wait_for_text("ctrl-c again").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
 
@@ -464,24 +480,24 @@ async fn ctrl_l_and_a_suspend_show_the_whole_question_again() {
     ])
     .await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("write\r");
-    terminal.shows("n and why:").await;
+    terminal.type_keys("write\r");
+    terminal.wait_for_text("n and why:").await;
     let question = "the question again";
     let count = |screen: &str| {
         (screen.matches("it changes files").count(), screen.matches("a = yes").count())
     };
-    terminal.keys("c\r");
-    terminal.shows("a or b for yes in this session").await;
-    terminal.keys("\u{c}");
-    terminal.sees(question, |screen| count(screen) == (2, 2) && screen.ends_with("why:")).await;
-    terminal.keys("\u{1a}");
-    terminal.shows("fg goes on").await;
+    terminal.type_keys("c\r");
+    terminal.wait_for_text("a or b for yes in this session").await;
+    terminal.type_keys("\u{c}");
+    terminal.wait_for(question, |screen| count(screen) == (2, 2) && screen.ends_with("why:")).await;
+    terminal.type_keys("\u{1a}");
+    terminal.wait_for_text("fg goes on").await;
     // Where no shell could wake it, the system does not stop it.
-    terminal.sees(question, |screen| count(screen) == (3, 3) && screen.ends_with("why:")).await;
-    terminal.keys("y\r");
-    terminal.shows("Written.").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.wait_for(question, |screen| count(screen) == (3, 3) && screen.ends_with("why:")).await;
+    terminal.type_keys("y\r");
+    terminal.wait_for_text("Written.").await.wait_for_prompt("").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
 
@@ -495,18 +511,22 @@ async fn a_chat_resumes_a_session_and_switches_between_sessions() {
     .await;
     fixture.run(&["run", "begin here", "-m", MODEL, "--session-id", "mine"]).await.exited(0);
     let mut terminal = Terminal::start(&fixture, &["--resume", "mine"], 80, "xterm");
-    terminal.shows("going on with: begin here").await.prompts("").await;
+    terminal.wait_for_text("going on with: begin here").await.wait_for_prompt("").await;
     assert!(terminal.screen().contains("> begin here\n  first answer"), "{}", terminal.screen());
-    terminal.keys("more\r");
-    terminal.shows("second answer").await.prompts("").await;
-    terminal.keys("/new\r");
-    terminal.sees("a second greeting", |screen| screen.matches("crow-agent 0.").count() == 2).await;
-    terminal.keys("/sessions mine\r");
-    terminal.sees("a third greeting", |screen| screen.matches("crow-agent 0.").count() == 3).await;
-    terminal.prompts("").await.keys("even more\r");
-    terminal.shows("third answer").await.prompts("").await;
-    terminal.keys("/quit\r");
-    let last = terminal.exits(0).await;
+    terminal.type_keys("more\r");
+    terminal.wait_for_text("second answer").await.wait_for_prompt("").await;
+    terminal.type_keys("/new\r");
+    terminal
+        .wait_for("a second greeting", |screen| screen.matches("crow-agent 0.").count() == 2)
+        .await;
+    terminal.type_keys("/sessions mine\r");
+    terminal
+        .wait_for("a third greeting", |screen| screen.matches("crow-agent 0.").count() == 3)
+        .await;
+    terminal.wait_for_prompt("").await.type_keys("even more\r");
+    terminal.wait_for_text("third answer").await.wait_for_prompt("").await;
+    terminal.type_keys("/quit\r");
+    let last = terminal.wait_for_exit(0).await;
     assert!(last.contains("crow-agent --resume mine"), "{last}");
     fixture.session();
     server.finish().await.unwrap();
@@ -521,12 +541,12 @@ async fn a_provider_error_is_shown_and_the_chat_continues() {
     .await;
     let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("hello\r");
-    terminal.shows("failed").await.prompts("").await;
-    terminal.keys("hello again\r");
-    terminal.shows("Now it works.").await.prompts("").await;
-    terminal.keys("\u{4}");
-    terminal.exits(0).await;
+    terminal.type_keys("hello\r");
+    terminal.wait_for_text("failed").await.wait_for_prompt("").await;
+    terminal.type_keys("hello again\r");
+    terminal.wait_for_text("Now it works.").await.wait_for_prompt("").await;
+    terminal.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
 
@@ -538,14 +558,14 @@ async fn the_prompt_history_is_private_and_skips_prompts_with_a_leading_blank() 
     ])
     .await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("remember me\r");
-    terminal.shows("one answer").await.prompts("").await;
-    terminal.keys(" forget me\r");
-    terminal.shows("two answers").await.prompts("").await;
-    terminal.keys("\u{1b}[A");
-    terminal.prompts("remember me").await;
-    terminal.keys("\u{15}/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("remember me\r");
+    terminal.wait_for_text("one answer").await.wait_for_prompt("").await;
+    terminal.type_keys(" forget me\r");
+    terminal.wait_for_text("two answers").await.wait_for_prompt("").await;
+    terminal.type_keys("\u{1b}[A");
+    terminal.wait_for_prompt("remember me").await;
+    terminal.type_keys("\u{15}/quit\r");
+    terminal.wait_for_exit(0).await;
     let file = fixture.home(".local/share/crow-agent/prompts");
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains("remember me") && !text.contains("forget me"), "{text}");
@@ -560,17 +580,17 @@ async fn a_resized_terminal_is_redrawn_in_its_new_width() {
     let (server, fixture) = with_replies([stalled_reply("one two three", &gate)]).await;
     let mut terminal = open_chat(&fixture).await;
     terminal.resize(30);
-    terminal.keys("count to three\r");
+    terminal.type_keys("count to three\r");
     gate.reached(1).await;
-    terminal.keys(&"x".repeat(60));
+    terminal.type_keys(&"x".repeat(60));
     gate.open();
-    terminal.shows("three").await;
+    terminal.wait_for_text("three").await;
     // The model of the screen joins lines that the terminal itself broke.
-    terminal.prompts(&"x".repeat(60)).await;
-    terminal.keys("\u{7f}");
-    terminal.prompts(&"x".repeat(59)).await;
-    terminal.keys("\u{15}/quit\r");
-    terminal.exits(0).await;
+    terminal.wait_for_prompt(&"x".repeat(60)).await;
+    terminal.type_keys("\u{7f}");
+    terminal.wait_for_prompt(&"x".repeat(59)).await;
+    terminal.type_keys("\u{15}/quit\r");
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
 
@@ -590,7 +610,7 @@ async fn a_chat_without_a_key_explains_how_to_start() {
         fixture.set_env(name, "127.0.0.1:9");
     }
     let terminal = Terminal::start(&fixture, &[], 80, "xterm");
-    let screen = terminal.exits(3).await;
+    let screen = terminal.wait_for_exit(3).await;
     assert!(screen.contains("ANTHROPIC_API_KEY"), "{screen}");
 }
 
@@ -599,15 +619,19 @@ async fn an_interrupt_returns_unread_input_to_the_line() {
     let gate = StreamGate::new();
     let (server, fixture) = with_replies([stalled_reply("one two three four", &gate)]).await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("count\r");
+    terminal.type_keys("count\r");
     gate.reached(1).await;
-    terminal.keys("and then five\r");
-    terminal.shows("> and then five").await;
-    terminal.keys("\u{3}");
-    terminal.shows("what it has not read is on your line").await.prompts("and then five").await;
+    terminal.type_keys("and then five\r");
+    terminal.wait_for_text("> and then five").await;
+    terminal.type_keys("\u{3}");
+    terminal
+        .wait_for_text("what it has not read is on your line")
+        .await
+        .wait_for_prompt("and then five")
+        .await;
     gate.open();
-    terminal.keys("\u{15}/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("\u{15}/quit\r");
+    terminal.wait_for_exit(0).await;
     assert_eq!(server.finish().await.unwrap().len(), 1, "nothing was sent after the interrupt");
 }
 
@@ -615,12 +639,12 @@ async fn an_interrupt_returns_unread_input_to_the_line() {
 async fn a_trailing_backslash_continues_the_prompt_on_the_next_line() {
     let (server, fixture) = with_replies([ScriptedReply::new().text("Two lines.").into()]).await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("one\\\r");
-    terminal.sees("the backslash", |screen| screen.contains("> one\\")).await;
-    terminal.keys("two\r");
-    terminal.shows("Two lines.").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("one\\\r");
+    terminal.wait_for("the backslash", |screen| screen.contains("> one\\")).await;
+    terminal.type_keys("two\r");
+    terminal.wait_for_text("Two lines.").await.wait_for_prompt("").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     let body = server.finish().await.unwrap().remove(0).body.to_string();
     assert!(body.contains(r"one\ntwo"), "{body}");
 }
@@ -641,24 +665,24 @@ async fn a_question_shows_link_targets_and_invisible_characters() {
     .await;
     std::os::unix::fs::symlink(fixture.home("profile"), fixture.project("notes.txt")).unwrap();
     let mut terminal = Terminal::start(&fixture, &["-m", MODEL], 200, "xterm-256color");
-    terminal.prompts("").await;
-    terminal.keys("note it\r");
+    terminal.wait_for_prompt("").await;
+    terminal.type_keys("note it\r");
     terminal
-        .shows(&format!("write notes.txt -> {}", fixture.home("profile").display()))
+        .wait_for_text(&format!("write notes.txt -> {}", fixture.home("profile").display()))
         .await
-        .shows("n and why:")
+        .wait_for_text("n and why:")
         .await;
-    terminal.keys("n\r");
-    terminal.shows("echo\\u{a0}safe\\u{202e} ␛[8m; rm\\u{200b} -rf x").await;
+    terminal.type_keys("n\r");
+    terminal.wait_for_text("echo\\u{a0}safe\\u{202e} ␛[8m; rm\\u{200b} -rf x").await;
     terminal
-        .sees("a second question", |screen| {
+        .wait_for("a second question", |screen| {
             screen.matches("allow?").count() == 2 && screen.ends_with("n and why:")
         })
         .await;
-    terminal.keys("n\r");
-    terminal.shows("It was refused.").await.prompts("").await;
+    terminal.type_keys("n\r");
+    terminal.wait_for_text("It was refused.").await.wait_for_prompt("").await;
     assert!(!fixture.home("profile").exists());
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }

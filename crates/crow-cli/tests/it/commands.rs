@@ -17,7 +17,7 @@ async fn with_replies<const N: usize>(replies: [ScriptStep; N]) -> (ModelServer,
 
 async fn open_chat(fixture: &Fixture) -> Terminal {
     let mut terminal = Terminal::start(fixture, &["-m", MODEL], 80, "xterm-256color");
-    terminal.prompts("").await;
+    terminal.wait_for_prompt("").await;
     terminal
 }
 
@@ -30,12 +30,12 @@ async fn a_prompt_file_becomes_a_chat_command() {
     let text = "---\ndescription: greets somebody\nargument-hint: NAME\n---\nGreet $1 politely.\n";
     fs::write(folder.join("greet.md"), text).unwrap();
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("/help\r");
-    terminal.shows("greets somebody").await.prompts("").await;
-    terminal.keys("/greet Ada\r");
-    terminal.shows("Good day, Ada.").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("/help\r");
+    terminal.wait_for_text("greets somebody").await.wait_for_prompt("").await;
+    terminal.type_keys("/greet Ada\r");
+    terminal.wait_for_text("Good day, Ada.").await.wait_for_prompt("").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
     assert!(requests[0].body.to_string().contains("Greet Ada politely."));
 }
@@ -49,18 +49,18 @@ async fn a_mode_set_in_the_chat_applies_from_the_next_prompt_on() {
     ])
     .await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("/mode judge\r");
-    terminal.shows("mode: judge").await.prompts("").await;
-    terminal.keys("write it\r");
-    terminal.shows("I looked at it.").await.prompts("").await;
-    terminal.keys("/status\r");
-    terminal.shows("judge, reviewer looks").await.prompts("").await;
-    terminal.keys("/new\r");
-    terminal.prompts("").await;
-    terminal.keys("/mode\r");
-    terminal.shows("* judge").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("/mode judge\r");
+    terminal.wait_for_text("mode: judge").await.wait_for_prompt("").await;
+    terminal.type_keys("write it\r");
+    terminal.wait_for_text("I looked at it.").await.wait_for_prompt("").await;
+    terminal.type_keys("/status\r");
+    terminal.wait_for_text("judge, reviewer looks").await.wait_for_prompt("").await;
+    terminal.type_keys("/new\r");
+    terminal.wait_for_prompt("").await;
+    terminal.type_keys("/mode\r");
+    terminal.wait_for_text("* judge").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
     assert!(requests[0].body.to_string().contains("submit_for_review"));
     assert!(requests[1].body.to_string().contains("You are reviewer"));
@@ -82,10 +82,10 @@ async fn a_session_is_exported_as_markdown() {
 async fn choices_made_in_a_chat_do_not_affect_run() {
     let (server, fixture) = with_replies([ScriptedReply::new().text("Good day.").into()]).await;
     let mut terminal = open_chat(&fixture).await;
-    terminal.keys("/agents PLAN\r");
-    terminal.shows("agent: PLAN").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("/agents PLAN\r");
+    terminal.wait_for_text("agent: PLAN").await.wait_for_prompt("").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     fixture.run(&["run", "say something", "-m", MODEL]).await.exited(0);
     assert!(server.finish().await.unwrap()[0].body.to_string().contains("You are builder"));
 }

@@ -50,15 +50,15 @@ async fn a_discovered_server_is_asked_about_until_it_is_accepted() {
     let fixture = fixture(&server);
     for answer in ["\r", "n\r"] {
         let mut terminal = Terminal::start(&fixture, &["run", "hi"], 100, "xterm-256color");
-        terminal.shows("ollama/test-model at http://").await.shows("[y/N]").await;
-        terminal.keys(answer);
-        terminal.exits(3).await;
+        terminal.wait_for_text("ollama/test-model at http://").await.wait_for_text("[y/N]").await;
+        terminal.type_keys(answer);
+        terminal.wait_for_exit(3).await;
     }
     let mut terminal = Terminal::start(&fixture, &["run", "hi"], 100, "xterm-256color");
-    terminal.shows("[y/N]").await;
-    terminal.keys("y\r");
-    terminal.shows("hello").await;
-    terminal.exits(0).await;
+    terminal.wait_for_text("[y/N]").await;
+    terminal.type_keys("y\r");
+    terminal.wait_for_text("hello").await;
+    terminal.wait_for_exit(0).await;
     let ran = fixture.run(&["run", "hi"]).await;
     assert_eq!(ran.exited(0).out, "again\n");
     assert!(ran.err.contains("using ollama/test-model, found at http://"), "{}", ran.err);

@@ -146,11 +146,11 @@ async fn without_a_home_nothing_is_stored() {
 async fn a_typed_key_is_not_echoed() {
     let fixture = Fixture::new();
     let mut terminal = Terminal::start(&fixture, &["login", "openai"], 100, "xterm-256color");
-    terminal.shows("it is not shown").await;
-    terminal.keys("sk-typed-wrong\u{15}sk-typed-0123456789\r");
-    terminal.shows("Store it? [y/N]").await;
-    terminal.keys("y\r");
-    let screen = terminal.exits(0).await;
+    terminal.wait_for_text("it is not shown").await;
+    terminal.type_keys("sk-typed-wrong\u{15}sk-typed-0123456789\r");
+    terminal.wait_for_text("Store it? [y/N]").await;
+    terminal.type_keys("y\r");
+    let screen = terminal.wait_for_exit(0).await;
     assert!(screen.contains("Store it? [y/N] y\n"), "{screen}");
     assert!(screen.contains("stored;") && !screen.contains("sk-typed"), "{screen}");
     assert!(
@@ -160,36 +160,36 @@ async fn a_typed_key_is_not_echoed() {
     let ran = fixture.run(&["login", "--status"]).await;
     assert_eq!(ran.exited(0).out.matches("key stored").count(), 2, "{}", ran.out);
     let mut terminal = Terminal::start(&fixture, &["login", "gemini"], 100, "xterm-256color");
-    terminal.shows("it is not shown").await;
-    terminal.keys("sk-typed-and-not-stored\r");
-    terminal.shows("Store it? [y/N]").await;
-    terminal.keys("\r");
-    let screen = terminal.exits(0).await;
+    terminal.wait_for_text("it is not shown").await;
+    terminal.type_keys("sk-typed-and-not-stored\r");
+    terminal.wait_for_text("Store it? [y/N]").await;
+    terminal.type_keys("\r");
+    let screen = terminal.wait_for_exit(0).await;
     assert!(screen.contains("not stored") && !screen.contains("sk-typed"), "{screen}");
     assert!(!fs::read_to_string(credentials_file(&fixture)).unwrap().contains("not-stored"));
     assert!(screen.contains("Store it? [y/N] n\n"), "{screen}");
     let mut terminal =
         Terminal::start(&fixture, &["login", "gemini", "--yes"], 100, "xterm-256color");
-    terminal.shows("it is not shown").await;
-    terminal.keys("\u{3}");
-    terminal.exits(130).await;
+    terminal.wait_for_text("it is not shown").await;
+    terminal.type_keys("\u{3}");
+    terminal.wait_for_exit(130).await;
 }
 
 #[tokio::test]
 async fn a_key_pasted_at_the_confirmation_is_neither_shown_nor_stored() {
     let fixture = Fixture::new();
     let mut terminal = Terminal::start(&fixture, &["login", "openai"], 100, "xterm-256color");
-    terminal.shows("it is not shown").await;
-    terminal.keys("sk-first-0123456789\r");
-    terminal.shows("Store it? [y/N]").await;
-    terminal.keys("sk-again-0123456789\rsk-behind-it\r");
-    let screen = terminal.exits(0).await;
+    terminal.wait_for_text("it is not shown").await;
+    terminal.type_keys("sk-first-0123456789\r");
+    terminal.wait_for_text("Store it? [y/N]").await;
+    terminal.type_keys("sk-again-0123456789\rsk-behind-it\r");
+    let screen = terminal.wait_for_exit(0).await;
     assert!(screen.contains("Store it? [y/N] n\n") && !screen.contains("sk-"), "{screen}");
     assert!(!credentials_file(&fixture).exists());
     let mut terminal = Terminal::start(&fixture, &["login", "openai"], 100, "xterm-256color");
-    terminal.shows("it is not shown").await;
-    terminal.keys("sk-first-0123456789\r");
-    terminal.shows("Store it? [y/N]").await;
-    terminal.keys("\u{3}");
-    terminal.exits(130).await;
+    terminal.wait_for_text("it is not shown").await;
+    terminal.type_keys("sk-first-0123456789\r");
+    terminal.wait_for_text("Store it? [y/N]").await;
+    terminal.type_keys("\u{3}");
+    terminal.wait_for_exit(130).await;
 }

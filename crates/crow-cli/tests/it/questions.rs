@@ -25,9 +25,9 @@ fn text_reply(text: &str) -> ScriptStep {
 
 async fn chat(fixture: &Fixture) -> Terminal {
     let mut terminal = Terminal::start(fixture, &["-m", MODEL], 80, "xterm-256color");
-    terminal.prompts("").await.keys("set it up\r");
-    terminal.shows("? Which database?").await.shows("  2  PostgreSQL").await;
-    terminal.shows("1 to 2, words, or - for no answer:").await;
+    terminal.wait_for_prompt("").await.type_keys("set it up\r");
+    terminal.wait_for_text("? Which database?").await.wait_for_text("  2  PostgreSQL").await;
+    terminal.wait_for_text("1 to 2, words, or - for no answer:").await;
     terminal
 }
 
@@ -40,10 +40,16 @@ async fn second_request(server: ModelServer) -> String {
 async fn a_number_selects_a_choice_and_the_model_receives_it() {
     let (server, fixture) = with_replies([ask_call(), text_reply("So be it.")]).await;
     let mut terminal = chat(&fixture).await;
-    terminal.keys("2\r");
-    terminal.shows("you: PostgreSQL").await.shows("So be it.").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("2\r");
+    terminal
+        .wait_for_text("you: PostgreSQL")
+        .await
+        .wait_for_text("So be it.")
+        .await
+        .wait_for_prompt("")
+        .await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     assert!(second_request(server).await.contains("The user chose: PostgreSQL"));
 }
 
@@ -51,12 +57,18 @@ async fn a_number_selects_a_choice_and_the_model_receives_it() {
 async fn free_text_answers_a_question_after_an_invalid_number() {
     let (server, fixture) = with_replies([ask_call(), text_reply("Neither, then.")]).await;
     let mut terminal = chat(&fixture).await;
-    terminal.keys("7\r");
-    terminal.shows("answer with 1 to 2").await;
-    terminal.keys("none at all\r");
-    terminal.shows("you: none at all").await.shows("Neither, then.").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("7\r");
+    terminal.wait_for_text("answer with 1 to 2").await;
+    terminal.type_keys("none at all\r");
+    terminal
+        .wait_for_text("you: none at all")
+        .await
+        .wait_for_text("Neither, then.")
+        .await
+        .wait_for_prompt("")
+        .await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     assert!(second_request(server).await.contains("The user wrote: none at all"));
 }
 
@@ -64,10 +76,16 @@ async fn free_text_answers_a_question_after_an_invalid_number() {
 async fn end_of_input_declines_a_question_and_the_agent_continues() {
     let (server, fixture) = with_replies([ask_call(), text_reply("I take SQLite.")]).await;
     let mut terminal = chat(&fixture).await;
-    terminal.keys("\u{4}");
-    terminal.shows("you gave no answer").await.shows("I take SQLite.").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("\u{4}");
+    terminal
+        .wait_for_text("you gave no answer")
+        .await
+        .wait_for_text("I take SQLite.")
+        .await
+        .wait_for_prompt("")
+        .await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     assert!(second_request(server).await.contains("does not want to answer"));
 }
 
@@ -75,12 +93,18 @@ async fn end_of_input_declines_a_question_and_the_agent_continues() {
 async fn an_interrupt_withdraws_an_agents_question_and_the_chat_continues() {
     let (server, fixture) = with_replies([ask_call(), text_reply("Again.")]).await;
     let mut terminal = chat(&fixture).await;
-    terminal.keys("\u{3}");
-    terminal.shows("withdrawn").await.shows("interrupted").await.prompts("").await;
-    terminal.keys("2\r");
-    terminal.shows("Again.").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("\u{3}");
+    terminal
+        .wait_for_text("withdrawn")
+        .await
+        .wait_for_text("interrupted")
+        .await
+        .wait_for_prompt("")
+        .await;
+    terminal.type_keys("2\r");
+    terminal.wait_for_text("Again.").await.wait_for_prompt("").await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     assert!(!second_request(server).await.contains("The user chose"));
 }
 
@@ -88,13 +112,13 @@ async fn an_interrupt_withdraws_an_agents_question_and_the_chat_continues() {
 async fn a_run_at_a_terminal_asks_the_agents_question() {
     let (server, fixture) = with_replies([ask_call(), text_reply("So be it.")]).await;
     let mut terminal = Terminal::start(&fixture, &["run", "go", "-m", MODEL], 80, "xterm-256color");
-    terminal.shows("  1  SQLite").await.shows("or - for no answer:").await;
-    terminal.keys("9\r");
-    terminal.shows("answer with 1 to 2").await;
-    terminal.sees("the prompt again", |screen| screen.ends_with("for no answer:")).await;
-    terminal.keys("sqlite\r");
-    terminal.shows("you: SQLite").await.shows("So be it.").await;
-    terminal.exits(0).await;
+    terminal.wait_for_text("  1  SQLite").await.wait_for_text("or - for no answer:").await;
+    terminal.type_keys("9\r");
+    terminal.wait_for_text("answer with 1 to 2").await;
+    terminal.wait_for("the prompt again", |screen| screen.ends_with("for no answer:")).await;
+    terminal.type_keys("sqlite\r");
+    terminal.wait_for_text("you: SQLite").await.wait_for_text("So be it.").await;
+    terminal.wait_for_exit(0).await;
     assert!(second_request(server).await.contains("The user chose: SQLite"));
 }
 
@@ -146,15 +170,21 @@ async fn a_protected_file_saved_by_the_user_during_a_command_can_be_put_back() {
     let (server, fixture) = with_replies([wait_call(), text_reply("Done.")]).await;
     let args = ["-m", MODEL, "--permissions", "full-auto"];
     let mut terminal = Terminal::start(&fixture, &args, 80, "xterm-256color");
-    terminal.prompts("").await.keys("run it\r");
+    terminal.wait_for_prompt("").await.type_keys("run it\r");
     save_meanwhile(&fixture).await;
-    terminal.shows("1  put back").await.shows("2  leave aside").await;
-    terminal.shows("1 to 2, or - for no answer:").await;
+    terminal.wait_for_text("1  put back").await.wait_for_text("2  leave aside").await;
+    terminal.wait_for_text("1 to 2, or - for no answer:").await;
     assert!(!fixture.project(".envrc").exists());
-    terminal.keys("1\r");
-    terminal.shows("you: put back").await.shows("Done.").await.prompts("").await;
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("1\r");
+    terminal
+        .wait_for_text("you: put back")
+        .await
+        .wait_for_text("Done.")
+        .await
+        .wait_for_prompt("")
+        .await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     assert_eq!(std::fs::read_to_string(fixture.project(".envrc")).unwrap(), "mine\n");
     drop(server);
 }

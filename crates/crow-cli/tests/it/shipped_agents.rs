@@ -193,16 +193,16 @@ async fn an_edit_that_breaks_an_agent_does_not_end_a_session_that_uses_it() {
     fixture.run(&["agents", "new", "mine"]).await.exited(0);
     let mut terminal =
         Terminal::start(&fixture, &["-a", "mine", "-m", MODEL], 80, "xterm-256color");
-    terminal.prompts("").await;
-    terminal.keys("one\r");
-    terminal.shows("First.").await.prompts("").await;
+    terminal.wait_for_prompt("").await;
+    terminal.type_keys("one\r");
+    terminal.wait_for_text("First.").await.wait_for_prompt("").await;
     fs::write(folder.join("mine.toml"), "[agent\n").unwrap();
-    terminal.keys("/model anthropic/claude-haiku-4-5\r");
-    terminal.shows("mine.toml:1:7").await.prompts("").await;
-    terminal.keys("two\r");
-    terminal.shows("Second.").await.prompts("").await;
-    terminal.keys("\u{4}");
-    terminal.exits(0).await;
+    terminal.type_keys("/model anthropic/claude-haiku-4-5\r");
+    terminal.wait_for_text("mine.toml:1:7").await.wait_for_prompt("").await;
+    terminal.type_keys("two\r");
+    terminal.wait_for_text("Second.").await.wait_for_prompt("").await;
+    terminal.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
     assert_eq!(requests[0].body["model"], requests[1].body["model"]);
 }

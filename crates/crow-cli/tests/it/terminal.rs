@@ -61,7 +61,7 @@ impl Terminal {
     }
 
     /// Types.
-    pub(crate) fn keys(&mut self, keys: &str) {
+    pub(crate) fn type_keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
     }
@@ -78,21 +78,21 @@ impl Terminal {
     }
 
     /// Waits until the screen shows something.
-    pub(crate) async fn shows(&mut self, text: &str) -> &mut Self {
-        self.sees(text, |screen| screen.contains(text)).await
+    pub(crate) async fn wait_for_text(&mut self, text: &str) -> &mut Self {
+        self.wait_for(text, |screen| screen.contains(text)).await
     }
 
     /// Waits until the last line is a prompt with so much typed.
-    pub(crate) async fn prompts(&mut self, typed: &str) -> &mut Self {
+    pub(crate) async fn wait_for_prompt(&mut self, typed: &str) -> &mut Self {
         let expected = format!("> {typed}");
-        self.sees(&format!("a prompt with {typed:?}"), |screen| {
+        self.wait_for(&format!("a prompt with {typed:?}"), |screen| {
             screen.lines().last().is_some_and(|line| line.trim_end() == expected.trim_end())
         })
         .await
     }
 
     /// Waits until the screen is as it should be.
-    pub(crate) async fn sees(
+    pub(crate) async fn wait_for(
         &mut self,
         description: &str,
         expected: impl Fn(&str) -> bool,
@@ -128,7 +128,7 @@ impl Terminal {
     }
 
     /// Waits for the end of the program; the terminal must be as it was.
-    pub(crate) async fn exits(mut self, code: u32) -> String {
+    pub(crate) async fn wait_for_exit(mut self, code: u32) -> String {
         let mut killer = self.child.clone_killer();
         let waiting = spawn_blocking(move || {
             let status = self.child.wait().unwrap();

@@ -152,18 +152,18 @@ async fn only_a_yes_grants_trust_and_ends_the_question() {
     write_project_config(&fixture, "permissions.json", NO_CHECK);
     for (answer, is_trusted) in [("\r", false), ("n\r", false), ("y\r", true)] {
         let mut terminal = Terminal::start(&fixture, &["-m", MODEL], 100, "xterm-256color");
-        terminal.shows("deny `sh check.sh …`").await.shows("[y/N]").await;
-        terminal.keys(answer);
-        terminal.prompts("").await;
-        terminal.keys("/quit\r");
-        terminal.exits(0).await;
+        terminal.wait_for_text("deny `sh check.sh …`").await.wait_for_text("[y/N]").await;
+        terminal.type_keys(answer);
+        terminal.wait_for_prompt("").await;
+        terminal.type_keys("/quit\r");
+        terminal.wait_for_exit(0).await;
         assert_eq!(trust_file(&fixture).exists(), is_trusted, "{answer:?}");
     }
     let mut terminal = Terminal::start(&fixture, &["-m", MODEL], 100, "xterm-256color");
-    terminal.prompts("").await;
+    terminal.wait_for_prompt("").await;
     assert!(!terminal.screen().contains("[y/N]"), "{}", terminal.screen());
-    terminal.keys("/quit\r");
-    terminal.exits(0).await;
+    terminal.type_keys("/quit\r");
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
 
@@ -178,10 +178,10 @@ async fn invalid_project_configuration_is_reported_at_a_terminal() {
         let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
         spoil(&fixture);
         let mut terminal = Terminal::start(&fixture, &["-m", MODEL], 200, "xterm-256color");
-        terminal.shows(shown).await;
-        terminal.prompts("").await;
-        terminal.keys("/quit\r");
-        terminal.exits(0).await;
+        terminal.wait_for_text(shown).await;
+        terminal.wait_for_prompt("").await;
+        terminal.type_keys("/quit\r");
+        terminal.wait_for_exit(0).await;
     }
     server.finish().await.unwrap();
 }
@@ -213,10 +213,10 @@ async fn a_run_at_a_terminal_asks_for_trust_first() {
     write_project_config(&fixture, "providers/work.toml", &redirect(&server));
     let args = ["run", "hi", "-m", "work/claude-sonnet-4-5"];
     let mut terminal = Terminal::start(&fixture, &args, 100, "xterm-256color");
-    terminal.shows("with the key in $ANTHROPIC_API_KEY").await.shows("[y/N]").await;
-    terminal.keys("y\r");
-    terminal.shows("Good day.").await;
-    terminal.exits(0).await;
+    terminal.wait_for_text("with the key in $ANTHROPIC_API_KEY").await.wait_for_text("[y/N]").await;
+    terminal.type_keys("y\r");
+    terminal.wait_for_text("Good day.").await;
+    terminal.wait_for_exit(0).await;
     server.finish().await.unwrap();
 }
 

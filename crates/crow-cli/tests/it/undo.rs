@@ -560,16 +560,16 @@ async fn the_chat_undoes_redoes_and_shows_changes() {
     let one = fixture.project("one");
     let args = ["-m", MODEL, "-p", "full-auto"];
     let mut terminal = Terminal::start(&fixture, &args, 80, "xterm-256color");
-    terminal.prompts("").await;
-    terminal.keys("/undo\r");
-    terminal.shows("there is nothing to undo").await.prompts("").await;
-    terminal.keys("make one\r");
+    terminal.wait_for_prompt("").await;
+    terminal.type_keys("/undo\r");
+    terminal.wait_for_text("there is nothing to undo").await.wait_for_prompt("").await;
+    terminal.type_keys("make one\r");
     terminal
-        .shows("1 file changed, +1 -0, 1 new: one")
+        .wait_for_text("1 file changed, +1 -0, 1 new: one")
         .await
-        .shows("Done.")
+        .wait_for_text("Done.")
         .await
-        .prompts("")
+        .wait_for_prompt("")
         .await;
     for (command, shows) in [
         ("/changes", "1     call-1  bash"),
@@ -580,37 +580,41 @@ async fn the_chat_undoes_redoes_and_shows_changes() {
         ("/undo everything", "unexpected argument 'everything'"),
         ("/undo turn 7", "/changes lists what was changed"),
     ] {
-        terminal.keys(&format!("{command}\r"));
-        terminal.shows(shows).await.prompts("").await;
+        terminal.type_keys(&format!("{command}\r"));
+        terminal.wait_for_text(shows).await.wait_for_prompt("").await;
         assert!(one.exists(), "{command}");
     }
-    terminal.keys("/undo\r");
-    terminal.shows("/redo brings it back").await.prompts("").await;
+    terminal.type_keys("/undo\r");
+    terminal.wait_for_text("/redo brings it back").await.wait_for_prompt("").await;
     assert!(!one.exists());
-    terminal.keys("/redo\r");
-    terminal.shows("/undo takes it back").await.prompts("").await;
+    terminal.type_keys("/redo\r");
+    terminal.wait_for_text("/undo takes it back").await.wait_for_prompt("").await;
     assert!(one.exists());
-    terminal.keys("/undo call call-1\r");
+    terminal.type_keys("/undo call call-1\r");
     terminal
-        .sees("a second undo", |screen| screen.matches("/redo brings it back").count() == 2)
+        .wait_for("a second undo", |screen| screen.matches("/redo brings it back").count() == 2)
         .await;
-    terminal.prompts("").await;
+    terminal.wait_for_prompt("").await;
     assert!(!one.exists());
     // While the agent works, files stay as they are.
-    terminal.keys("count\r");
+    terminal.type_keys("count\r");
     gate.reached(1).await;
-    terminal.keys("/redo\r");
-    terminal.shows("the agent works; ctrl-c stops it").await;
+    terminal.type_keys("/redo\r");
+    terminal.wait_for_text("the agent works; ctrl-c stops it").await;
     gate.open();
-    terminal.shows("one two three").await.prompts("").await;
+    terminal.wait_for_text("one two three").await.wait_for_prompt("").await;
     assert!(!one.exists());
     server.allow_prefix_break();
-    terminal.keys("/undo back-to 1 --chat\r");
-    terminal.shows("the conversation goes on from before turn 1").await.prompts("").await;
-    terminal.keys("start anew\r");
-    terminal.shows("I see.").await.prompts("").await;
-    terminal.keys("\u{4}");
-    terminal.exits(0).await;
+    terminal.type_keys("/undo back-to 1 --chat\r");
+    terminal
+        .wait_for_text("the conversation goes on from before turn 1")
+        .await
+        .wait_for_prompt("")
+        .await;
+    terminal.type_keys("start anew\r");
+    terminal.wait_for_text("I see.").await.wait_for_prompt("").await;
+    terminal.type_keys("\u{4}");
+    terminal.wait_for_exit(0).await;
     let requests = server.finish().await.unwrap();
     assert!(requests[2].body.to_string().contains("The user undid changes of yours"));
     let last = requests[3].body.to_string();
@@ -635,8 +639,8 @@ async fn undo_output_fits_forty_columns() {
         (vec!["diff"], 0),
     ] {
         let mut terminal = Terminal::start(&fixture, &args, 40, "xterm-256color");
-        terminal.sees("an end", |screen| !screen.is_empty()).await;
-        let screen = terminal.exits(code).await;
+        terminal.wait_for("an end", |screen| !screen.is_empty()).await;
+        let screen = terminal.wait_for_exit(code).await;
         if args[0] != "diff" {
             assert!(screen.lines().all(|line| line.chars().count() <= 40), "{screen}");
             insta::assert_snapshot!(
