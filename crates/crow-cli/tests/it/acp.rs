@@ -1,4 +1,4 @@
-//! The command that serves editors.
+//! The command `acp`, which serves editors.
 
 use crate::program::Fixture;
 

@@ -1,4 +1,4 @@
-//! A client of the protocol chooses where models are called.
+//! A client of the Agent Client Protocol sets the addresses at which models are called.
 
 use std::{
     fs,
@@ -13,28 +13,28 @@ use tokio::task::block_in_place;
 use crate::program::{Fixture, any_file_contains};
 
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
-/// The key of [`Place::with_server`].
+/// The key that [`Fixture::with_server`] sets.
 const KEY: &str = "sk-test-0123456789";
 const TOKEN: &str = "gateway-0123456789-abcdef";
-/// Where the program writes its log, in the home.
+/// Path of the program's log, relative to the home.
 const LOG: &str = "log";
 const TENANT: &str = "tenant0123456789abcdef";
 
-/// An editor that speaks lines of JSON with the program.
+/// A client that exchanges JSON lines with the program.
 struct Editor {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// All that the program said.
+    /// Messages received from the program.
     messages: Vec<Value>,
     next_id: u64,
 }
 
 impl Editor {
-    /// Starts the program, which logs all that it can.
+    /// Starts the program with its most detailed log.
     fn start(fixture: &Fixture, args: &[&str]) -> Self {
         let mut command = fixture.command(&[&["acp"], args].concat());
-        // A pipe that nobody reads would hold the program up.
+        // The log goes to a file: an unread pipe would block the program.
         let log = fs::File::create(fixture.home(LOG)).unwrap();
         command.env("CROW_LOG", "trace").stdin(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
@@ -57,7 +57,7 @@ impl Editor {
         self.request("session/prompt", &json!({ "sessionId": session, "prompt": prompt }))
     }
 
-    /// Sends a request and reads up to its answer.
+    /// Sends a request and waits for its response.
     fn request(&mut self, method: &str, params: &Value) -> Value {
         self.next_id += 1;
         let id = self.next_id;
@@ -66,12 +66,13 @@ impl Editor {
         self.wait_for(|message| message["id"] == id)
     }
 
-    /// Returns a message that fits, of those that were said or of those to come.
+    /// Returns the first matching message, of those received earlier or of the following ones.
     fn find(&mut self, matches: impl Fn(&Value) -> bool) -> Value {
         let earlier = self.messages.iter().find(|message| matches(message)).cloned();
         earlier.unwrap_or_else(|| self.wait_for(matches))
     }
 
+    /// Reads messages until one matches, and returns it.
     fn wait_for(&mut self, matches: impl Fn(&Value) -> bool) -> Value {
         loop {
             let mut line = String::new();
@@ -85,7 +86,7 @@ impl Editor {
         }
     }
 
-    /// Says that a provider is called at a server from now on.
+    /// Sets the address of a provider to a server, with two secret headers.
     fn set(&mut self, provider: &str, server: &ModelServer, dialect: WireDialect) -> Value {
         let protocol = match dialect {
             WireDialect::AnthropicMessages => "anthropic",
@@ -101,7 +102,7 @@ impl Editor {
         self.request("providers/set", &params)
     }
 
-    /// Where a provider is called, as the list says it.
+    /// Returns the current settings of a provider, `null` if it is disabled.
     fn current(&mut self, provider: &str) -> Value {
         let answer = self.request("providers/list", &json!({}));
         let list = answer["result"]["providers"].as_array().unwrap().clone();
@@ -109,7 +110,7 @@ impl Editor {
         found.unwrap_or_else(|| panic!("{answer}"))["current"].clone()
     }
 
-    /// The words of the agent since the last time.
+    /// Returns the agent's text since the last call, and clears the messages.
     fn agent_text(&mut self) -> String {
         let messages = std::mem::take(&mut self.messages);
         let chunk = |message: &Value| {
@@ -120,7 +121,7 @@ impl Editor {
         messages.iter().filter_map(chunk).collect()
     }
 
-    /// Goes away, and waits for the program to end.
+    /// Closes the program's input and waits for its end.
     fn close(self) {
         let Self { mut child, input, .. } = self;
         drop(input);
@@ -280,7 +281,7 @@ async fn an_open_session_stops_using_the_key_after_a_logout() {
     let refused = editor.prompt(&session, "second");
     let message = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
     assert!(message.contains("ANTHROPIC_API_KEY"), "{message}");
-    // Whoever logs in again goes on in the same session.
+    // After another login the same session works again.
     fixture.run_with_input(&["login", "anthropic", "--yes"], KEY).await.exited(0);
     let end = editor.prompt(&session, "third");
     assert_eq!(end["result"]["stopReason"], "end_turn", "{end}");

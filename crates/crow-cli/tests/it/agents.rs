@@ -1,4 +1,4 @@
-//! The agents that there are, through the program.
+//! The commands about agents, and runs with broken ones.
 
 use std::{fs, time::Instant};
 

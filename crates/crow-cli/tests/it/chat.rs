@@ -69,7 +69,7 @@ async fn input_typed_during_a_reply_reaches_the_agent_and_leaves_the_output_inta
     terminal.type_keys("count\r");
     gate.reached(1).await;
     terminal.type_keys("go on to five");
-    // Half of the answer is on the screen, and what is typed stands below it.
+    // Half of the answer is on the screen, with the typed text below it.
     terminal.wait_for_text("> go on to five").await;
     terminal.type_keys("\r");
     terminal.type_keys("half a lin");
@@ -126,7 +126,7 @@ async fn an_approval_for_the_session_survives_a_resume() {
     terminal.type_keys("check it\r");
     terminal.wait_for_text("a = yes, and").await.wait_for_text("n and why:").await;
     terminal.type_keys("a\r");
-    // Only what goes beyond it is asked about.
+    // A command beyond the granted one is asked about.
     terminal
         .wait_for("a second question", |screen| {
             screen.matches("allow?").count() == 2 && screen.ends_with("n and why:")
@@ -168,7 +168,7 @@ async fn input_typed_before_a_question_is_not_taken_as_its_answer() {
     terminal.wait_for_text("> yes please").await;
     gate.open();
     terminal.wait_for_text("n and why:").await;
-    // They go on while the question comes.
+    // The user keeps typing while the question appears.
     terminal.type_keys(", write y\r");
     terminal.wait_for_text("answer y for yes").await.wait_for_text("is kept").await;
     terminal.type_keys("n not that file\r");
@@ -179,7 +179,7 @@ async fn input_typed_before_a_question_is_not_taken_as_its_answer() {
             last.starts_with("> yes please") && last.ends_with(", write y")
         })
         .await;
-    // No call ran, so nothing is done.
+    // No call ran, so no work is reported as done.
     assert!(!terminal.screen().contains("done, unverified"), "{}", terminal.screen());
     assert!(!fixture.project("a.txt").exists());
     terminal.type_keys("\u{15}");
@@ -361,7 +361,7 @@ async fn a_long_paste_is_abbreviated_on_the_line_and_sent_in_full() {
     terminal.wait_for_prompt("look at [300 lines pasted] please").await;
     terminal.type_keys("\r");
     gate.reached(1).await;
-    // While the agent works only the line and its end are shown, too.
+    // While the agent works, a long paste is abbreviated as well.
     terminal.type_keys(&paste("second"));
     terminal.type_keys("\r");
     terminal.wait_for_text("> “second 0").await.wait_for_text("[300 lines]").await;
@@ -369,7 +369,7 @@ async fn a_long_paste_is_abbreviated_on_the_line_and_sent_in_full() {
     terminal.wait_for_text("Long.").await.wait_for_prompt("").await;
     let screen = terminal.screen();
     assert!(!screen.contains("first 1") && !screen.contains("second 150"), "{screen}");
-    // What the history would show whole is not kept in it.
+    // Long pastes are not stored in the prompt history.
     assert!(!fixture.home(".local/share/crow-agent/prompts").exists());
     terminal.type_keys("/quit\r");
     terminal.wait_for_exit(0).await;
@@ -408,7 +408,7 @@ async fn lines_typed_ahead_reach_the_agent() {
 #[tokio::test]
 async fn an_unmarked_paste_loses_no_line_and_cuts_no_character() {
     let gate = StreamGate::new();
-    // On a busy machine the paste comes in several pieces, which may be told one after the other.
+    // On a busy machine the paste arrives in several pieces, which may be sent one by one.
     let script = Script::new()
         .then(stalled_reply("one two three four", &gate))
         .then_respond(|_| ScriptedReply::new().text("all read").into());
@@ -461,7 +461,7 @@ async fn input_beyond_the_queue_limit_is_reported_and_put_back() {
 async fn slash_commands_typed_ahead_run_in_order() {
     let (server, fixture) = with_replies([]).await;
     let mut terminal = open_chat(&fixture).await;
-    // The long list comes first: the screen holds what comes after it.
+    // The long list comes first, so that the later output is still on the screen.
     terminal.type_keys("/\r/permissions read-only\r/Model\rhalf a line");
     terminal.wait_for_prompt("half a line").await.wait_for_text("/quit").await;
     terminal.wait_for_text("permissions: read-only").await.wait_for_text("model: anthropic/").await;
@@ -492,7 +492,7 @@ async fn ctrl_l_and_a_suspend_show_the_whole_question_again() {
     terminal.wait_for(question, |screen| count(screen) == (2, 2) && screen.ends_with("why:")).await;
     terminal.type_keys("\u{1a}");
     terminal.wait_for_text("fg goes on").await;
-    // Where no shell could wake it, the system does not stop it.
+    // The system does not stop the program here, because no shell could continue it.
     terminal.wait_for(question, |screen| count(screen) == (3, 3) && screen.ends_with("why:")).await;
     terminal.type_keys("y\r");
     terminal.wait_for_text("Written.").await.wait_for_prompt("").await;
@@ -585,7 +585,7 @@ async fn a_resized_terminal_is_redrawn_in_its_new_width() {
     terminal.type_keys(&"x".repeat(60));
     gate.open();
     terminal.wait_for_text("three").await;
-    // The model of the screen joins lines that the terminal itself broke.
+    // The screen model joins lines that the terminal wrapped.
     terminal.wait_for_prompt(&"x".repeat(60)).await;
     terminal.type_keys("\u{7f}");
     terminal.wait_for_prompt(&"x".repeat(59)).await;

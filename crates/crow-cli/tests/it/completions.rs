@@ -1,4 +1,4 @@
-//! What a shell offers behind a half-typed line.
+//! Shell completions of half-typed lines.
 
 use std::{fs, path::Path, process::Command, time::Instant};
 
@@ -6,7 +6,7 @@ use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 
 use crate::program::{Fixture, finish};
 
-/// Loads the script as people do, breaks each line as bash would, and prints what is offered for its last word.
+/// Bash script that loads the completions as users do, and prints those for the last of the given words.
 const COMPLETE: &str = r#"
 source <(crow-agent completions bash) || exit 9
 name=$(complete -p crow-agent | sed 's/.* -F \([^ ]*\).*/\1/')
@@ -18,7 +18,7 @@ case $last in [=:]) last= ;; esac
 printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
-/// Returns what bash offers for the last word of a line. Like bash it breaks words at `=` and `:` too.
+/// Returns bash's completions for the last word of a line. Like bash it also splits words at `=` and `:`.
 async fn completions_for(fixture: &Fixture, line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for letter in line.chars() {
@@ -43,7 +43,7 @@ async fn completions_for(fixture: &Fixture, line: &str) -> Vec<String> {
     ran.exited(0).out.lines().map(str::to_owned).collect()
 }
 
-/// Fails unless all these are offered.
+/// Panics unless all expected words are offered.
 async fn assert_offers(fixture: &Fixture, line: &str, expected: &[&str]) {
     let completions = completions_for(fixture, line).await;
     for word in expected {
@@ -121,7 +121,7 @@ async fn bash_completes_session_ids_and_used_models() {
     assert_eq!(server.finish().await.unwrap().len(), 1);
 }
 
-/// The bound is wide: other tests share the machine.
+/// The limit is generous because other tests share the machine.
 #[tokio::test]
 async fn completion_takes_less_than_five_seconds() {
     let fixture = Fixture::new();

@@ -13,7 +13,7 @@ use crate::{
 const STILL_WRONG: &str = "#!/bin/sh\n# Prints the sum of its arguments.\nsum=1\nfor n in \"$@\"; do sum=$((sum + n)); done\necho \"$sum\"\n";
 const CHECK: &str = "[ \"$(sh sum.sh 1 2 3)\" = 6 ] || { echo 'sum of 1 2 3 is not 6'; exit 1; }\n";
 
-/// A repository with a script that is to be written, and a check.
+/// Creates a repository with a check for a script that does not exist yet.
 fn repository(fixture: &Fixture) {
     fs::write(fixture.project("check.sh"), CHECK).unwrap();
     let git = |args: &[&str]| {
@@ -49,7 +49,7 @@ async fn the_reviewer_of_build_smart_repairs_the_bug_that_the_primary_left() {
             "submit_for_review",
             &json!({"summary": "sum.sh adds its arguments. All tests pass."}),
         ),
-        // The reviewer believes nothing, finds the bug, and repairs it.
+        // The reviewer runs the check itself, finds the bug, and repairs it.
         bash("c1", "sh check.sh"),
         call("r", "read_file", &json!({"path": "sum.sh"})),
         call(
@@ -84,7 +84,7 @@ async fn the_reviewer_of_build_smart_repairs_the_bug_that_the_primary_left() {
         let shown = handoff.contains(part) || handoff.contains(&part.replace("A sum.sh", "sum.sh"));
         assert!(shown, "{part}: {handoff}");
     }
-    // One session from outside, and an undo that takes back what both did.
+    // The list shows one session, and one undo reverts the changes of both agents.
     let listed = fixture.run(&["sessions", "list"]).await;
     assert_eq!(
         listed.exited(0).out.lines().filter(|line| line.contains("Write sum.sh")).count(),

@@ -1,4 +1,4 @@
-//! Sessions that work in one project at the same time: which of their commands wait for one another.
+//! Sessions that work in one project at the same time, and which of their commands wait for each other.
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
@@ -18,7 +18,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// How many sessions read beside the one that writes.
+/// Number of sessions that read while another one writes.
 const READERS: usize = 20;
 
 fn model_that_runs(command: &str) -> ScriptedModel {
@@ -41,7 +41,7 @@ fn options(data_dir: &Path, sandbox: Option<SandboxConfig>) -> HarnessOptions {
     HarnessOptions { tools, runtime, ..HarnessOptions::default() }
 }
 
-/// Returns once a command waits for somebody to write to a pipe. It goes on when what is returned is dropped.
+/// Waits until a command reads from a pipe, and returns the writing end. The command continues when it is dropped.
 async fn wait_for_reader(pipe: &Path) -> rustix::fd::OwnedFd {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut opened = None;
@@ -79,7 +79,7 @@ async fn read_only_commands_run_concurrently_with_each_other_and_with_a_writer()
         reader.handle.send_input(vec![Block::text("go")]).unwrap();
         readers.push((reader, pipe));
     }
-    // None of them ends before all have begun.
+    // No reader can end before all have begun.
     let mut open = Vec::new();
     for (_, pipe) in &readers {
         open.push(wait_for_reader(pipe).await);

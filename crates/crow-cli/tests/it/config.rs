@@ -1,4 +1,4 @@
-//! The configuration through the program: shown, changed, checked, and bad in every way.
+//! The configuration commands: `get`, `set`, `explain`, `validate`, `schema`, and invalid or hostile files.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ fn put(path: &std::path::Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// What it printed, with the folders by their names.
+/// Returns stdout and stderr, with the paths of home and project replaced by `HOME` and `PROJECT`.
 pub(crate) fn normalized_output(fixture: &Fixture, ran: &RunOutput) -> String {
     let home = fixture.home("").canonicalize().unwrap();
     let home = home.to_str().unwrap();
@@ -68,7 +68,7 @@ async fn config_set_preserves_comments_order_layout_and_mode() {
         .replace("# cheap\n", "# cheap\nfallbacks = [\"openai/gpt-6\"]\n");
     assert_eq!(fs::read_to_string(&path).unwrap(), expected);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-    // A link of a collection of settings stays one.
+    // A symlink, as in a dotfiles repository, is written through and not replaced.
     let target = fixture.home("dotfiles.toml");
     fs::rename(&path, &target).unwrap();
     symlink(&target, &path).unwrap();
@@ -164,7 +164,7 @@ async fn an_unknown_agent_cannot_be_set_as_default() {
         message.contains("did you mean \"BUILD-LOOP\"?") && message.contains("nothing was written")
     );
     fixture.run(&["config", "set", "agent", "BUILD-LOOP"]).await.exited(0);
-    // Whatever is wrong with it already holds up no other setting.
+    // An invalid value that is already in the file does not prevent other changes.
     write_user_config(&fixture, "config.toml", "agent = \"GONE\"\n");
     fixture.run(&["config", "set", "sandbox.memory_gib", "4"]).await.exited(0);
 }

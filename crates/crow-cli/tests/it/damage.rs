@@ -1,4 +1,4 @@
-//! Sessions whose files a disk damaged.
+//! Sessions with damaged files.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::program::Fixture;
 
 const MODEL: &str = "anthropic/claude-test";
 
-/// A session that made a file, and a server with an answer more.
+/// Runs a session that creates a file. The server has one more reply.
 async fn fixture() -> (Fixture, ModelServer) {
     let server = ModelServer::start([
         ScriptedReply::new().call(
@@ -26,7 +26,7 @@ async fn fixture() -> (Fixture, ModelServer) {
     (fixture, server)
 }
 
-/// Damages the first byte of the first line of the log that holds a word, and returns the number of the line.
+/// Overwrites the first byte of the first line of the log that contains a word, and returns the line number.
 fn damage(fixture: &Fixture, word: &str) -> usize {
     let path = fixture.session().join("history.jsonl");
     let mut bytes = fs::read(&path).unwrap();
@@ -50,7 +50,7 @@ async fn a_session_with_a_damaged_line_stays_usable_and_reports_it() {
             assert!(ran.exited(0).out.contains("made"), "{word}: {}", ran.out);
             assert!(ran.err.contains(&warning), "{word}: {}", ran.err);
         }
-        // What is lost is not sent again.
+        // The lost line is missing from later requests, so their prefix differs.
         server.allow_prefix_break();
         let undone = fixture.run(&["undo"]).await;
         assert!(undone.exited(0).err.contains(&warning), "{word}: {}", undone.err);
@@ -85,7 +85,8 @@ async fn a_session_without_its_header_is_listed_as_damaged_and_can_be_repaired()
     server.finish().await.unwrap();
 }
 
-/// A session of two agents whose header is lost and was repaired, and a server with answers for another run of both.
+/// Runs a read-only session of BUILD-JUDGE, removes its header and repairs it. `older_log` also removes the settings from the
+/// log. The server has replies for another run of both agents.
 async fn repaired_judge(older_log: bool) -> (Fixture, ModelServer) {
     let call =
         |id: &str, tool: &str| ScriptedReply::new().call(id, tool, &json!({"summary": "fine"}));

@@ -1,11 +1,12 @@
-//! A real bug is fixed through each wire format.
+//! A run that fixes a bug, through each wire format.
 
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 use serde_json::json;
 
 use crate::program::{Fixture, any_file_contains};
 
-/// The model's side: look, mend, check, finish. Thinking and parallel calls included.
+/// Returns the model's replies: read and check in parallel, edit, check again, complete; with thinking where the format has
+/// it.
 fn script(dialect: WireDialect) -> Vec<ScriptedReply> {
     let with_thinking = |reply: ScriptedReply| match dialect {
         WireDialect::OpenAiChat => reply,

@@ -1,4 +1,4 @@
-//! `doctor`: keys, the model, the configuration, servers and trust.
+//! The command `doctor`: keys, the model, the configuration, servers and trust.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::program::Fixture;
 
 const KEY: &str = "sk-doctor-0123456789";
 
-/// A place without any model server.
+/// Returns a fixture without any model server.
 fn fixture() -> Fixture {
     let mut fixture = Fixture::new();
     for name in ["OLLAMA_HOST", "LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
@@ -22,7 +22,7 @@ fn write(path: &std::path::Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Runs it, whatever the sandbox of this machine is worth.
+/// Returns the output of `doctor`, without a check of the exit code, which depends on this machine's sandbox.
 async fn doctor(fixture: &Fixture) -> String {
     let ran = fixture.run(&["doctor"]).await;
     assert!(!ran.out.contains("sk-") && !ran.err.contains("sk-"), "{}{}", ran.out, ran.err);

@@ -1,4 +1,4 @@
-//! What the program says when it cannot do what is asked.
+//! Error messages and exit codes.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use crate::{config::write_user_config, program::Fixture};
 
 const MODEL: &str = "anthropic/claude-test";
 
-/// Local servers are looked for where none is.
+/// Returns a fixture in which no local model server can be found.
 fn fixture_without_servers() -> Fixture {
     let mut fixture = Fixture::new();
     for name in ["OLLAMA_HOST", "LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {

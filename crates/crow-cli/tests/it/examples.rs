@@ -1,4 +1,4 @@
-//! The example whose loop is its own.
+//! The example `coder_agent`, which has its own loop.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ async fn the_coder_agent_example_asks_answers_calls_and_saves_its_session() {
     .await;
     let fixture = Fixture::with_bug().with_server(&server, WireDialect::AnthropicMessages);
     let model = "anthropic/claude-sonnet-4-5";
-    // The first question is answered with yes, the second with a word for the model.
+    // The first question is answered with yes, the second with a message for the model.
     let ran = feed(fixture.example("coder_agent", &[model, "write it"]), "y\nnot now\n").await;
     ran.exited(0);
     let requests = server.finish().await.unwrap();

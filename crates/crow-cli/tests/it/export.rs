@@ -1,4 +1,4 @@
-//! What is shown and exported of a session.
+//! The output of `sessions show` and `sessions export`.
 
 use crow_testkit::{ScriptStep, ScriptedReply};
 use serde_json::json;
@@ -37,10 +37,10 @@ async fn a_session_is_shown_and_exported_with_outputs_reviews_tokens_and_cost() 
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        // What was said once is written once.
+        // Each message appears only once.
         assert_eq!(text.matches("The second line is missing.").count(), 1, "{text}");
     }
-    // Programs read the events of all agents in their order.
+    // The JSON output has the events of all agents in order.
     let lines = fixture.run(&["sessions", "show", &fixture.root(), "-o", "json"]).await;
     let seqs: Vec<_> =
         lines.exited(0).lines().iter().map(|line| line["seq"].as_u64().unwrap()).collect();

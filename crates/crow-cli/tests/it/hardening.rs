@@ -1,4 +1,4 @@
-//! What commands cannot read of the agent that starts them.
+//! Commands cannot read the environment or memory of the agent that starts them.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use serde_json::json;
 
 use crate::program::{Fixture, RunOutput, finish};
 
-/// Root may read everything of everybody, so the program runs as this user where the test runs as root.
+/// User id for the program if the test runs as root, which could read every process.
 const NOBODY: u32 = 65534;
 
-/// Runs the program as a user without rights of root.
+/// Runs the program as an unprivileged user.
 async fn run_unprivileged(fixture: &Fixture, args: &[&str]) -> RunOutput {
     let mut command = fixture.command(args);
     if rustix::process::geteuid().is_root() {
@@ -52,7 +52,7 @@ async fn a_command_cannot_read_environment_or_memory_of_the_agent_nor_dump_its_c
     ])
     .await;
     let mut fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
-    // Not a secret by its name, so that redaction does not hide that it was read.
+    // The name does not look like a secret, so redaction would not hide a leak.
     fixture.set_env("CANARY", "in-the-environment");
     fixture.set_env("LANG", "C.UTF-8");
     let model = "anthropic/claude-sonnet-4-5";
@@ -70,7 +70,7 @@ async fn a_command_cannot_read_environment_or_memory_of_the_agent_nor_dump_its_c
     assert!(!output.contains("in-the-environment"), "{output}");
     let limit = output.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(limit.split_whitespace().nth(4), Some("0"), "{limit}");
-    // The command itself stays readable: that is how the runtime finds what it left behind.
+    // The command's own environment stays readable: the runtime finds leftover processes by it.
     assert!(output.contains("CROW_CALL=") || output.contains("PATH="), "{output}");
     let user = output.lines().rev().find_map(|line| line.trim().parse::<u32>().ok());
     assert_ne!(user, Some(0), "root reads everything: {output}");

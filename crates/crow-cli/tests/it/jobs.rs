@@ -1,4 +1,4 @@
-//! Background jobs: an agent that starts a server, a program that leaves nothing behind, and what they change.
+//! Background jobs: a server started by an agent, the end of jobs with the program, and undo of their changes.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ use crate::{
 };
 
 const MODEL: &str = "anthropic/claude-test";
-/// Answers a request that is a file, and goes on.
+/// Shell script of a server that answers once the file `request` exists, and keeps running.
 const SERVER: &str = "echo listening; until [ -e request ]; do sleep 0.02; done; \
      echo answered; while :; do sleep 1; done";
 
@@ -81,7 +81,7 @@ async fn an_agent_starts_a_server_uses_it_and_ends_it() {
     assert!(results[3].starts_with("answered\n[job-1 running for "), "{results:?}");
     assert!(results[4].starts_with("(nothing new)\n[job-1 was stopped after "), "{results:?}");
     assert!(results[5].starts_with("job-1 was stopped after "), "{results:?}");
-    // It knows how the job ended: it ended it.
+    // No notice about the job's end, because the agent ended it itself.
     assert_eq!(notices(&events), Vec::<&str>::new());
 }
 
@@ -117,18 +117,19 @@ async fn a_job_outlives_the_run_and_its_end_is_reported_once() {
     );
 }
 
-/// A job that tells when it runs, and what it detached.
+/// A job that writes its process id to `pid`, and that of a detached child to `detached`.
 const JOB: &str = "echo $$ > pid; setsid -f sh -c 'echo $$ > detached; exec sleep 601'; sleep 602";
 const UNTIL_IT_RUNS: &str =
     "until [ -s pid ] && [ -s detached ]; do sleep 0.01; done; touch started";
 
-/// Whether a process runs that was started in the project; its number inside a sandbox says nothing here.
+/// Returns true if a process runs that was started in the project, by `PWD` in its environment: process ids inside a sandbox
+/// are not valid here.
 pub(crate) fn has_running_processes(fixture: &Fixture) -> bool {
     let pwd_entry =
         format!("PWD={}\0", fixture.project("").display().to_string().trim_end_matches('/'));
     let Ok(entries) = fs::read_dir("/proc") else { return false };
     entries.flatten().any(|entry| {
-        // That of a zombie is empty.
+        // The environment of a zombie is empty.
         let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
         String::from_utf8_lossy(&environ).contains(&pwd_entry)
     })
@@ -194,7 +195,7 @@ async fn jobs_and_commands_end_when_the_program_is_killed() {
     server.finish().await.unwrap();
 }
 
-/// Runs a command that writes what it sees of some variables.
+/// Runs a command that writes some variables to the file `seen`, and returns its content.
 async fn seen_by_commands(fixture: Fixture, server: ModelServer) -> String {
     let fixture = fixture.with_server(&server, WireDialect::AnthropicMessages);
     fixture.run(&["run", "look", "-m", MODEL, "-p", "full-auto"]).await.exited(0);
@@ -252,7 +253,7 @@ async fn a_change_by_a_job_after_its_call_is_attributed_to_it_and_undone() {
     assert!(!fixture.project("out").exists());
 }
 
-/// Kills the program when its job has written to a file of the project.
+/// Kills the program after its job has written a file of the project. The server then replies with `next`.
 async fn kill_program_with_a_job(next: ScriptedReply) -> (ModelServer, Fixture) {
     let gate = StreamGate::new();
     let stalled_reply = ScriptedReply::new()

@@ -1,10 +1,10 @@
-//! Model servers of this machine that were found and not named.
+//! Local model servers that were discovered but not configured.
 
 use crow_testkit::{ModelServer, ScriptedReply, WireDialect};
 
 use crate::{program::Fixture, terminal::Terminal};
 
-/// A place where a server answers as Ollama would, and no other.
+/// Returns a fixture in which the server answers as Ollama, and no other server exists.
 fn fixture(server: &ModelServer) -> Fixture {
     let mut fixture = Fixture::new();
     for name in ["LLAMACPP_HOST", "LMSTUDIO_HOST", "VLLM_HOST"] {
@@ -31,7 +31,7 @@ async fn a_discovered_server_gets_no_prompt_without_a_terminal() {
     let ran = fixture.run(&["run", "the secret plan", "-o", "json"]).await;
     assert_eq!(ran.exited(3).result()["error"]["code"], "no_credentials");
     assert!(fixture.run(&["models"]).await.exited(0).out.contains("test-model"));
-    // Who names it has chosen it.
+    // A model named explicitly needs no confirmation.
     let ran = fixture.run(&["run", "hi", "-m", "ollama/test-model"]).await;
     assert_eq!(ran.exited(0).out, "hello\n");
     fixture.run(&["config", "set", "model", "ollama/test-model"]).await.exited(0);

@@ -1,4 +1,4 @@
-//! Keys that are stored.
+//! Stored keys: `login` and `logout`.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
@@ -12,7 +12,7 @@ use crate::{
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 const KEY: &str = "sk-stored-0123456789";
 
-/// A place whose provider is the server, without a key.
+/// Returns a fixture whose provider is the server, without a key.
 fn fixture_with_server(server: &ModelServer) -> Fixture {
     let mut fixture = Fixture::new();
     fixture.set_env("ANTHROPIC_BASE_URL", &server.base_url(WireDialect::AnthropicMessages));
@@ -113,7 +113,7 @@ async fn a_broken_or_world_readable_credentials_file_is_refused_and_kept() {
         assert!(!ran.err.contains("sk-"), "{}", ran.err);
     }
     assert_eq!(fs::read_to_string(credentials_file(&fixture)).unwrap(), broken);
-    // Who has a key in a variable needs no file.
+    // With a key in a variable the broken file does not matter.
     fixture.set_env("ANTHROPIC_API_KEY", "sk-variable-0123456789");
     fixture.run(&["run", "hi", "-m", MODEL]).await.exited(0);
     server.finish().await.unwrap();
@@ -156,7 +156,7 @@ async fn a_typed_key_is_not_echoed() {
     assert!(
         fs::read_to_string(credentials_file(&fixture)).unwrap().contains("sk-typed-0123456789")
     );
-    // openai-chat has the same key.
+    // openai-chat uses the same key.
     let ran = fixture.run(&["login", "--status"]).await;
     assert_eq!(ran.exited(0).out.matches("key stored").count(), 2, "{}", ran.out);
     let mut terminal = Terminal::start(&fixture, &["login", "gemini"], 100, "xterm-256color");

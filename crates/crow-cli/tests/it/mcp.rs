@@ -1,4 +1,4 @@
-//! Servers of the Model Context Protocol, from the configuration to a call.
+//! Servers of the Model Context Protocol: configuration, trust, calls, and the commands `mcp list` and `mcp test`.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::program::Fixture;
 
-/// A server in a shell: its tool answers with its arguments and what it knows of `TOKEN`.
+/// A server as a bash script. Its tool answers with `TOKEN` and its working directory.
 const SERVER: &str = r#"
 say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 while IFS= read -r line; do
@@ -32,7 +32,7 @@ fn fixture(server: &ModelServer) -> Fixture {
     fixture
 }
 
-/// Configures the server for the user.
+/// Adds the server to the user's configuration, followed by the text `more`.
 fn configure(fixture: &Fixture, more: &str) {
     let script = fixture.home("server.sh").display().to_string();
     let text = format!(
@@ -58,7 +58,7 @@ async fn a_configured_server_provides_its_tools_to_a_run() {
     let end = ran.exited(0).lines().into_iter().find(|line| line["type"] == "call_end").unwrap();
     let output = end["result"]["output"].as_str().unwrap();
     assert!(output.starts_with("found with word in /"), "{end}");
-    // It runs where the session works, and what it changed is seen.
+    // It runs in the session's directory, and its changes are recorded.
     assert!(fixture.project("calls").exists());
     assert_eq!(end["result"]["metadata"]["changes"]["created"], 1, "{end}");
     let requests = server.finish().await.unwrap();
@@ -124,7 +124,7 @@ async fn a_server_whose_program_changed_is_not_started_until_it_is_restored() {
     write(&fixture.project(".mcp.json"), &file.to_string());
     let trusted = fixture.run(&["trust", "--yes"]).await;
     assert!(trusted.exited(0).out.contains("tools/server.sh"), "{}", trusted.out);
-    // It is started at the root of the project, also from a folder in it.
+    // It is started at the root of the project, even if the session works in a subfolder.
     fixture.run(&["run", "one", "--cwd", "sub"]).await.exited(0);
     write(&fixture.project("tools/server.sh"), &format!("touch ../pwned\n{SERVER}"));
     let ran = fixture.run(&["run", "two"]).await;
@@ -226,7 +226,7 @@ async fn an_invalid_server_entry_is_reported_with_its_position() {
     }
 }
 
-/// A server that starts and says nothing.
+/// Configures a server that starts and never answers.
 fn configure_silent_server(fixture: &Fixture, timeout: &str) {
     let text = format!(
         "[mcp.servers.hung]\ncommand = \"sleep\"\nargs = [\"600\"]\nstartup_timeout = \"{timeout}\"\n"

@@ -1,4 +1,4 @@
-//! `permissions`, and rules that a run obeys.
+//! The command `permissions`, and the effect of rules on runs.
 
 use std::fs;
 
@@ -51,7 +51,7 @@ async fn permissions_explain_names_the_deciding_rule() {
         both.contains("by        the rule no-push") && both.contains("runs      git push origin")
     );
     assert!(explain("edit_file check.sh").await.contains("by        the mode ask"));
-    // The name of a tool may be that of a program: then it is judged as what a shell runs.
+    // A line that begins with a tool's name can be a shell command; then it is explained as one.
     for line in
         ["grep -r x; rm -rf /", "grep x | rm -rf /", "grep $(rm -rf /)", "glob x && rm -rf /"]
     {
@@ -70,7 +70,7 @@ async fn a_read_only_command_is_explained_with_its_sandbox() {
     let fixture = Fixture::new();
     let doctor = fixture.run(&["doctor"]).await;
     let is_whole = doctor.out.contains("namespaces, Landlock and seccomp hold");
-    // Git starts what settings of the project name: only the sandbox lets it pass.
+    // Git starts programs named in the project's settings, so it passes only with the sandbox.
     let ran = fixture.run(&["permissions", "explain", "git status"]).await;
     let (may, sandbox) = if is_whole {
         ("git status may run", "whole, and nothing but its temporary files can be changed in it")

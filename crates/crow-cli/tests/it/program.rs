@@ -1,4 +1,4 @@
-//! The program in a home and a project of its own.
+//! The fixture of all tests: runs the program in its own home and project.
 
 use std::{
     fs,
@@ -13,16 +13,16 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long a program may take.
+/// Maximum duration of a program.
 const DEADLINE: Duration = Duration::from_mins(5);
 
-/// A home and a project.
+/// A home, a project, and environment variables for the program.
 pub(crate) struct Fixture {
     folder: TempDir,
     env: Vec<(String, String)>,
 }
 
-/// What the program printed and how it exited.
+/// Output and exit code of the program.
 #[derive(Debug)]
 pub(crate) struct RunOutput {
     pub(crate) code: Option<i32>,
@@ -38,7 +38,7 @@ impl Fixture {
         Self { folder, env: Vec::new() }
     }
 
-    /// A project with a real bug and a check that fails because of it.
+    /// Creates a fixture whose project has a bug and a check that fails because of it.
     pub(crate) fn with_bug() -> Self {
         let fixture = Self::new();
         fs::write(fixture.project("largest.sh"), BUG).unwrap();
@@ -46,7 +46,7 @@ impl Fixture {
         fixture
     }
 
-    /// Points a provider at the server and gives it a key.
+    /// Sets the address of a provider to the server, and its key.
     pub(crate) fn with_server(mut self, server: &ModelServer, dialect: WireDialect) -> Self {
         let name = match dialect {
             WireDialect::AnthropicMessages => "ANTHROPIC",
@@ -83,7 +83,7 @@ impl Fixture {
         self.session().file_name().unwrap().to_str().unwrap().to_owned()
     }
 
-    /// Returns the id of the only session that no other one started.
+    /// Returns the id of the only root session.
     pub(crate) fn root(&self) -> String {
         let sessions = fs::read_dir(self.home(".local/share/crow-agent/sessions")).unwrap();
         let mut roots = sessions.map(|entry| entry.unwrap().path()).filter(|folder| {
@@ -114,7 +114,7 @@ impl Fixture {
         self.command_of(command, args)
     }
 
-    /// Returns a command that runs an example in this place.
+    /// Returns a command that runs an example of the crate in the project.
     pub(crate) fn example(&self, name: &str, args: &[&str]) -> Command {
         let folder = program().parent().unwrap();
         self.command_of(with_default_signals(&folder.join("examples").join(name)), args)
@@ -136,7 +136,7 @@ impl Fixture {
         self.command(args).spawn().unwrap()
     }
 
-    /// Runs the program to its end beside the server.
+    /// Runs the program to its end, while a server in the same test runs on.
     pub(crate) async fn run(&self, args: &[&str]) -> RunOutput {
         finish(self.start(args)).await
     }
@@ -156,10 +156,10 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_crow-agent"))
 }
 
-/// Returns a command that ignores no signal at its start: under `nohup` and in some CI systems tests do, and programs that
-/// they start would.
+/// Returns a command that starts with default signal handling. Under `nohup` and in some CI systems the tests ignore signals,
+/// which their child processes would inherit.
 fn with_default_signals(program: &Path) -> Command {
-    /// SIGHUP, SIGINT, SIGQUIT, SIGTERM.
+    /// Mask of SIGHUP, SIGINT, SIGQUIT and SIGTERM.
     const USER_SIGNALS: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 14;
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -179,7 +179,7 @@ pub(crate) async fn feed(mut command: Command, input: &str) -> RunOutput {
     finish(child).await
 }
 
-/// Waits for the end of a program. One that goes on for minutes is killed, and the test fails.
+/// Waits for the end of a program. After [`DEADLINE`] it is killed, and the test fails.
 pub(crate) async fn finish(child: Child) -> RunOutput {
     let pid = child.id().cast_signed();
     let ended = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap());
@@ -202,7 +202,7 @@ pub(crate) async fn finish(child: Child) -> RunOutput {
 }
 
 impl RunOutput {
-    /// Fails unless the program exited with this code.
+    /// Panics unless the program exited with this code.
     pub(crate) fn exited(&self, code: i32) -> &Self {
         assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
         self
@@ -218,7 +218,7 @@ impl RunOutput {
             .collect()
     }
 
-    /// Returns the one result, which is the last line.
+    /// Returns the result line, which must be the last line and the only one of its type.
     pub(crate) fn result(&self) -> Value {
         let lines = self.lines();
         let results = lines.iter().filter(|line| line["type"] == "result").count();
@@ -232,7 +232,7 @@ impl RunOutput {
     }
 }
 
-/// Whether the text of any file below a folder holds `text`.
+/// Returns true if any file below a folder contains `text`.
 pub(crate) fn any_file_contains(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().any(|entry| {
         let path = entry.unwrap().path();
@@ -244,7 +244,7 @@ pub(crate) fn any_file_contains(folder: &Path, text: &str) -> bool {
     })
 }
 
-/// Compares numbers as texts: 9 comes out larger than 10.
+/// Script with a bug: it compares numbers as text, so 9 counts as larger than 10.
 const BUG: &str = "#!/bin/sh
 # Prints the largest of the numbers on standard input.
 sort -r | head -n 1

@@ -1,4 +1,4 @@
-//! What agents ask the user, at a terminal and without one.
+//! Questions of agents to the user, at a terminal and without one.
 
 use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use rustix::process::{Pid, Signal, kill_process};
@@ -31,7 +31,7 @@ async fn chat(fixture: &Fixture) -> Terminal {
     terminal
 }
 
-/// What the model was told in its second request.
+/// Returns the body of the second request to the model.
 async fn second_request(server: ModelServer) -> String {
     server.finish().await.unwrap()[1].body.to_string()
 }
@@ -147,14 +147,14 @@ async fn a_session_killed_during_a_question_resumes_with_the_question_closed() {
     assert!(second_request(server).await.contains("The call was interrupted"));
 }
 
-/// Says that it runs, and goes on until it is let through.
+/// Command that creates `ready`, and runs until `go` exists.
 const WAITING: &str = "touch ready; while [ ! -e go ]; do sleep 0.02; done";
 
 fn wait_call() -> ScriptStep {
     ScriptedReply::new().call("c1", "bash", &json!({ "command": WAITING })).into()
 }
 
-/// Saves a file that starts programs while the command runs.
+/// Saves `.envrc`, a protected file, as the user while the command runs, and then lets the command end.
 async fn save_meanwhile(fixture: &Fixture) {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !fixture.project("ready").exists() {

@@ -1,4 +1,4 @@
-//! Secrets that the program knows, and that nobody sees.
+//! Redaction of known secrets in requests, logs and output.
 
 use std::fs;
 
@@ -38,7 +38,7 @@ async fn a_secret_reaches_neither_the_model_nor_the_log_nor_any_output() {
     let prompt = format!("use {TOKEN}");
     let ran = fixture.run(&["run", &prompt, "-m", MODEL, "-p", "full-auto", "-o", "json"]).await;
     ran.exited(0);
-    // What is written is what was meant.
+    // The command wrote the real secret, not the redaction mark.
     assert_eq!(fs::read_to_string(fixture.project("written")).unwrap(), format!("{TOKEN}\n"));
     assert!(ran.out.contains("TOKEN=[redacted by crow]"), "{}", ran.out);
     let requests = server.finish().await.unwrap();

@@ -1,4 +1,4 @@
-//! What a run leaves behind.
+//! Stored sessions: list, show, resume, locks and exit codes.
 
 use std::{fs, process::Stdio};
 
@@ -127,7 +127,7 @@ async fn piped_input_is_appended_to_the_prompt() {
     let fixture = Fixture::new().with_server(&server, WireDialect::AnthropicMessages);
     let ran = feed(fixture.command(&["run", "explain", "-m", MODEL]), "line one\n").await;
     assert_eq!(ran.exited(0).out, "read\n");
-    // Who starts programs often leaves a pipe open and writes nothing.
+    // Callers often leave an open pipe on stdin and write nothing.
     let mut silent = fixture.command(&["run", "go on", "-m", MODEL]);
     let mut child = silent.stdin(Stdio::piped()).spawn().unwrap();
     let pipe = child.stdin.take().unwrap();

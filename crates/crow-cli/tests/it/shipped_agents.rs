@@ -1,4 +1,4 @@
-//! The shipped compositions with the real program, each doing what its description says.
+//! The shipped compositions with the real program: each behaves as described.
 
 use std::fs;
 
@@ -98,7 +98,7 @@ async fn task_smart_is_run_reviewed_and_undone_as_part_of_a_call() {
         call("t", "task", &json!({"agent": "TASK-SMART", "prompt": "Make the file made."})),
         write_call("w", "made"),
         submit_call("s", "made is there."),
-        // The model that writes what the reviewer is told.
+        // The model call that writes the handoff for the reviewer.
         ScriptedReply::new().text("See that made is there.").into(),
         write_call("w2", "also"),
         complete_call("c"),
@@ -138,7 +138,7 @@ async fn max_rounds_limits_a_run_that_is_sent_back() {
 
 #[tokio::test]
 async fn max_rounds_overrides_a_lower_limit_in_the_agent_file() {
-    // BUILD-LOOP itself allows ten.
+    // The file of BUILD-LOOP allows ten rounds.
     let mut script: Vec<ScriptStep> =
         (1..=11).map(|n| ScriptedReply::new().text(format!("Part {n}.")).into()).collect();
     script.push(complete_call("t"));

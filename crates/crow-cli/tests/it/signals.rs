@@ -1,4 +1,4 @@
-//! Ctrl-C and friends.
+//! Signals: SIGINT, SIGTERM and SIGHUP.
 
 use std::{io::BufRead as _, process::Command};
 
@@ -107,7 +107,7 @@ async fn waiting_for_a_silent_model_is_reported() {
         }
         (line, err)
     });
-    // The other end stays open: a program whose messages nobody takes would fail.
+    // The pipe stays open: the program would fail if stderr were closed.
     let (line, _err) = reading.await.unwrap();
     assert!(line.contains(MODEL), "{line}");
     gate.open();

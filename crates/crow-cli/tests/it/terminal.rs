@@ -1,4 +1,4 @@
-//! The program on a pseudo-terminal, as a person sees it.
+//! The program on a pseudo-terminal, with a model of its screen.
 
 use std::{
     io::{Read as _, Write},
@@ -11,14 +11,14 @@ use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 
 use crate::program::Fixture;
 
-/// How long something may take to appear.
+/// Maximum wait for an expected output.
 const PATIENCE: Duration = Duration::from_secs(15);
 const ROWS: u16 = 40;
 
-/// A terminal with the program in it.
+/// A pseudo-terminal that runs the program.
 pub(crate) struct Terminal {
     master: Box<dyn MasterPty + Send>,
-    /// Keeps the terminal open after the program, so that its modes can be read.
+    /// Keeps the terminal open after the program's end, so that its modes can be read.
     slave: Option<Box<dyn portable_pty::SlavePty + Send>>,
     keys: Box<dyn Write + Send>,
     child: Box<dyn Child + Send + Sync>,
@@ -28,7 +28,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Starts the program on a terminal of so many columns.
+    /// Starts the program on a terminal with a width and a value of `TERM`.
     pub(crate) fn start(fixture: &Fixture, args: &[&str], columns: u16, term: &str) -> Self {
         let size = PtySize { rows: ROWS, cols: columns, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
@@ -49,7 +49,7 @@ impl Terminal {
         let parser = Arc::new(Mutex::new(vt100::Parser::new(rows, cols, 1000)));
         let (sender, changes) = watch::channel(0);
         let shared = Arc::clone(&parser);
-        // The thread ends with the terminal.
+        // The thread ends when the terminal is closed.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(length @ 1..) = reader.read(&mut bytes) {
@@ -60,29 +60,29 @@ impl Terminal {
         Self { master: pair.master, slave: Some(pair.slave), keys, child, parser, changes, modes }
     }
 
-    /// Types.
+    /// Types keys.
     pub(crate) fn type_keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
     }
 
-    /// Returns what is on the screen.
+    /// Returns the text on the screen.
     pub(crate) fn screen(&self) -> String {
         self.parser.lock().unwrap_or_else(PoisonError::into_inner).screen().contents()
     }
 
-    /// Returns how many lines went on in the next row because they were too long.
+    /// Returns the number of lines that were too long and wrapped to the next row.
     pub(crate) fn broken_lines(&self) -> usize {
         let parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner);
         (0..ROWS).filter(|row| parser.screen().row_wrapped(*row)).count()
     }
 
-    /// Waits until the screen shows something.
+    /// Waits until the screen contains a text.
     pub(crate) async fn wait_for_text(&mut self, text: &str) -> &mut Self {
         self.wait_for(text, |screen| screen.contains(text)).await
     }
 
-    /// Waits until the last line is a prompt with so much typed.
+    /// Waits until the last line is a prompt with exactly the text `typed`.
     pub(crate) async fn wait_for_prompt(&mut self, typed: &str) -> &mut Self {
         let expected = format!("> {typed}");
         self.wait_for(&format!("a prompt with {typed:?}"), |screen| {
@@ -91,7 +91,7 @@ impl Terminal {
         .await
     }
 
-    /// Waits until the screen is as it should be.
+    /// Waits until the screen fulfils a condition. Panics with `description` after the maximum wait.
     pub(crate) async fn wait_for(
         &mut self,
         description: &str,
@@ -127,7 +127,8 @@ impl Terminal {
         self.master.resize(size).unwrap();
     }
 
-    /// Waits for the end of the program; the terminal must be as it was.
+    /// Waits for the end of the program, checks its exit code and that the terminal's modes are restored, and returns the last
+    /// screen.
     pub(crate) async fn wait_for_exit(mut self, code: u32) -> String {
         let mut killer = self.child.clone_killer();
         let waiting = spawn_blocking(move || {
@@ -135,13 +136,13 @@ impl Terminal {
             (self, status.exit_code())
         });
         let Ok(ended) = timeout(PATIENCE, waiting).await else {
-            // Whoever waits for it would hold up the end of the test.
+            // Without the kill the blocking wait would delay the end of the test.
             drop(killer.kill());
             panic!("it does not end");
         };
         let (mut terminal, exited) = ended.unwrap();
         let modes = format!("{:?}", terminal.master.get_termios().unwrap());
-        // Without its last user the terminal ends, and the reader with it when it has read all.
+        // Dropping the last handle closes the terminal; the reader thread ends after reading the remaining output.
         terminal.slave = None;
         while terminal.changes.changed().await.is_ok() {}
         assert_eq!(exited, code, "{}", terminal.screen());

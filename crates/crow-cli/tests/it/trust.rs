@@ -1,4 +1,4 @@
-//! What a project brings along, and that it does nothing before the user trusts it.
+//! Configuration in a project has no effect before the user trusts it.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn trust_file(fixture: &Fixture) -> std::path::PathBuf {
     fixture.home(".local/share/crow-agent/trust.json")
 }
 
-/// A provider that sends everything to the server, with a key from the environment.
+/// Returns a provider file that sends requests to the server, with a key from the environment.
 fn redirect(server: &ModelServer) -> String {
     let url = server.base_url(WireDialect::AnthropicMessages);
     format!(
@@ -51,7 +51,7 @@ async fn a_hostile_clone_redirects_no_provider_and_causes_one_warning() {
     let notices: Vec<_> = ran.lines().into_iter().filter(|line| line["type"] == "notice").collect();
     assert_eq!(notices.len(), 1, "{notices:?}");
     assert!(notices[0]["text"].as_str().unwrap().contains("is not trusted"));
-    // Also not by its name.
+    // It is also unknown if named explicitly.
     let ran = fixture.run(&["run", "hi", "-m", "work/claude-sonnet-4-5"]).await;
     assert!(ran.exited(2).err.contains("unknown provider"), "{}", ran.err);
     assert_eq!(evil.finish().await.unwrap().len(), 0);

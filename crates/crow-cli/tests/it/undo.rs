@@ -1,4 +1,4 @@
-//! Undoing what the agent did, with the real program.
+//! `undo`, `redo`, `restore` and `diff` with the real program.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use crate::{
 
 const RUIN: &str = "rm -rf src && find . -name '*.md' -exec sed -i s/a/b/ {} +";
 
-/// A project with all that a project may hold.
+/// Fills the project with files, an executable, a binary, an empty folder and a link.
 fn fill_project(fixture: &Fixture) {
     let write = |name: &str, text: &str| {
         let path = fixture.project(name);
@@ -38,7 +38,7 @@ fn fill_project(fixture: &Fixture) {
     std::os::unix::fs::symlink("../notes.txt", fixture.project("src/link")).unwrap();
 }
 
-/// Every path with what it is, by its path.
+/// Returns each path below a folder with its mode and content.
 fn tree(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_path_buf()];
@@ -58,7 +58,7 @@ fn tree(folder: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// Fails with the paths that differ, and not with all that there is.
+/// Panics with the paths that differ from the expected ones, without the equal ones.
 #[track_caller]
 fn assert_same(fixture: &Fixture, expected: &BTreeMap<String, String>) {
     let actual = tree(&fixture.project(""));
@@ -94,7 +94,7 @@ async fn undo_restores_a_ruined_project_with_and_without_git() {
             git(&fixture, &["add", "."]);
             git(&fixture, &["commit", "-qm", "first"]);
         }
-        // `.git` is a part of it.
+        // Includes `.git`.
         let original = tree(&fixture.project(""));
         let ran = run(&fixture, "clean up").await;
         assert!(ran.exited(0).err.contains("  6 files changed, +2 -5, 4 deleted\n"), "{}", ran.err);
@@ -264,7 +264,7 @@ async fn git_applies_a_diff_in_both_directions() {
     run(&fixture, "change").await.exited(0);
     let changed = tree(&fixture.project(""));
     let diff = stdout_of(&fixture, &["diff"], 0).await;
-    // All of a long file is there.
+    // The diff contains a long file completely.
     let numbers: Vec<_> = (2..1000).map(|line| format!("+{line}\n")).collect();
     let shown = diff.replace(&numbers.concat(), "…\n");
     insta::assert_snapshot!("diff", shown);
@@ -318,7 +318,7 @@ async fn git_applies_every_kind_of_change_in_both_directions() {
     let diff = stdout_of(&fixture, &["diff"], 0).await;
     insta::assert_snapshot!("diff_of_every_kind", diff);
     fs::write(fixture.home("patch"), &diff).unwrap();
-    // Git knows of modes only whether a file can be run.
+    // Git stores only the executable bit of modes.
     let private = |name: &str, mode| {
         fs::set_permissions(project(name), fs::Permissions::from_mode(mode)).unwrap();
     };
@@ -412,7 +412,7 @@ async fn two_sessions_in_one_folder_undo_their_own_changes() {
     .await;
     fs::write(fixture.project("shared"), "zero\n").unwrap();
     for id in ["first", "second"] {
-        // The server takes them for one conversation.
+        // The server expects one conversation with a growing prefix.
         server.allow_prefix_break();
         let args = ["run", "change", "-m", MODEL, "-p", "full-auto", "--session-id", id];
         fixture.run(&args).await.exited(0);
@@ -420,7 +420,7 @@ async fn two_sessions_in_one_folder_undo_their_own_changes() {
     let conflict = stdout_of(&fixture, &["undo", "--session", "first"], 1).await;
     assert!(conflict.contains("! shared  left alone: it was changed since"), "{conflict}");
     assert!(!fixture.project("one").exists() && fixture.project("two").exists());
-    // Without a name the last one is meant.
+    // Without a session id the last session is used.
     stdout_of(&fixture, &["undo"], 0).await;
     assert!(!fixture.project("two").exists());
     assert_eq!(fs::read_to_string(fixture.project("shared")).unwrap(), "first\n");
@@ -536,7 +536,7 @@ async fn changes_of_a_killed_command_need_a_forced_undo() {
     child.wait().unwrap();
     insta::assert_snapshot!("cut_off", stdout_of(&fixture, &["undo"], 1).await);
     stdout_of(&fixture, &["undo", "--force"], 0).await;
-    // Nobody knows whose they are.
+    // It is unknown who created these files, so copies are kept.
     for (kept, content) in [("one.crow-kept", "1\n"), ("started.crow-kept", "")] {
         assert_eq!(fs::read_to_string(fixture.project(kept)).unwrap(), content);
         fs::remove_file(fixture.project(kept)).unwrap();
@@ -571,7 +571,7 @@ async fn the_chat_undoes_redoes_and_shows_changes() {
         .await
         .wait_for_prompt("")
         .await;
-    for (command, shows) in [
+    for (command, expected) in [
         ("/changes", "1     call-1  bash"),
         ("/diff call-1", "+++ b/one"),
         ("/diff -- two", "nothing changed"),
@@ -581,7 +581,7 @@ async fn the_chat_undoes_redoes_and_shows_changes() {
         ("/undo turn 7", "/changes lists what was changed"),
     ] {
         terminal.type_keys(&format!("{command}\r"));
-        terminal.wait_for_text(shows).await.wait_for_prompt("").await;
+        terminal.wait_for_text(expected).await.wait_for_prompt("").await;
         assert!(one.exists(), "{command}");
     }
     terminal.type_keys("/undo\r");
@@ -596,7 +596,7 @@ async fn the_chat_undoes_redoes_and_shows_changes() {
         .await;
     terminal.wait_for_prompt("").await;
     assert!(!one.exists());
-    // While the agent works, files stay as they are.
+    // While the agent works, a redo is refused.
     terminal.type_keys("count\r");
     gate.reached(1).await;
     terminal.type_keys("/redo\r");
@@ -793,7 +793,7 @@ async fn a_diff_shows_only_the_paths_that_are_named() {
         (&["1", "--", "lib/../c.txt"], &["c.txt"]),
         (&["--", "sr"], &[]),
         (&["--", "."], &["c.txt", "lib/b.txt", "src/a.txt"]),
-        // What no call is named after is taken for a path.
+        // An argument that is no call id is treated as a path.
         (&["c.txt"], &["c.txt"]),
         (&["lib"], &["lib/b.txt"]),
     ] {

@@ -1,4 +1,4 @@
-//! What the tests of undo have in common: a place whose model asks for commands.
+//! Shared helpers: a fixture with scripted replies, and runs with undo commands.
 
 use crow_testkit::{ModelServer, ScriptStep, ScriptedReply, WireDialect};
 use serde_json::json;
@@ -23,7 +23,7 @@ pub(crate) async fn run(fixture: &Fixture, prompt: &str) -> RunOutput {
     fixture.run(&["run", prompt, "-m", MODEL, "-p", "full-auto"]).await
 }
 
-/// Runs a command of the program whose output goes to stdout.
+/// Runs the program, checks its exit code and that stderr is empty, and returns stdout.
 pub(crate) async fn stdout_of(fixture: &Fixture, args: &[&str], code: i32) -> String {
     let ran = fixture.run(args).await;
     ran.exited(code);

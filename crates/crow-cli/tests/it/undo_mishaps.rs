@@ -1,4 +1,4 @@
-//! Undo in the real program when something goes wrong.
+//! Undo in the real program after kills, races and odd files.
 
 use std::{collections::BTreeSet, fs, time::Duration};
 
@@ -24,7 +24,7 @@ async fn a_file_name_that_is_not_utf8_breaks_neither_run_nor_session() {
     assert_eq!((ran.code, resumed.code), (Some(0), Some(0)), "{}\n{}", ran.err, resumed.err);
 }
 
-/// The names in `d`.
+/// Returns the file names in `d`.
 fn names(fixture: &Fixture) -> BTreeSet<String> {
     let Ok(entries) = fs::read_dir(fixture.project("d")) else { return BTreeSet::new() };
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()

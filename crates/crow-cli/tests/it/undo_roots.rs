@@ -1,4 +1,4 @@
-//! Undoing what commands did in the folders of a session that an editor opened with several, with the real program.
+//! Undo of changes in a session with several root folders, opened by an editor, with the real program.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use crate::{
     undo_fixture::{MODEL, bash, stdout_of, with_replies},
 };
 
-/// A client that speaks the Agent Client Protocol, as far as is needed to let an agent work.
+/// A minimal client of the Agent Client Protocol.
 struct Editor {
     program: Child,
     input: ChildStdin,
@@ -40,7 +40,7 @@ impl Editor {
         writeln!(self.input, "{request}").unwrap();
     }
 
-    /// Blocks until there is an answer.
+    /// Sends a request and blocks until its result arrives.
     fn request(&mut self, method: &str, params: &Value) -> Value {
         self.send(method, params);
         loop {
@@ -54,7 +54,7 @@ impl Editor {
         }
     }
 
-    /// Opens a session in the project and in another folder; returns what says something in it.
+    /// Opens a session in the project and further folders. Returns the parameters of a prompt in it.
     fn open_session(&mut self, fixture: &Fixture, further: &[PathBuf]) -> Value {
         let params =
             json!({"cwd": fixture.project(""), "additionalDirectories": further, "mcpServers": []});
@@ -63,7 +63,7 @@ impl Editor {
     }
 }
 
-/// Makes a folder beside the project.
+/// Creates a folder beside the project, and equal files in both.
 fn second_root(fixture: &Fixture) -> PathBuf {
     let path = fixture.project("kept").parent().unwrap().with_file_name("beside");
     fs::create_dir(&path).unwrap();
