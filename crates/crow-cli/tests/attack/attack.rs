@@ -238,9 +238,9 @@ impl Attack {
         if matches!(self.outcome, Outcome::Refused | Outcome::Fails) {
             wrong.extend(violation("the project changed", changed.clone()));
         }
-        let kept: Vec<_> = self.keeps.iter().map(|path| scene.fill(path)).collect();
+        let kept_paths: Vec<_> = self.keeps.iter().map(|path| scene.fill(path)).collect();
         let is_kept = |name: &str| {
-            kept.iter().any(|kept| name == kept || name.starts_with(&format!("{kept}/")))
+            kept_paths.iter().any(|kept| name == kept || name.starts_with(&format!("{kept}/")))
         };
         let guarded = changed.into_iter().filter(|name| {
             let name = &name[1..];

@@ -67,10 +67,12 @@ async fn read_only_commands_run_concurrently_with_each_other_and_with_a_writer()
     let new_options = || options(data_dir.path(), sandbox());
     let writer =
         AgentHarness::start(model_that_runs("echo x > made; read line < gate"), new_options());
+    // 1) The writer holds the lease until its gate opens.
     let gate = writer.cwd().join("gate");
     NamedPipe::make(&gate);
     writer.handle.send_input(vec![Block::text("go")]).unwrap();
     let gate_fd = wait_for_reader(&gate).await;
+    // 2) Readers that each wait for their pipe.
     let mut readers = Vec::new();
     for number in 0..READERS {
         let pipe = writer.cwd().join(format!("pipe{number}"));
@@ -85,6 +87,7 @@ async fn read_only_commands_run_concurrently_with_each_other_and_with_a_writer()
         open.push(wait_for_reader(pipe).await);
     }
     drop(open);
+    // 3) They end without having waited for the writer, and without snapshots.
     for (reader, _) in &mut readers {
         let events = reader.until(|event| matches!(event, AgentEvent::RunEnd { .. })).await;
         let waits = |event: &AgentEvent| matches!(event, AgentEvent::CallWait { .. });

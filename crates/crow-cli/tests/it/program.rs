@@ -136,7 +136,7 @@ impl Fixture {
         self.command(args).spawn().unwrap()
     }
 
-    /// Runs the program to its end, while a server in the same test runs on.
+    /// Runs the program to its end, without blocking the model server of the test.
     pub(crate) async fn run(&self, args: &[&str]) -> RunOutput {
         finish(self.start(args)).await
     }

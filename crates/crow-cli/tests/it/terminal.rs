@@ -99,12 +99,13 @@ impl Terminal {
     ) -> &mut Self {
         let end = Instant::now() + PATIENCE;
         loop {
+            // Marked as seen before the check, so that output during the check wakes the wait below.
             self.changes.borrow_and_update();
             if expected(self.screen().trim_end()) {
                 return self;
             }
-            let left = end.saturating_duration_since(Instant::now());
-            let changed = timeout(left, self.changes.changed()).await;
+            let remaining = end.saturating_duration_since(Instant::now());
+            let changed = timeout(remaining, self.changes.changed()).await;
             if !matches!(changed, Ok(Ok(()))) {
                 assert!(
                     expected(self.screen().trim_end()),

@@ -100,6 +100,7 @@ async fn undo_restores_a_ruined_project_with_and_without_git() {
         assert!(ran.exited(0).err.contains("  6 files changed, +2 -5, 4 deleted\n"), "{}", ran.err);
         let ruined = tree(&fixture.project(""));
         assert!(ruined != original);
+        // A dry run changes nothing, and reports the same as the undo that follows.
         let preview = stdout_of(&fixture, &["undo", "--dry-run"], 0).await;
         assert_same(&fixture, &ruined);
         let report = stdout_of(&fixture, &["undo"], 0).await;
@@ -147,8 +148,8 @@ async fn undo_keeps_later_edits_unless_forced_and_then_saves_copies() {
         .iter()
         .filter_map(|path| path["copy"].as_str())
         .collect();
-    let kept: Vec<_> = copies.iter().map(|copy| fs::read_to_string(copy).unwrap()).collect();
-    assert_eq!(kept, ["mine\n", "mine, too\n"], "{report}");
+    let contents: Vec<_> = copies.iter().map(|copy| fs::read_to_string(copy).unwrap()).collect();
+    assert_eq!(contents, ["mine\n", "mine, too\n"], "{report}");
     server.finish().await.unwrap();
 }
 
@@ -172,6 +173,7 @@ async fn single_calls_turns_and_the_whole_session_can_be_undone() {
     );
     let chat = fixture.run(&["undo", "--turn", "1", "--chat"]).await;
     assert!(chat.exited(2).err.contains("--back-to 1 --chat undoes them all"), "{}", chat.err);
+    // Undo by call, by turn, back to a turn, and of the whole session, with redos in between.
     stdout_of(&fixture, &["undo", "--call", "call-1"], 0).await;
     assert_eq!(existing(), [false, true, true]);
     stdout_of(&fixture, &["redo"], 0).await;
@@ -189,6 +191,7 @@ async fn single_calls_turns_and_the_whole_session_can_be_undone() {
         "changes_undone",
         stdout_of(&fixture, &["sessions", "show", &id, "--changes"], 0).await
     );
+    // Unknown, ambiguous and contradictory arguments.
     for (args, code) in [
         (vec!["undo", "--call", "call"], 2),
         (vec!["undo", "--call", "nobody"], 2),
@@ -417,6 +420,7 @@ async fn two_sessions_in_one_folder_undo_their_own_changes() {
         let args = ["run", "change", "-m", MODEL, "-p", "full-auto", "--session-id", id];
         fixture.run(&args).await.exited(0);
     }
+    // The shared file belongs to the second session now, so only the other file is undone.
     let conflict = stdout_of(&fixture, &["undo", "--session", "first"], 1).await;
     assert!(conflict.contains("! shared  left alone: it was changed since"), "{conflict}");
     assert!(!fixture.project("one").exists() && fixture.project("two").exists());
@@ -513,6 +517,7 @@ async fn an_agent_in_another_process_is_informed_of_an_undo_before_its_next_step
     .await;
     let working = fixture.start(&["run", "make one", "-m", MODEL, "-p", "full-auto"]);
     gate.reached(1).await;
+    // The running session locks its conversation, but not the files.
     let refused = fixture.run(&["undo", "--chat"]).await;
     assert!(refused.exited(2).err.contains("is in use by another process"), "{}", refused.err);
     let undone = stdout_of(&fixture, &["undo"], 0).await;
@@ -537,9 +542,9 @@ async fn changes_of_a_killed_command_need_a_forced_undo() {
     insta::assert_snapshot!("cut_off", stdout_of(&fixture, &["undo"], 1).await);
     stdout_of(&fixture, &["undo", "--force"], 0).await;
     // It is unknown who created these files, so copies are kept.
-    for (kept, content) in [("one.crow-kept", "1\n"), ("started.crow-kept", "")] {
-        assert_eq!(fs::read_to_string(fixture.project(kept)).unwrap(), content);
-        fs::remove_file(fixture.project(kept)).unwrap();
+    for (copy, content) in [("one.crow-kept", "1\n"), ("started.crow-kept", "")] {
+        assert_eq!(fs::read_to_string(fixture.project(copy)).unwrap(), content);
+        fs::remove_file(fixture.project(copy)).unwrap();
     }
     assert_same(&fixture, &original);
 }
