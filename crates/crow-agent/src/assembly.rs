@@ -1,4 +1,8 @@
-//! From what files say of agents to agents that can be run.
+//! Assembly of agents that can be run from their definitions.
+//!
+//! The builder makes the base agents of a composition first, nested compositions recursively. It writes the system
+//! prompts
+//! last, because a prompt depends on the tools that its agent ends up with.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,78 +36,78 @@ use crate::{
     task_complete::TaskComplete,
 };
 
-/// What agents are made of.
+/// The sources from which agents are assembled.
 #[derive(Debug, Clone)]
 pub struct Assembly {
-    /// What files say of them.
+    /// Definitions of the agents.
     pub registry: AgentRegistry,
-    /// The models that they may ask.
+    /// Available models.
     pub models: Arc<dyn Models>,
-    /// Every tool that there is.
+    /// All available tools.
     pub tools: ToolRegistry,
-    /// What must pass before a task is complete.
+    /// Checks that must pass before a task is complete.
     pub checks: Checks,
 }
 
-/// An agent that can be run.
+/// An assembled agent, ready to run.
 #[derive(Debug, Clone)]
 pub struct AssembledAgent {
     /// The agent.
     pub agent: AcpAgent,
-    /// What comes after its turns, and who looks at its work.
+    /// Control flow and reviewers in effect, and those of the definition.
     pub standing: ReviewChoice,
-    /// What its author or its user should know.
+    /// Warnings for its author or user.
     pub warnings: Vec<String>,
 }
 
-/// Why an agent cannot be made.
+/// A reason for which an agent cannot be assembled.
 #[derive(Debug, thiserror::Error)]
 pub enum AssemblyError {
-    /// Its files are wrong, or there are none.
+    /// A definition file is invalid, or there is none.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
-    /// It does not fit together.
+    /// Its parts do not fit together.
     #[error(transparent)]
     Composition(#[from] CompositionError),
-    /// A template of it cannot be used.
+    /// One of its templates is invalid.
     #[error("{agent}: {error}")]
     Template {
         /// The agent.
         agent: String,
-        /// What is wrong.
+        /// Cause.
         error: TemplateError,
     },
-    /// It has no model.
+    /// Its model cannot be resolved.
     #[error("{agent}: {error}")]
     Model {
         /// The agent.
         agent: String,
-        /// What is wrong.
+        /// Cause.
         error: ModelsError,
     },
-    /// What it names as its model is none.
+    /// The name of its model is invalid.
     #[error("{agent}: {error}")]
     ModelName {
         /// The agent.
         agent: String,
-        /// What is wrong.
+        /// Cause.
         error: ModelRefError,
     },
-    /// Its runs are bounded in money, and what a model of it costs is not known.
+    /// Its runs have a limit in money, and the price of one of its models is unknown.
     #[error(
         "{at}: max_money bounds the run, and the price of {model}, which {agent} asks, is not known"
     )]
     NoPrice {
-        /// The file and the line that bound it.
+        /// File and line of the limit.
         at: String,
         /// The base agent.
         agent: String,
         /// The model.
         model: ModelRef,
-        /// Where the price can be given, if that is known.
+        /// Advice on where to configure the price, if known.
         advice: Option<String>,
     },
-    /// Nobody says which model it asks.
+    /// Neither its definition nor the user chose a model.
     #[error("{agent}: there is no model for it to ask")]
     NoModel {
         /// The agent.
@@ -119,23 +123,23 @@ pub enum AssemblyError {
     },
 }
 
-/// Whether an agent does the work or looks at it.
+/// The duty of an agent: to do the work or to review it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AgentDuty {
     Worker,
     Reviewer,
 }
 
-/// An assembly under way.
+/// State of an assembly in progress.
 struct AssemblyBuilder<'a> {
     assembly: &'a Assembly,
     choice: &'a AgentChoice,
     end_tools: EndTools,
     /// The definitions of the base agents, by name.
     bases: BTreeMap<String, BaseDefinition>,
-    /// The agents that may be started by those at work here; none below a subagent.
+    /// Agents that the assembled agents may start; `None` for subagents.
     subagents: Option<Subagents>,
-    /// How much the model of the agent thinks that does the work; none where its file says it.
+    /// Thinking level for the model of the agent that does the work; `None` for that of its definition.
     thinking: Option<Thinking>,
     warnings: Vec<String>,
 }
@@ -144,25 +148,25 @@ type AssemblyResult<'a> =
     Pin<Box<dyn Future<Output = Result<AcpAgent, AssemblyError>> + Send + 'a>>;
 
 impl Assembly {
-    /// Makes the agent of that name: a composition, or a base agent that works alone.
+    /// Makes the agent of this name: a composition, or a base agent that works alone.
     pub async fn assemble(
         &self,
         name: &str,
         choice: &AgentChoice,
     ) -> Result<AssembledAgent, AssemblyError> {
         let (definition, standing) = choice.over(self.registry.composition(name)?);
-        let mut work = AssemblyBuilder::new(self, choice);
-        if work.may_delegate(&definition) {
-            work.subagents = Some(work.all_subagents(&standing).await?);
+        let mut builder = AssemblyBuilder::new(self, choice);
+        if builder.may_delegate(&definition) {
+            builder.subagents = Some(builder.all_subagents(&standing).await?);
         }
-        work.thinking = choice.thinking;
-        let mut agent = work.composition(definition, AgentDuty::Worker).await?;
-        work.write_prompts(&mut agent)?;
+        builder.thinking = choice.thinking;
+        let mut agent = builder.composition(definition, AgentDuty::Worker).await?;
+        builder.write_prompts(&mut agent)?;
         if let Some(prompt) = &choice.system_prompt {
             agent.change_system_prompt(prompt);
         }
-        let agent = agent.with_subagents(work.subagents.unwrap_or_default());
-        Ok(AssembledAgent { agent, standing, warnings: work.warnings })
+        let agent = agent.with_subagents(builder.subagents.unwrap_or_default());
+        Ok(AssembledAgent { agent, standing, warnings: builder.warnings })
     }
 }
 
@@ -177,8 +181,9 @@ impl<'a> AssemblyBuilder<'a> {
         Self { assembly, choice, end_tools, bases, subagents: None, thinking: None, warnings }
     }
 
-    /// Returns whether an agent of the composition has the tool that starts others. One that cannot be read is told of
-    /// later.
+    /// Returns true if an agent of the composition has the tool that starts others. Definitions that cannot be read
+    /// are
+    /// skipped; the error is reported later.
     fn may_delegate(&self, definition: &CompositionDefinition) -> bool {
         let registry = &self.assembly.registry;
         let names = std::iter::once(&definition.primary).chain(&definition.coagents);
@@ -187,11 +192,11 @@ impl<'a> AssemblyBuilder<'a> {
             .any(|base| base.tools.iter().any(|tool| tool == Task::NAME))
     }
 
-    /// Makes the agents that others start. One that cannot be made is left out, and said so.
+    /// Makes the agents that others may start. One that cannot be made is left out with a warning.
     async fn all_subagents(&mut self, standing: &ReviewChoice) -> Result<Subagents, AssemblyError> {
         let registry = &self.assembly.registry;
         let names = registry.subagent_names();
-        // What is a part of one that is listed is not started by itself.
+        // An agent that is part of a listed composition is not listed by itself.
         let compositions = names.iter().filter(|(kind, _)| *kind == AgentKind::Composition);
         let compositions = compositions.filter_map(|(_, name)| registry.composition(name).ok());
         let parts: BTreeSet<String> = compositions
@@ -199,17 +204,17 @@ impl<'a> AssemblyBuilder<'a> {
             .collect();
         let mut subagents = Vec::new();
         for (_, name) in names.into_iter().filter(|(_, name)| !parts.contains(name)) {
-            let mut work = AssemblyBuilder::new(self.assembly, self.choice);
-            let made = async {
+            let mut builder = AssemblyBuilder::new(self.assembly, self.choice);
+            let attempt = async {
                 let definition = registry.composition(&name)?;
-                let mut agent = work.composition(definition, AgentDuty::Worker).await?;
-                work.write_prompts(&mut agent)?;
+                let mut agent = builder.composition(definition, AgentDuty::Worker).await?;
+                builder.write_prompts(&mut agent)?;
                 Ok::<_, AssemblyError>(agent)
             };
-            match made.await {
+            match attempt.await {
                 Ok(agent) => {
                     subagents.push(Subagent { agent, reach: AgentAccess::Policy });
-                    self.warnings.append(&mut work.warnings);
+                    self.warnings.append(&mut builder.warnings);
                 }
                 Err(error) => {
                     self.warnings.push(format!("{name} cannot be started: {error}"));
@@ -220,36 +225,37 @@ impl<'a> AssemblyBuilder<'a> {
         Ok(Subagents::new(subagents, "").with_unlisted(reviewer))
     }
 
-    /// Makes the agent that looks at the work when the user asks for it. It only reads. Where it cannot be made, nobody is
-    /// asked: whoever chooses it as a coagent is told why.
+    /// Makes the read-only reviewer that the user may ask for. Returns `None` if it is listed anyway or cannot be
+    /// made; its
+    /// error is reported to users who choose it as a coagent.
     async fn reviewer(&self, standing: &ReviewChoice, others: &[Subagent]) -> Option<Subagent> {
         let name = standing.reviewers.first().or(standing.own_reviewers.first());
         let name = name.map_or(DEFAULT_REVIEWER, String::as_str);
         if others.iter().any(|other| other.agent.name() == name) {
             return None;
         }
-        let mut work = AssemblyBuilder::new(self.assembly, self.choice);
+        let mut builder = AssemblyBuilder::new(self.assembly, self.choice);
         let definition = self.assembly.registry.composition(name).ok()?;
-        let mut agent = work.composition(definition, AgentDuty::Reviewer).await.ok()?;
+        let mut agent = builder.composition(definition, AgentDuty::Reviewer).await.ok()?;
         agent.only_read();
-        work.write_prompts(&mut agent).ok()?;
+        builder.write_prompts(&mut agent).ok()?;
         Some(Subagent { agent, reach: AgentAccess::ReadOnly })
     }
 
     fn composition(
         &mut self,
         definition: CompositionDefinition,
-        part: AgentDuty,
+        duty: AgentDuty,
     ) -> AssemblyResult<'_> {
         Box::pin(async move {
             let registry = &self.assembly.registry;
             let handoff = handoff(registry, &definition)?;
             self.warnings.extend(definition.warnings);
-            let primary = self.base(&definition.primary, part).await?;
+            let primary = self.base(&definition.primary, duty).await?;
             let mut coagents = Vec::new();
             for name in &definition.coagents {
                 let inner = self.assembly.registry.composition(name)?;
-                // A base agent by its own name is no composition of its own.
+                // The registry wraps a base agent that is named directly in a composition of the same name.
                 let is_base = inner.primary == *name && inner.coagents.is_empty();
                 coagents.push(if is_base {
                     Coagent::Base(Box::new(self.base(name, AgentDuty::Reviewer).await?))
@@ -259,9 +265,9 @@ impl<'a> AssemblyBuilder<'a> {
                 });
             }
             let (mut limits, mut control_flow) = (definition.limits, definition.control_flow);
-            if let Some(most) = self.choice.max_rounds.filter(|_| part == AgentDuty::Worker) {
-                limits.max_rounds = most;
-                // What the file says of the flow would still bound it.
+            if let Some(max_rounds) = self.choice.max_rounds.filter(|_| duty == AgentDuty::Worker) {
+                limits.max_rounds = max_rounds;
+                // Otherwise the limit in the control flow of the file would still apply.
                 control_flow = control_flow.without_max_rounds();
             }
             let agent = AcpAgent::new(AcpAgentParts {
@@ -283,11 +289,11 @@ impl<'a> AssemblyBuilder<'a> {
         })
     }
 
-    /// Refuses a bound on money where it cannot be kept: that is known before anything is asked.
+    /// Rejects a limit in money that cannot be enforced because a price is unknown, before any model is asked.
     async fn check_prices(&self, agent: &AcpAgent) -> Result<(), AssemblyError> {
         let coagents = agent.coagents().iter().filter_map(|coagent| match coagent {
             Coagent::Base(base) => Some(base.as_ref()),
-            // Its own agents are bounded by the runtime, if not by its own file.
+            // The runtime limits the agents of a nested composition, if its own file does not.
             Coagent::Composition(_) => None,
         });
         for base in std::iter::once(agent.primary()).chain(coagents) {
@@ -308,7 +314,7 @@ impl<'a> AssemblyBuilder<'a> {
         Ok(())
     }
 
-    /// Says which agents could end a run and never will: their model cannot call the tool with which it is done.
+    /// Warns of agents that could end a run but never will: their model cannot call tools, and so not the end tool.
     fn warn_of_mute(&mut self, agent: &AcpAgent) {
         let flow = agent.control_flow();
         let primary = (*flow != ControlFlow::Hitl
@@ -330,11 +336,12 @@ impl<'a> AssemblyBuilder<'a> {
         }
     }
 
-    async fn base(&mut self, name: &str, part: AgentDuty) -> Result<BaseAgent, AssemblyError> {
+    async fn base(&mut self, name: &str, duty: AgentDuty) -> Result<BaseAgent, AssemblyError> {
         let mut definition = self.assembly.registry.base(name)?;
         self.warnings.append(&mut definition.warnings);
-        let model = self.model(&definition, part).await?;
-        let fallbacks = self.fallbacks(&definition, part).await?;
+        let model = self.model(&definition, duty).await?;
+        let fallbacks = self.fallbacks(&definition, duty).await?;
+        // Tools: patterns for external sources are separate from names in the registry.
         let (sourced, own): (Vec<String>, Vec<String>) =
             definition.tools.iter().cloned().partition(|name| is_sourced_pattern(name));
         let (mut tools, mut unknown) = self.assembly.tools.for_agent(&own);
@@ -343,16 +350,17 @@ impl<'a> AssemblyBuilder<'a> {
             let unknown = unknown.join(", ");
             self.warnings.push(format!("{name}: there are no tools {unknown}; it works without"));
         }
+        // Limits and model settings, with the choices of the user on top.
         let mut limits = definition.limits;
-        if let Some(most) = self.choice.max_steps {
-            limits.max_steps = most;
+        if let Some(max_steps) = self.choice.max_steps {
+            limits.max_steps = max_steps;
         }
         let mut config = AgentConfig {
             system_prompt: String::new(),
             model: definition.model.config.clone(),
             limits,
         };
-        if part == AgentDuty::Worker && model.info.abilities.thinking {
+        if duty == AgentDuty::Worker && model.info.abilities.thinking {
             config.model.thinking = self.thinking.or(config.model.thinking);
         }
         let agent = BaseAgent::new(name, config, model, tools)
@@ -362,8 +370,9 @@ impl<'a> AssemblyBuilder<'a> {
         Ok(agent)
     }
 
-    /// Adds the tools that start others, as far as the agent names them and there is anybody to start. A subagent has them in
-    /// its file for the day on which somebody starts it as the first one.
+    /// Adds the tools that start other agents, if the agent names them and there are agents to start. A subagent
+    /// names them,
+    /// too, for the case that it is started as the main agent.
     fn add_task_tools(&self, tools: &mut ToolRegistry, names: &mut Vec<String>) {
         let mut takes = |name: &str| {
             let before = names.len();
@@ -387,9 +396,9 @@ impl<'a> AssemblyBuilder<'a> {
     async fn model(
         &mut self,
         definition: &BaseDefinition,
-        part: AgentDuty,
+        duty: AgentDuty,
     ) -> Result<ResolvedModel, AssemblyError> {
-        let reference = match self.chosen(part) {
+        let reference = match self.chosen(duty) {
             Some(model) => model.clone(),
             None => self.own_model(definition)?,
         };
@@ -402,12 +411,13 @@ impl<'a> AssemblyBuilder<'a> {
         Ok(resolved)
     }
 
-    /// Returns the model that the user chose for such an agent.
-    fn chosen(&self, part: AgentDuty) -> Option<&ModelRef> {
-        let reviewer = self.choice.reviewer_model.as_ref().filter(|_| part == AgentDuty::Reviewer);
+    /// Returns the model that the user chose for an agent with this duty.
+    fn chosen(&self, duty: AgentDuty) -> Option<&ModelRef> {
+        let reviewer = self.choice.reviewer_model.as_ref().filter(|_| duty == AgentDuty::Reviewer);
         reviewer.or(self.choice.model.as_ref())
     }
 
+    /// Returns the model of the definition, completed from the default model of the user or of the provider.
     fn own_model(&self, definition: &BaseDefinition) -> Result<ModelRef, AssemblyError> {
         let agent = || definition.name.clone();
         let default = || {
@@ -433,15 +443,16 @@ impl<'a> AssemblyBuilder<'a> {
         }
     }
 
-    /// Finds the models to fall back on. One that cannot be asked now is left out, and said so. A model that the user
-    /// chose has none: it is meant.
+    /// Resolves the fallback models. One that cannot be resolved now is left out with a warning. A model that the
+    /// user chose
+    /// has no fallbacks, because the user wants this one.
     async fn fallbacks(
         &mut self,
         definition: &BaseDefinition,
-        part: AgentDuty,
+        duty: AgentDuty,
     ) -> Result<Vec<ResolvedModel>, AssemblyError> {
         let mut models = Vec::new();
-        if self.chosen(part).is_some() {
+        if self.chosen(duty).is_some() {
             return Ok(models);
         }
         for name in &definition.model.fallbacks {
@@ -459,7 +470,7 @@ impl<'a> AssemblyBuilder<'a> {
         Ok(models)
     }
 
-    /// Writes the system prompts, now that it is known which tools each agent has.
+    /// Writes the system prompts, once the tools of each agent are known.
     fn write_prompts(&self, agent: &mut AcpAgent) -> Result<(), AssemblyError> {
         let mut result = Ok(());
         agent.each_base(&mut |base| {
@@ -481,13 +492,13 @@ fn handoff(
     registry: &AgentRegistry,
     definition: &CompositionDefinition,
 ) -> Result<Option<Handoff>, AssemblyError> {
-    let wrong = |error| AssemblyError::Template { agent: definition.name.clone(), error };
+    let template_error = |error| AssemblyError::Template { agent: definition.name.clone(), error };
     Ok(match &definition.handoff {
         None => None,
         Some(HandoffDefinition::Static(text)) => Some(Handoff::Static(text.clone())),
         Some(HandoffDefinition::Template(text)) => {
-            let template = registry.prompts().parse_handoff(text).map_err(wrong)?;
-            Some(Handoff::of_template(template).map_err(wrong)?)
+            let template = registry.prompts().parse_handoff(text).map_err(template_error)?;
+            Some(Handoff::of_template(template).map_err(template_error)?)
         }
         Some(HandoffDefinition::Generated { generator_prompt }) => {
             Some(Handoff::Generated { generator_prompt: generator_prompt.clone() })

@@ -1,4 +1,4 @@
-//! What a composition is made of, and who may do what in it.
+//! A composition of base agents, and the tools that each of its agents may use.
 
 use std::sync::Arc;
 
@@ -13,9 +13,10 @@ use crow_runtime::{AgentAccess, SystemPrompt};
 use super::{CompositionError, EndTools, subagents::Subagents};
 use crate::{base_agent::BaseAgent, handoff::Handoff, toolset::SourcedFilter};
 
-/// Several base agents that are one agent from outside.
+/// A composition: several base agents that are one agent from outside.
 ///
-/// Invariant: `task_complete` is in the tools of those alone who may end the run. Who that is follows from the control flow.
+/// Invariant: only agents that may end the run have the tool `task_complete`; the control flow decides which those
+/// are.
 #[derive(Debug, Clone)]
 pub struct AcpAgent {
     pub(super) name: String,
@@ -29,39 +30,39 @@ pub struct AcpAgent {
     subagents: Subagents,
 }
 
-/// What a composition is made of.
+/// Parts of which [`AcpAgent::new`] makes a composition.
 #[derive(Debug, Clone)]
 pub struct AcpAgentParts {
-    /// Its name.
+    /// Name of the composition.
     pub name: String,
-    /// What it is for, in a line.
+    /// Description in one line.
     pub description: String,
     /// The agent that does the work.
     pub primary: BaseAgent,
-    /// Those that look at it. Several look at the same time, and change nothing.
+    /// Agents that review the work. Several run at the same time, with read-only tools.
     pub coagents: Vec<Coagent>,
-    /// What comes after a turn.
+    /// Control flow after a turn of the primary.
     pub control_flow: ControlFlow,
-    /// How many of several coagents must approve.
+    /// Rule for how many of several coagents must approve.
     pub consensus: Consensus,
-    /// What the coagents are told; what the control flow says if absent.
+    /// Message that the coagents get; the default of the control flow if absent.
     pub handoff: Option<Handoff>,
-    /// The bounds of a run.
+    /// Limits of a run.
     pub limits: RunLimits,
     /// The tools with which an agent ends its turn.
     pub end_tools: EndTools,
 }
 
-/// One that looks at another one's work.
+/// An agent that reviews the work of a primary.
 #[derive(Debug, Clone)]
 pub enum Coagent {
     /// A base agent.
     Base(Box<BaseAgent>),
-    /// A composition: its completed run approves, any other end does not.
+    /// A composition: a completed run approves, any other end does not.
     Composition(Box<AcpAgent>),
 }
 
-/// What a coagent may use.
+/// Filter for the tools that a coagent may use.
 struct PermittedCoagentTools<'a> {
     tools: CoagentTools,
     primary: &'a ToolRegistry,
@@ -69,7 +70,9 @@ struct PermittedCoagentTools<'a> {
 }
 
 impl AcpAgent {
-    /// Makes a composition.
+    /// Makes a composition and adjusts the tools of its agents to the control flow.
+    ///
+    /// Fails if the control flow needs a coagent and there is none, or if it never asks the coagents given.
     pub fn new(parts: AcpAgentParts) -> Result<Self, CompositionError> {
         let AcpAgentParts { name, control_flow, coagents, end_tools, .. } = parts;
         let allowed = control_flow.coagent_tools();
@@ -86,10 +89,11 @@ impl AcpAgent {
         }
         let end = control_flow.end_tool_of_primary();
         let mut primary = parts.primary;
-        // Where the user has the next word, an agent that was not given the tool ends its turns with words.
+        // With `Hitl` the user speaks next: a primary that was not given the end tool ends its turns with text.
         let wants_end =
             control_flow != ControlFlow::Hitl || primary.tools().get(end.name()).is_some();
         set_end_tool(&mut primary, wants_end.then(|| end_tools.get(end)));
+        // Several coagents run at the same time, so none of them may write.
         let tools = match allowed {
             Some(CoagentTools::Full) if coagents.len() > 1 => CoagentTools::ReadOnly,
             Some(tools) => tools,
@@ -128,7 +132,7 @@ impl AcpAgent {
         }
     }
 
-    /// Names the agents that its agents may start with the tool `task`, if they have it.
+    /// Sets the agents that its agents may start with the tool `task`, if they have it.
     #[must_use]
     pub fn with_subagents(mut self, subagents: Subagents) -> Self {
         self.subagents = subagents;
@@ -140,12 +144,12 @@ impl AcpAgent {
         &self.subagents
     }
 
-    /// Returns its name.
+    /// Returns the name of the composition.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns what it is for.
+    /// Returns its description in one line.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -155,12 +159,12 @@ impl AcpAgent {
         &self.primary
     }
 
-    /// Returns those that look at the work.
+    /// Returns the agents that review the work.
     pub fn coagents(&self) -> &[Coagent] {
         &self.coagents
     }
 
-    /// Returns what comes after a turn.
+    /// Returns the control flow after a turn of the primary.
     pub fn control_flow(&self) -> &ControlFlow {
         &self.control_flow
     }
@@ -170,7 +174,7 @@ impl AcpAgent {
         self.primary.model()
     }
 
-    /// Returns how far coagents may go.
+    /// Returns the access of the coagents: only a single coagent with full tools may write.
     pub(super) fn reach_of_coagents(&self) -> AgentAccess {
         match self.control_flow.coagent_tools() {
             Some(CoagentTools::Full) if self.coagents.len() == 1 => AgentAccess::Policy,
@@ -180,14 +184,14 @@ impl AcpAgent {
         }
     }
 
-    /// Takes away from all of its agents what `allowed` does not name; its own ends of turns stay.
+    /// Removes from all its agents the tools that `allowed` does not permit, except the tools that end a turn.
     fn confined(mut self, allowed: &PermittedCoagentTools<'_>) -> Self {
         self.retain_tools(&|tool| is_end(tool) || allowed.permits(tool));
         self.each_base(&mut |agent| agent.set_sourced(allowed.sourced(agent.sourced())));
         self
     }
 
-    /// Takes away what changes anything; its ends of turns stay.
+    /// Removes the tools that change anything, except the tools that end a turn.
     pub(crate) fn only_read(&mut self) {
         let rights = PermittedCoagentTools {
             tools: CoagentTools::ReadOnly,
@@ -197,7 +201,7 @@ impl AcpAgent {
         self.retain_tools(&|tool| is_end(tool) || rights.permits(tool));
     }
 
-    /// Changes the system prompt of the agent that does the work.
+    /// Appends to the system prompt of the primary or replaces it.
     pub(crate) fn change_system_prompt(&mut self, change: &SystemPrompt) {
         let prompt = match change {
             SystemPrompt::Append(text) => {
@@ -208,7 +212,7 @@ impl AcpAgent {
         self.primary.set_system_prompt(prompt);
     }
 
-    /// Does something with each of its base agents.
+    /// Calls `work` with each of its base agents, those of nested compositions included.
     pub(crate) fn each_base(&mut self, work: &mut dyn FnMut(&mut BaseAgent)) {
         work(&mut self.primary);
         for coagent in &mut self.coagents {
@@ -219,14 +223,14 @@ impl AcpAgent {
         }
     }
 
-    /// Takes away from all of its agents the tools that `keeps` says no to.
+    /// Removes from all its agents the tools for which `keeps` returns false.
     pub(super) fn retain_tools(&mut self, keeps: &dyn Fn(&dyn Tool) -> bool) {
         self.each_base(&mut |agent| agent.retain_tools(keeps));
     }
 }
 
 impl Coagent {
-    /// Returns its name.
+    /// Returns the name of the agent.
     pub fn name(&self) -> &str {
         match self {
             Self::Base(agent) => agent.name(),
@@ -234,7 +238,7 @@ impl Coagent {
         }
     }
 
-    /// Returns the model that it asks, or its primary does.
+    /// Returns the model of the base agent, or of the composition's primary.
     pub fn model(&self) -> &ResolvedModel {
         match self {
             Self::Base(agent) => agent.model(),
@@ -250,14 +254,14 @@ impl Coagent {
                 set_end_tool(&mut agent, end);
                 Self::Base(agent)
             }
-            // Its completed run is its vote, so how its own run ends is left to its own control flow.
+            // A composition votes by completing its run, so its own control flow decides how that run ends.
             Self::Composition(inner) => Self::Composition(Box::new(inner.confined(allowed))),
         }
     }
 }
 
 impl PermittedCoagentTools<'_> {
-    /// Returns what is left of the tools from a source. Nobody knows what they do, so whoever only reads has none.
+    /// Restricts the tools from external sources. Their effects are unknown, so a read-only coagent gets none.
     fn sourced(&self, own: &SourcedFilter) -> SourcedFilter {
         match self.tools {
             CoagentTools::None | CoagentTools::ReadOnly => SourcedFilter::default(),
@@ -270,7 +274,7 @@ impl PermittedCoagentTools<'_> {
             CoagentTools::None => false,
             CoagentTools::Full => self.primary.get(tool.name()).is_some(),
             CoagentTools::ReadOnly => match tool.category() {
-                // Commands are held by the kernel; where it cannot, the session takes them away.
+                // The kernel keeps commands read-only; where it cannot, the session removes them.
                 ToolCategory::Read | ToolCategory::Execute | ToolCategory::Session => true,
                 ToolCategory::Write
                 | ToolCategory::Network
@@ -281,7 +285,7 @@ impl PermittedCoagentTools<'_> {
     }
 }
 
-/// Gives an agent this tool to end its turn with, and takes every other one of the kind away.
+/// Gives an agent this tool to end its turn with, and removes every other end tool.
 fn set_end_tool(agent: &mut BaseAgent, tool: Option<&Arc<dyn Tool>>) {
     agent.retain_tools(|tool| !is_end(tool));
     if let Some(tool) = tool {

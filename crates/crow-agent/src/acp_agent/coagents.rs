@@ -1,4 +1,4 @@
-//! One coagent's look at the work.
+//! The review of the work by one coagent.
 
 use std::path::PathBuf;
 
@@ -19,13 +19,13 @@ use super::{
 };
 use crate::handoff::TurnResult;
 
-/// What a coagent came to.
+/// Result of one coagent's review.
 #[derive(Debug)]
 pub(super) struct CoagentOutcome {
     pub review: Review,
-    /// Why the run is over with it, if it is.
+    /// End of the run, if the coagent was cancelled or used up the budget.
     pub finish: Option<RunFinish>,
-    /// Why it could not look.
+    /// Reason for which the coagent could not review the work.
     pub failure: Option<Failure>,
     pub files_changed: Vec<PathBuf>,
     pub verified: bool,
@@ -42,73 +42,75 @@ impl CoagentOutcome {
     }
 
     fn after_turn(reviewer: &str, turn: TurnResult) -> Self {
-        let mut looked = Self::new(reviewer);
-        looked.verified = turn.is_verified();
-        let words = turn.text.unwrap_or_default();
-        looked.files_changed = turn.files_changed;
+        let mut outcome = Self::new(reviewer);
+        outcome.verified = turn.is_verified();
+        let reply = turn.text.unwrap_or_default();
+        outcome.files_changed = turn.files_changed;
         match turn.end {
             TurnEnd::TaskComplete { summary } => {
-                looked.review.verdict = Verdict::Approved;
-                looked.review.text = summary;
+                outcome.review.verdict = Verdict::Approved;
+                outcome.review.text = summary;
             }
-            TurnEnd::Text | TurnEnd::SubmitForReview { .. } => looked.review.text = words,
+            TurnEnd::Text | TurnEnd::SubmitForReview { .. } => outcome.review.text = reply,
             // No verdict, and no failure that would end the run: the primary is told, and may submit again.
             TurnEnd::MaxSteps { steps } => {
-                looked.review.verdict = Verdict::Unfinished;
-                let so_far = if words.trim().is_empty() {
+                outcome.review.verdict = Verdict::Unfinished;
+                let last_text = if reply.trim().is_empty() {
                     String::new()
                 } else {
-                    format!(" My last words were: {}", words.trim())
+                    format!(" My last words were: {}", reply.trim())
                 };
-                looked.review.text = format!(
-                    "I reached my limit of {steps} model calls before I came to a verdict.{so_far}"
+                outcome.review.text = format!(
+                    "I reached my limit of {steps} model calls before I came to a verdict.{last_text}"
                 );
             }
-            TurnEnd::Cancelled => looked.finish = Some(RunFinish::Cancelled),
-            end @ TurnEnd::Budget { .. } => looked.finish = Some(RunFinish::Stopped(end)),
-            TurnEnd::Error { error } => looked.failure = Some(Failure::other(error)),
+            TurnEnd::Cancelled => outcome.finish = Some(RunFinish::Cancelled),
+            end @ TurnEnd::Budget { .. } => outcome.finish = Some(RunFinish::Stopped(end)),
+            TurnEnd::Error { error } => outcome.failure = Some(Failure::other(error)),
             TurnEnd::Refusal => {
                 let (error, kind) = (TurnEnd::Refusal.to_string(), FailureKind::Refusal);
-                looked.failure = Some(Failure { error, kind });
+                outcome.failure = Some(Failure { error, kind });
             }
             end @ (TurnEnd::DoomLoop { .. } | TurnEnd::InvalidCalls | TurnEnd::OutputLimit) => {
-                looked.failure = Some(Failure::other(end.to_string()));
+                outcome.failure = Some(Failure::other(end.to_string()));
             }
         }
-        looked
+        outcome
     }
 
     fn after_run(reviewer: &str, run: RunResult) -> Self {
-        let mut looked = Self::new(reviewer);
-        looked.files_changed = run.files_changed;
-        looked.verified = run.verified;
-        looked.review.text = run.text.unwrap_or_default();
+        let mut outcome = Self::new(reviewer);
+        outcome.files_changed = run.files_changed;
+        outcome.verified = run.verified;
+        outcome.review.text = run.text.unwrap_or_default();
         match run.finish {
             RunFinish::Completed { summary, .. } => {
-                looked.review.verdict = Verdict::Approved;
-                looked.review.text = summary;
+                outcome.review.verdict = Verdict::Approved;
+                outcome.review.text = summary;
             }
             RunFinish::NeedsInput => {}
-            RunFinish::Cancelled => looked.finish = Some(RunFinish::Cancelled),
-            RunFinish::Stopped(end) => looked.failure = Some(Failure::other(end.to_string())),
-            RunFinish::Failed(failure) => looked.failure = Some(failure),
+            RunFinish::Cancelled => outcome.finish = Some(RunFinish::Cancelled),
+            RunFinish::Stopped(end) => outcome.failure = Some(Failure::other(end.to_string())),
+            RunFinish::Failed(failure) => outcome.failure = Some(failure),
         }
-        looked
+        outcome
     }
 
-    /// Returns what the primary is to know of a look whose words it never hears: which files the coagent changed.
+    /// Returns a note for the primary on the files that the coagent changed, if the text of the review does not reach
+    /// the
+    /// primary: only a rejection does.
     pub(super) fn untold_changes(&self) -> Option<String> {
         let is_told = self.review.verdict == Verdict::Rejected;
         if is_told || self.files_changed.is_empty() {
             return None;
         }
-        let how = match self.review.verdict {
+        let action = match self.review.verdict {
             Verdict::Approved => "approved of the work and",
             Verdict::Rejected | Verdict::Unfinished => "did not finish its review, but",
         };
         let reviewer = &self.review.reviewer;
         let names = self.changed_names();
-        Some(format!("{reviewer} {how} changed files after your last turn: {names}"))
+        Some(format!("{reviewer} {action} changed files after your last turn: {names}"))
     }
 
     fn changed_names(&self) -> String {
@@ -116,7 +118,8 @@ impl CoagentOutcome {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// Files that a coagent changed are told to the primary, whose own look at them is out of date.
+    /// Appends the changed files to the text of a rejection, because what the primary knows of these files is out of
+    /// date.
     fn name_changes(mut self) -> Self {
         if self.review.verdict == Verdict::Rejected && !self.files_changed.is_empty() {
             let text = format!("{}\n\nI changed: {}", self.review.text, self.changed_names());
@@ -126,7 +129,7 @@ impl CoagentOutcome {
     }
 }
 
-/// Lets a coagent look at what it is handed. Fails only where its session cannot go on.
+/// Runs a coagent on its handoff. Fails only if its session cannot continue; other errors are part of the outcome.
 pub(super) async fn look(
     coagent: &Coagent,
     seat: &mut CoagentSession,
@@ -135,7 +138,7 @@ pub(super) async fn look(
     cancel: &CancellationToken,
 ) -> Result<CoagentOutcome, AgentError> {
     let may_run = seat.may_run_commands;
-    let looked = match (coagent, &mut seat.session) {
+    let outcome = match (coagent, &mut seat.session) {
         (Coagent::Base(agent), SeatSession::Base(internals)) => {
             let mut agent = agent.as_ref().clone();
             if !may_run {
@@ -144,8 +147,8 @@ pub(super) async fn look(
             let turn = async {
                 internals.switch_model(&agent.model().info).await?;
                 let preface = preface(surroundings, internals);
-                let said = vec![Block::text(handoff)];
-                internals.say(InputSource::ControlFlow, preface, said).await?;
+                let content = vec![Block::text(handoff)];
+                internals.say(InputSource::ControlFlow, preface, content).await?;
                 agent.execute_turn(internals, cancel).await
             };
             turn.await.map(|turn| CoagentOutcome::after_turn(agent.name(), turn))
@@ -158,19 +161,19 @@ pub(super) async fn look(
             }
             let content = vec![Block::text(handoff)];
             let input = RunInput { source: InputSource::ControlFlow, content };
-            let ran = Box::pin(agent.run(session, input, cancel)).await;
-            ran.map(|result| CoagentOutcome::after_run(agent.name(), result))
+            let result = Box::pin(agent.run(session, input, cancel)).await;
+            result.map(|result| CoagentOutcome::after_run(agent.name(), result))
         }
         (Coagent::Base(_), SeatSession::Composition(_))
         | (Coagent::Composition(_), SeatSession::Base(_)) => {
-            let mut looked = CoagentOutcome::new(coagent.name());
-            looked.failure = Some(Failure::other("its session is that of another kind of agent"));
-            Ok(looked)
+            let mut outcome = CoagentOutcome::new(coagent.name());
+            outcome.failure = Some(Failure::other("its session is that of another kind of agent"));
+            Ok(outcome)
         }
     };
     seat.internals().save_metadata()?;
-    match looked {
-        Ok(looked) => Ok(looked.name_changes()),
+    match outcome {
+        Ok(outcome) => Ok(outcome.name_changes()),
         Err(error @ (AgentError::Session(_) | AgentError::Closed)) => Err(error),
         Err(AgentError::Cancelled) => {
             let finish = Some(RunFinish::Cancelled);

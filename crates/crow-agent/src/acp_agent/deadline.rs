@@ -1,17 +1,18 @@
-//! The time bound of a run.
+//! The time limit of a run.
 
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// Whether a run was over before its time was.
+/// Tells if work ended before its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DeadlineOutcome {
     InTime,
     Overdue,
 }
 
-/// Drives `work`. When the time that is left is over, cancels `token`, which `work` obeys, and waits for its end.
+/// Drives `work` to its end. When `left` has passed, cancels `token`, which `work` must obey, and still waits for the
+/// end of `work`. No limit if `left` is `None`.
 pub(super) async fn enforce<T>(
     left: Option<Duration>,
     token: &CancellationToken,
@@ -20,7 +21,7 @@ pub(super) async fn enforce<T>(
     let Some(left) = left else { return (work.await, DeadlineOutcome::InTime) };
     tokio::select! {
         biased;
-        done = &mut work => return (done, DeadlineOutcome::InTime),
+        output = &mut work => return (output, DeadlineOutcome::InTime),
         () = tokio::time::sleep(left) => token.cancel(),
     }
     (work.await, DeadlineOutcome::Overdue)

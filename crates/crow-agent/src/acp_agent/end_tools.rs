@@ -9,17 +9,17 @@ use crow_core::{
 
 use crate::{submit_for_review::SubmitForReview, task_complete::TaskComplete};
 
-/// The tools with which an agent ends its turn on purpose. Who gets which follows from the control flow.
+/// The tools with which an agent ends its turn on purpose. The control flow decides which agent gets which.
 #[derive(Clone)]
 pub struct EndTools {
-    /// Says that the task is done.
+    /// Tool that reports the task as done.
     pub task_complete: Arc<dyn Tool>,
-    /// Hands the work to the reviewers.
+    /// Tool that hands the work to the reviewers.
     pub submit_for_review: Arc<dyn Tool>,
 }
 
 impl EndTools {
-    /// Returns the tool of that kind.
+    /// Returns the tool of this kind.
     pub(super) fn get(&self, tool: EndTool) -> &Arc<dyn Tool> {
         match tool {
             EndTool::TaskComplete => &self.task_complete,

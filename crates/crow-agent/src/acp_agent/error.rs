@@ -1,9 +1,9 @@
-//! What keeps a composition from being made.
+//! Errors in the parts of a composition.
 
-/// What keeps a composition from being made.
+/// A reason for which a composition cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompositionError {
-    /// The control flow has a place for coagents, and there is none.
+    /// The control flow needs a coagent, and none is given.
     #[error("{agent}: the control flow \"{flow}\" needs a coagent, and none is named")]
     NoCoagent {
         /// The composition.
@@ -11,7 +11,7 @@ pub enum CompositionError {
         /// The control flow.
         flow: &'static str,
     },
-    /// There are coagents, and the control flow never asks them.
+    /// Coagents are given, and the control flow never asks them.
     #[error(
         "{agent}: the control flow \"{flow}\" never asks a coagent, and {coagent} is named as one"
     )]

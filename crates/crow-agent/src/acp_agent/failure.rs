@@ -1,4 +1,4 @@
-//! Failures of agents, as events tell them.
+//! Conversion of agent errors into the failures of events.
 
 use crow_core::{
     event::{Failure, FailureKind},

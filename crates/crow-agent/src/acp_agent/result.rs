@@ -1,24 +1,26 @@
-//! What a run came to.
+//! The result of a run.
 
 use std::path::PathBuf;
 
 use crow_core::{control::RunFinish, usage::TokenUsage};
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunResult {
-    /// How it ended.
+    /// Reason for which the run ended.
     pub finish: RunFinish,
-    /// Whether checks bear a completed task out.
+    /// True if the task was completed and checks confirm it.
     pub verified: bool,
-    /// The last words of the primary.
+    /// Last text of the primary.
     pub text: Option<String>,
     /// Files that were created, changed or deleted, each once.
     pub files_changed: Vec<PathBuf>,
-    /// What all model calls of the run used.
+    /// Tokens used by all model calls of the run.
     pub usage: TokenUsage,
     /// Rounds that were begun.
     pub rounds: u32,
-    /// Which of the coagents said that the task is done, if one did: the last of those that approved.
+    /// Index of the coagent that completed the task: the last one that approved. `None` if the primary completed it
+    /// or
+    /// nobody did.
     pub completed_by: Option<usize>,
 }

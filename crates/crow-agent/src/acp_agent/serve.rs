@@ -1,4 +1,4 @@
-//! An agent on the runtime: each input is a run.
+//! The service loop of a composition on the runtime: each input is a run.
 
 use std::sync::Arc;
 
@@ -15,20 +15,21 @@ use super::{
 };
 use crate::prompt::Surroundings;
 
-/// Serves inputs until the agent is shut down: each is a run.
+/// Serves inputs until the agent is shut down; each input is a run.
 ///
-/// The first input of a session carries the `surroundings`; they stay as they are for the whole session.
+/// The first input of a session carries the `surroundings`; they do not change during the session.
 pub async fn serve(
     agent: AcpAgent,
     surroundings: Surroundings,
     internals: AgentInternals,
 ) -> Result<(), AgentError> {
-    // Without its sender the channel holds the one agent for ever.
+    // A watch channel without a sender keeps its value, so every run gets this agent.
     serve_latest(watch::channel(agent).1, surroundings, internals).await
 }
 
-/// Serves like [`serve`], each run by the agent that `agents` holds when it begins: another model from here on, other
-/// limits or tools.
+/// Serves like [`serve`], but takes the agent of each run from `agents` when the run begins, so that its model,
+/// limits
+/// and tools can change between runs.
 pub async fn serve_latest(
     mut agents: watch::Receiver<AcpAgent>,
     surroundings: Surroundings,
@@ -57,12 +58,13 @@ pub async fn serve_latest(
             Err(AgentError::Closed) => return Ok(()),
             Err(error) => return Err(error),
         };
+        // Take over changes since the last run: agent, model, subagents.
         let agent = agents.borrow_and_update().clone();
-        let with = internals.metadata().crow().opened_with;
-        let switches = opened_with.as_ref().zip(with.as_ref());
+        let latest = internals.metadata().crow().opened_with;
+        let switches = opened_with.as_ref().zip(latest.as_ref());
         let switches = switches.map(|(before, after)| before.switches(after)).unwrap_or_default();
         internals.switch_agent(agent.primary().name(), switches).await?;
-        opened_with = with;
+        opened_with = latest;
         internals.switch_model(&agent.model().info).await?;
         if !agent.subagents().is_empty() {
             let subagents = agent.subagents().clone().in_place(surroundings.as_str());
@@ -70,14 +72,14 @@ pub async fn serve_latest(
         }
         let run = internals.start_run(run_id).await?;
         if !internals.history().is_empty() {
-            // Words that came between the runs stand before the prompt.
+            // Steering texts that came between the runs precede the prompt in the history.
             internals.take_steering().await?;
         }
         serve_run(&agent, &mut session, run, content).await?;
     }
 }
 
-/// Works on one input, and tells how the run ended. Fails where the session cannot go on.
+/// Runs the agent on one input and emits the end of the run. Fails if the session cannot continue.
 pub(crate) async fn serve_run(
     agent: &AcpAgent,
     session: &mut AcpSession,
@@ -85,14 +87,14 @@ pub(crate) async fn serve_run(
     content: Vec<Block>,
 ) -> Result<(), AgentError> {
     if run.cancel.is_cancelled() {
-        // It was taken back while it waited: the model never reads it.
+        // The input was withdrawn while it was queued: the model never reads it.
         session.primary_mut().emit(AgentEvent::Cancelled).await?;
         return session.primary_mut().end_run(run, RunOutcome::Cancelled).await;
     }
-    let worked = agent.run(session, RunInput::prompt(content), &run.cancel).await;
-    let outcome = match worked {
+    let result = agent.run(session, RunInput::prompt(content), &run.cancel).await;
+    let outcome = match result {
         Ok(result) => conclude(session, result).await?,
-        // Without its log a session cannot go on; the runtime tells the listeners.
+        // A session cannot continue without its log; the runtime reports the error to the listeners.
         Err(error @ AgentError::Session(_)) => return Err(error),
         Err(error) => {
             session.primary_mut().report_error(&error).await;
@@ -102,14 +104,14 @@ pub(crate) async fn serve_run(
     session.primary_mut().end_run(run, outcome).await
 }
 
-/// Tells how a run ended. That the task is done is told by the agent that said so.
+/// Emits the events of the end of a run. The agent that completed the task emits `TaskComplete`.
 async fn conclude(session: &mut AcpSession, result: RunResult) -> Result<RunOutcome, AgentError> {
     let verified = result.verified;
     Ok(match result.finish {
         RunFinish::Completed { summary, by } => {
             let event = AgentEvent::TaskComplete { summary: summary.clone(), verified };
             let owner = match (by, result.completed_by) {
-                (OwnerOfTheEnd::Coagent, Some(place)) => session.coagent_mut(place),
+                (OwnerOfTheEnd::Coagent, Some(index)) => session.coagent_mut(index),
                 (OwnerOfTheEnd::Coagent, None) | (OwnerOfTheEnd::Primary, _) => None,
             };
             match owner {

@@ -7,30 +7,32 @@ use crow_runtime::{AgentAccess, AgentError, AgentInternals, ChildSpec};
 
 use super::{AcpAgent, Coagent};
 
-/// The sessions of a composition: that of the primary, which is the root and whose id is the one that is known outside,
-/// and those of its coagents, made when they are first needed.
+/// The sessions of a composition: the root session of the primary, whose id is the public one, and those of the
+/// coagents,
+/// created when first needed.
 #[derive(Debug)]
 pub struct AcpSession {
     pub(super) internals: AgentInternals,
-    /// What opens each session: facts about the place.
+    /// Text with the facts about the environment that opens each session.
     pub(super) surroundings: Arc<str>,
+    /// Sessions of the coagents, in the order of the coagents.
     pub(super) seats: Vec<CoagentSession>,
-    /// The sessions below the primary's that earlier processes left.
+    /// Sessions below the primary's that earlier processes created and that are not reopened yet.
     earlier: Vec<SessionId>,
-    /// What the generator of the handoff wrote for the run under way.
+    /// Handoff text generated for the current run.
     pub(super) written: Option<String>,
-    /// The session in which messages are written for the run under way.
+    /// Session of the message generator for the current run.
     pub(super) generator: Option<Box<AgentInternals>>,
 }
 
-/// A coagent's session.
+/// Session of a coagent.
 #[derive(Debug)]
 pub(super) struct CoagentSession {
     pub(super) name: String,
-    /// How far it may go. A session keeps what it began with.
+    /// Access of the coagent. It never changes during a session.
     reach: AgentAccess,
     pub(super) session: SeatSession,
-    /// Whether the kernel holds its commands, where they must not change anything.
+    /// True if commands may run: the coagent may write, or the kernel keeps commands read-only.
     pub(super) may_run_commands: bool,
 }
 
@@ -41,7 +43,7 @@ pub(super) enum SeatSession {
 }
 
 impl AcpSession {
-    /// Makes the session of a composition whose primary has these internals. Each of its sessions is opened with the
+    /// Makes the session of a composition from the internals of its primary. Each of its sessions is opened with the
     /// `surroundings`.
     pub fn new(internals: AgentInternals, surroundings: impl Into<Arc<str>>) -> Self {
         let surroundings = surroundings.into();
@@ -49,35 +51,36 @@ impl AcpSession {
         Self { internals, surroundings, seats: Vec::new(), earlier, written: None, generator: None }
     }
 
-    /// Returns what the primary works with.
+    /// Returns the internals of the primary.
     pub fn primary(&self) -> &AgentInternals {
         &self.internals
     }
 
-    /// Returns the same, to be changed.
+    /// Returns the internals of the primary, mutably.
     pub fn primary_mut(&mut self) -> &mut AgentInternals {
         &mut self.internals
     }
 
-    /// Returns what the coagent at that place works with, once it was asked.
-    pub fn coagent(&self, place: usize) -> Option<&AgentInternals> {
-        self.seats.get(place).map(CoagentSession::internals)
+    /// Returns the internals of the coagent at this index, once it has been asked.
+    pub fn coagent(&self, index: usize) -> Option<&AgentInternals> {
+        self.seats.get(index).map(CoagentSession::internals)
     }
 
-    /// Returns the same, to be changed.
-    pub fn coagent_mut(&mut self, place: usize) -> Option<&mut AgentInternals> {
-        self.seats.get_mut(place).map(CoagentSession::internals_mut)
+    /// Returns the internals of the coagent at this index, mutably.
+    pub fn coagent_mut(&mut self, index: usize) -> Option<&mut AgentInternals> {
+        self.seats.get_mut(index).map(CoagentSession::internals_mut)
     }
 
-    /// Makes the sessions of the coagents that have none, or opens those again that an earlier process left. Another agent at a place gets another session, and so does one
-    /// that may go further than before, or less far.
+    /// Opens the missing sessions of the coagents: those that an earlier process left are reopened, others are
+    /// created.
+    /// Another agent at an index, or one with another access, gets a new session.
     pub(super) async fn seat(&mut self, agent: &AcpAgent) -> Result<(), AgentError> {
         let reach = agent.reach_of_coagents();
-        for (place, coagent) in agent.coagents.iter().enumerate() {
-            if self.seats.get(place).is_some_and(|seat| seat.serves(coagent, reach)) {
+        for (index, coagent) in agent.coagents.iter().enumerate() {
+            if self.seats.get(index).is_some_and(|seat| seat.serves(coagent, reach)) {
                 continue;
             }
-            self.seats.truncate(place);
+            self.seats.truncate(index);
             let internals = self.child(coagent, reach).await?;
             let may_run_commands =
                 reach == AgentAccess::Policy || internals.holds_read_only_commands().await;
@@ -141,7 +144,7 @@ impl CoagentSession {
     }
 }
 
-/// Returns what opens a session that has no entry yet.
+/// Returns the text that opens a session, if the session has no entries yet.
 pub(super) fn preface(surroundings: &str, internals: &AgentInternals) -> Option<String> {
     let is_first = internals.history().is_empty() && !surroundings.is_empty();
     is_first.then(|| surroundings.to_owned())

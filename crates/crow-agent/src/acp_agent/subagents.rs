@@ -1,4 +1,4 @@
-//! The agents that may be started by name.
+//! Agents that can be started by name.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use crow_runtime::{AgentAccess, AgentError, AgentInternals, ChildFactory, ChildR
 
 use super::{agent::AcpAgent, serve::serve_run, session::AcpSession};
 
-/// An agent that may be started by name.
+/// An agent that can be started by name.
 #[derive(Debug, Clone)]
 pub struct Subagent {
-    /// What is run. Its name is the one to start it by, its description is what the model reads of it.
+    /// Agent to run. It is started by its name; the model is shown its description.
     pub agent: AcpAgent,
-    /// Whether it may change anything.
+    /// Access of the agent: read-only, or what the policy permits.
     pub reach: AgentAccess,
 }
 
-/// The agents that may be started by name. Cheap to clone.
+/// The agents that can be started by name. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Subagents {
     agents: Arc<[Subagent]>,
-    /// One that a model is not told of, and that the user may have it start.
+    /// Agent that is not listed to the model; the user may have the model start it.
     unlisted: Option<Arc<Subagent>>,
     surroundings: Arc<str>,
 }
 
 impl Subagents {
-    /// Makes a list. The session of each agent is opened with the `surroundings`.
+    /// Makes a list of agents. The session of each is opened with the `surroundings`.
     pub fn new(
         agents: impl IntoIterator<Item = Subagent>,
         surroundings: impl Into<Arc<str>>,
@@ -40,41 +40,41 @@ impl Subagents {
         Self { agents, unlisted: None, surroundings: surroundings.into() }
     }
 
-    /// Adds one that the model is not told of: it is started where the user says so.
+    /// Adds an agent that is not listed to the model and is started only if the user says so.
     #[must_use]
     pub fn with_unlisted(self, agent: Option<Subagent>) -> Self {
         Self { unlisted: agent.map(Arc::new), ..self }
     }
 
-    /// Returns the one that the model is not told of.
+    /// Returns the agent that is not listed to the model.
     pub fn unlisted(&self) -> Option<&Subagent> {
         self.unlisted.as_deref()
     }
 
-    /// Opens the session of each agent with these surroundings instead.
+    /// Replaces the surroundings with which the session of each agent is opened.
     #[must_use]
     pub fn in_place(self, surroundings: impl Into<Arc<str>>) -> Self {
         Self { surroundings: surroundings.into(), ..self }
     }
 
-    /// Returns whether there are none.
+    /// Returns true if no agents are listed.
     pub fn is_empty(&self) -> bool {
         self.agents.is_empty()
     }
 
-    /// Returns the agents.
+    /// Returns the listed agents.
     pub fn iter(&self) -> impl Iterator<Item = &Subagent> {
         self.agents.iter()
     }
 
-    /// Finds an agent by its name, in small letters or large ones.
+    /// Finds a listed or unlisted agent by its name: an exact match first, then one that ignores ASCII case.
     pub(crate) fn find(&self, name: &str) -> Result<&Subagent, ChildError> {
-        let named = |wanted: &dyn Fn(&str) -> bool| {
+        let find_by = |predicate: &dyn Fn(&str) -> bool| {
             let mut all = self.agents.iter().chain(self.unlisted.as_deref());
-            all.find(|subagent| wanted(subagent.agent.name()))
+            all.find(|subagent| predicate(subagent.agent.name()))
         };
         let found =
-            named(&|own| own == name).or_else(|| named(&|own| own.eq_ignore_ascii_case(name)));
+            find_by(&|own| own == name).or_else(|| find_by(&|own| own.eq_ignore_ascii_case(name)));
         found.ok_or_else(|| {
             let known = self.agents.iter().map(|subagent| subagent.agent.name().to_owned());
             ChildError::unknown_agent(name, known.collect())
@@ -95,7 +95,7 @@ impl ChildFactory for Subagents {
     }
 }
 
-/// One run on one prompt.
+/// Runs the agent once on its prompt.
 async fn work(
     agent: AcpAgent,
     surroundings: Arc<str>,
