@@ -1,4 +1,4 @@
-//! One model, one system prompt, one set of tools, and the loop over them.
+//! A base agent: one model, one system prompt, one set of tools, and the loop over them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,14 +19,14 @@ use crate::{
     toolset::{SourcedFilter, Toolset},
 };
 
-/// How a base agent works.
+/// Configuration of a base agent.
 #[derive(Debug, Clone, Default)]
 pub struct AgentConfig {
-    /// The system prompt. The same in every request of a session.
+    /// The system prompt; the same in every request of a session.
     pub system_prompt: String,
-    /// How the model is asked.
+    /// Settings of the requests to the model.
     pub model: ModelConfig,
-    /// The bounds of a turn.
+    /// Limits of a turn.
     pub limits: TurnLimits,
 }
 
@@ -36,16 +36,16 @@ pub struct BaseAgent {
     name: String,
     config: AgentConfig,
     model: ResolvedModel,
-    /// What is asked where the model cannot answer, in this order.
+    /// Models to ask, in this order, if the model cannot answer.
     fallbacks: Vec<ResolvedModel>,
     tools: Arc<ToolRegistry>,
     definitions: Arc<[ToolDefinition]>,
-    /// Which tools it takes from the source of its session.
+    /// Filter for the tools from the source of its session.
     sourced: SourcedFilter,
 }
 
 impl BaseAgent {
-    /// Makes an agent.
+    /// Makes an agent without fallbacks and without tools from an external source.
     pub fn new(
         name: impl Into<String>,
         config: AgentConfig,
@@ -65,20 +65,21 @@ impl BaseAgent {
         agent
     }
 
-    /// Names models that are asked, one after the other, where the one before cannot answer: its provider is down, its
-    /// quota is used up, its key is refused. The first model is tried again in the next turn.
+    /// Sets the models that are asked, one after the other, if the one before cannot answer: its provider is down,
+    /// its quota
+    /// is used up, its key is refused. The first model is tried again in the next turn.
     #[must_use]
     pub fn with_fallbacks(mut self, fallbacks: Vec<ResolvedModel>) -> Self {
         self.fallbacks = fallbacks;
         self
     }
 
-    /// Returns how it works.
+    /// Returns the configuration.
     pub fn config(&self) -> &AgentConfig {
         &self.config
     }
 
-    /// Lets it have the tools from the source of its session that these patterns name, see
+    /// Gives it the tools from the source of its session that match these patterns, see
     /// [`ToolSource`](crow_core::tool::ToolSource).
     #[must_use]
     pub fn with_sourced(mut self, patterns: Vec<String>) -> Self {
@@ -86,22 +87,22 @@ impl BaseAgent {
         self
     }
 
-    /// Returns which tools it takes from the source of its session.
+    /// Returns the filter for the tools from the source of its session.
     pub(crate) fn sourced(&self) -> &SourcedFilter {
         &self.sourced
     }
 
-    /// Gives it other tools from the source of its session.
+    /// Replaces the filter for the tools from the source of its session.
     pub(crate) fn set_sourced(&mut self, sourced: SourcedFilter) {
         self.sourced = sourced;
     }
 
-    /// Gives it its system prompt.
+    /// Sets the system prompt.
     pub(crate) fn set_system_prompt(&mut self, prompt: String) {
         self.config.system_prompt = prompt;
     }
 
-    /// Gives it other bounds.
+    /// Replaces the limits of a turn.
     #[must_use]
     pub fn with_limits(mut self, limits: TurnLimits) -> Self {
         self.config.limits = limits;
@@ -113,14 +114,14 @@ impl BaseAgent {
         self.tools = Arc::new(tools);
     }
 
-    /// Keeps the tools that `keeps` says yes to.
+    /// Keeps the tools for which `keeps` returns true.
     pub(crate) fn retain_tools(&mut self, keeps: impl Fn(&dyn Tool) -> bool) {
         let mut tools = self.tools.as_ref().clone();
         tools.retain(keeps);
         self.set_tools(tools);
     }
 
-    /// Gives it one more tool.
+    /// Adds a tool.
     pub(crate) fn add_tool(&mut self, tool: &Arc<dyn Tool>) {
         let mut tools = self.tools.as_ref().clone();
         tools.register_shared(Arc::clone(tool));
@@ -137,7 +138,7 @@ impl BaseAgent {
         &self.model
     }
 
-    /// Returns what it asks where its model cannot answer.
+    /// Returns the models to ask, in this order, if its model cannot answer.
     pub fn fallbacks(&self) -> &[ResolvedModel] {
         &self.fallbacks
     }
@@ -147,8 +148,9 @@ impl BaseAgent {
         &self.name
     }
 
-    /// Works until the model answers without a call, a tool ends the turn, a bound is reached, or `cancel` is
-    /// cancelled. The history must end with something to answer; every call in it has its result afterwards.
+    /// Works until the model answers without a call, a tool ends the turn, a limit is reached, or `cancel` is
+    /// cancelled. The
+    /// history must end with something to answer; every call in it has its result afterwards.
     pub async fn execute_turn(
         &self,
         agent: &mut AgentInternals,
@@ -157,21 +159,21 @@ impl BaseAgent {
         let number = agent.history().turns().saturating_add(1);
         agent.emit(AgentEvent::TurnStart { turn: number }).await?;
         let mut result = TurnResult::default();
-        // What the turn starts hangs on the turn: it is over when the turn is.
+        // Everything that the turn starts uses this token, so that it ends with the turn.
         let turn = cancel.child_token();
-        let worked = self.work(agent, &mut result, &turn).await;
+        let outcome = self.work(agent, &mut result, &turn).await;
         turn.cancel();
-        let end = match &worked {
+        let end = match &outcome {
             Ok(end) => end.clone(),
             Err(error) => TurnEnd::Error { error: error.to_string() },
         };
         agent.close_open_calls().await?;
         agent.emit(AgentEvent::TurnComplete { turn: number, end }).await?;
-        result.end = worked?;
+        result.end = outcome?;
         Ok(result)
     }
 
-    /// The loop: ask the machine, do what it says, tell it what came of it.
+    /// The loop: asks the turn machine for the next step, executes it and reports the result.
     async fn work(
         &self,
         agent: &mut AgentInternals,
@@ -200,7 +202,7 @@ impl BaseAgent {
                     }
                     tools.refresh(agent, cancel).await?;
                     if cancel.is_cancelled() {
-                        // It may have waited for servers.
+                        // `refresh` may have waited for servers.
                         continue;
                     }
                     match self.ask(agent, &mut model, &tools, tool_choice, cancel).await {
@@ -233,7 +235,7 @@ impl BaseAgent {
         }
     }
 
-    /// Asks the model in use, and where it cannot answer the next one.
+    /// Asks the current model, and the next fallback if it cannot answer.
     async fn ask<'a>(
         &'a self,
         agent: &mut AgentInternals,
@@ -258,11 +260,12 @@ impl BaseAgent {
                         return Err(AgentError::Provider(error));
                     }
                 }
-                done => return done,
+                result => return result,
             }
         }
     }
 
+    /// Runs the calls of a reply. If `task_complete` was called, emits its check report and stores it as evidence.
     async fn answer(
         &self,
         agent: &mut AgentInternals,
@@ -296,7 +299,7 @@ impl BaseAgent {
     }
 }
 
-/// Ends a cancelled turn. Once the time of the run is over, that is the reason.
+/// Ends a cancelled turn. If the time of the run is over, the time limit is the reason.
 fn on_cancelled(turn: &mut TurnMachine, agent: &AgentInternals) {
     if agent.time_left() == Some(Duration::ZERO) {
         turn.on_budget(LimitKind::Time);
@@ -305,14 +308,15 @@ fn on_cancelled(turn: &mut TurnMachine, agent: &AgentInternals) {
     }
 }
 
-/// Takes back what checks bear out if the files are not those any more with which they passed: a call of the same reply or
-/// a job changed some.
+/// Withdraws the verification if the files are not those any more with which the checks passed: a call of the same
+/// reply
+/// or a job changed some.
 async fn confirm(context: &AgentContext, report: &mut CheckReport, cancel: &CancellationToken) {
     let Some(files) = report.files.as_ref().filter(|_| report.verified) else { return };
     let snapshots = context.snapshots.as_ref();
-    let now = async { snapshots?.files().await.ok() };
-    match cancel.run_until_cancelled(now).await.flatten() {
-        Some(now) if now == *files => {}
+    let current = async { snapshots?.files().await.ok() };
+    match cancel.run_until_cancelled(current).await.flatten() {
+        Some(current) if current == *files => {}
         Some(_) => report.doubt("files changed after the checks ran"),
         None => report.doubt("nobody knows whether files changed after the checks ran"),
     }

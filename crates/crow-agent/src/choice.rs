@@ -1,4 +1,4 @@
-//! What is chosen for an agent, over what its files say.
+//! Choices of the user for an agent, which override its files.
 
 use crow_core::{
     control::{ControlFlow, Preset},
@@ -8,53 +8,53 @@ use crow_runtime::SystemPrompt;
 
 use crate::definition::{CompositionDefinition, HandoffDefinition};
 
-/// Who looks at the work where a control flow needs somebody and nobody is named.
+/// Reviewer that is used if a control flow needs one and none is named.
 pub const DEFAULT_REVIEWER: &str = "reviewer";
 
-/// What is chosen for one agent, over what its files say.
+/// Choices for one agent, which override its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct AgentChoice {
-    /// The model of every agent that no file and no choice gives one, if there is any.
+    /// Model of every agent to which no file and no choice gives one, if any.
     pub default_model: Option<ModelRef>,
     /// The model of every agent.
     pub model: Option<ModelRef>,
-    /// The model of those that look at the work of others.
+    /// Model of the agents that review the work of others.
     pub reviewer_model: Option<ModelRef>,
-    /// The most model calls of a turn.
+    /// Most model calls in a turn.
     pub max_steps: Option<u32>,
-    /// The most rounds of a run.
+    /// Most rounds in a run.
     pub max_rounds: Option<u32>,
-    /// What comes after a turn. What the agent's own file says of this control flow stays: its messages, its bounds.
+    /// Control flow after a turn. If the agent's own file has this control flow, its messages and limits stay.
     pub mode: Option<Preset>,
-    /// Who looks at the work, as far as the control flow has a place for them. Where it needs somebody and nobody is named,
-    /// [`DEFAULT_REVIEWER`] does.
+    /// Agents that review the work, as far as the control flow uses them. If it needs one and none is named,
+    /// [`DEFAULT_REVIEWER`] is used.
     pub reviewers: Option<Vec<String>>,
-    /// How much the model of the agent that does the work thinks, if it can.
+    /// Thinking level of the model of the agent that does the work, if it can think.
     pub thinking: Option<Thinking>,
-    /// What becomes of the system prompt of the agent that does the work.
+    /// Change to the system prompt of the agent that does the work.
     pub system_prompt: Option<SystemPrompt>,
 }
 
-/// What comes after a turn of an agent, and who looks at its work: as it was chosen, and as its files say it.
+/// Control flow and reviewers of an agent: those in effect, and those of its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReviewChoice {
-    /// The control flow by its name; none if it is one of the agent's own.
+    /// Control flow in effect by its name; `None` if it is one of the agent's own.
     pub mode: Option<Preset>,
-    /// Those who look at the work.
+    /// Reviewers in effect.
     pub reviewers: Vec<String>,
-    /// What the files say of the first.
+    /// Control flow in the files.
     pub own_mode: Option<Preset>,
-    /// What the files say of the second.
+    /// Reviewers in the files.
     pub own_reviewers: Vec<String>,
 }
 
 impl AgentChoice {
-    /// Chooses nothing but the model to ask where no other one is named.
+    /// Chooses only the model for agents that have none.
     pub fn new(default_model: ModelRef) -> Self {
         Self { default_model: Some(default_model), ..Self::default() }
     }
 
-    /// Puts mode and reviewers over what the files say.
+    /// Applies mode and reviewers to a definition. Returns also the control flow and reviewers in effect.
     pub(crate) fn over(
         &self,
         mut definition: CompositionDefinition,
@@ -67,10 +67,11 @@ impl AgentChoice {
             definition.handoff = if mode == Preset::Chat {
                 Some(HandoffDefinition::Verbatim)
             } else {
-                // That of a chat is part of its being one.
+                // A verbatim handoff is part of a chat and ends with it.
                 handoff.filter(|handoff| *handoff != HandoffDefinition::Verbatim)
             };
         }
+        // Reviewers: those chosen; if one is needed and none is named, those of the file, then the default.
         if let Some(reviewers) = &self.reviewers {
             definition.coagents.clone_from(reviewers);
         }
@@ -78,8 +79,8 @@ impl AgentChoice {
         if is_chosen && definition.control_flow.coagent_tools().is_none() {
             definition.coagents.clear();
         }
-        let needs = matches!(definition.control_flow, ControlFlow::Coagent { .. });
-        if needs && definition.coagents.is_empty() {
+        let needs_coagent = matches!(definition.control_flow, ControlFlow::Coagent { .. });
+        if needs_coagent && definition.coagents.is_empty() {
             definition.coagents.clone_from(&own_reviewers);
             if own_reviewers.is_empty() {
                 definition.coagents.push(DEFAULT_REVIEWER.to_owned());
@@ -125,15 +126,15 @@ mod tests {
     }
 
     #[test]
-    fn every_mode_can_be_put_over_every_agent() {
+    fn every_mode_can_override_every_agent() {
         for own in Preset::ALL {
             let own_reviewers: &[&str] = if own.needs_coagent() { &["mine"] } else { &[] };
             for mode in Preset::ALL {
                 let mut files = definition(own.flow(), own_reviewers);
                 files.handoff = (own == Preset::Chat).then_some(HandoffDefinition::Verbatim);
-                let (made, standing) = chosen(mode, None).over(files);
-                assert_eq!((standing.mode, standing.own_mode), (Some(mode), Some(own)));
-                let named = made.coagents.first().map(String::as_str);
+                let (overridden, review) = chosen(mode, None).over(files);
+                assert_eq!((review.mode, review.own_mode), (Some(mode), Some(own)));
+                let named = overridden.coagents.first().map(String::as_str);
                 let expected = match (mode.needs_coagent(), own.needs_coagent()) {
                     (true, true) => Some("mine"),
                     (true, false) => Some(DEFAULT_REVIEWER),
@@ -147,20 +148,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_says_of_the_chosen_mode_stays() {
+    fn a_file_keeps_its_settings_of_the_chosen_mode() {
         let flow = ControlFlow::Static { message: "On!".to_owned(), max_rounds: Some(3) };
-        let (made, _) = chosen(Preset::Static, None).over(definition(flow.clone(), &[]));
-        assert_eq!(made.control_flow, flow);
+        let (overridden, _) = chosen(Preset::Static, None).over(definition(flow.clone(), &[]));
+        assert_eq!(overridden.control_flow, flow);
     }
 
     #[test]
-    fn a_reviewer_is_seated_only_where_there_is_a_place() {
+    fn a_chosen_reviewer_is_used_only_if_the_mode_takes_one() {
         let files = || definition(ControlFlow::Hitl, &[]);
-        let (made, standing) = chosen(Preset::Hitl, Some(&["a"])).over(files());
-        assert!(made.coagents.is_empty() && standing.reviewers.is_empty());
-        let (made, _) = chosen(Preset::Judge, Some(&["a"])).over(files());
-        assert_eq!(made.coagents, ["a"]);
-        let (made, _) = chosen(Preset::Judge, Some(&[])).over(files());
-        assert_eq!(made.coagents, [DEFAULT_REVIEWER]);
+        let (overridden, review) = chosen(Preset::Hitl, Some(&["a"])).over(files());
+        assert!(overridden.coagents.is_empty() && review.reviewers.is_empty());
+        let (overridden, _) = chosen(Preset::Judge, Some(&["a"])).over(files());
+        assert_eq!(overridden.coagents, ["a"]);
+        let (overridden, _) = chosen(Preset::Judge, Some(&[])).over(files());
+        assert_eq!(overridden.coagents, [DEFAULT_REVIEWER]);
     }
 }

@@ -1,4 +1,8 @@
-//! The checks of a run, and with which files each of them passed.
+//! The checks of a run, and the files with which each of them passed.
+//!
+//! A check is fresh if it passed with the files as they are now, as identified by a `FilesId`; otherwise it is stale
+//! and
+//! runs again. Work is verified only if all checks are fresh with the same files.
 
 use std::{
     collections::BTreeMap,
@@ -17,46 +21,47 @@ use super::{
     run::{CheckExecution, NotRun},
 };
 
-/// How often the checks are gone through: once more after some of them changed files.
+/// Number of passes over the checks: a second one if some of them changed files.
 const ROUNDS: usize = 2;
-/// How much output of failed checks the model is shown in all.
+/// Most bytes of output of failed checks that the model is shown, in total.
 const MOST_OUTPUT: usize = 8 * 1024;
 
-/// The checks of a run, shared by all its agents: what passed for one of them is fresh for the others. Cheap to clone.
+/// The checks of a run, shared by all its agents: what passed for one of them is fresh for the others. Cheap to
+/// clone.
 #[derive(Debug, Clone, Default)]
 pub struct Checks(Arc<ChecksState>);
 
 #[derive(Debug, Default)]
 struct ChecksState {
     checks: Vec<Check>,
-    /// With which files each passed last, by its place in the list.
+    /// Files with which each check passed last, by its index in the list.
     passed: Mutex<BTreeMap<usize, FilesId>>,
 }
 
-/// What going through the checks came to.
+/// Result of running the checks.
 #[derive(Debug)]
 pub(crate) enum CheckOutcome {
-    /// None failed.
+    /// No check failed; the report says if the work is verified.
     Passed(CheckReport),
-    /// Some failed; the text tells the model which, and how.
+    /// Some failed; the text tells the model which ones, and why.
     Failed(CheckReport, String),
     /// The call was cancelled.
     Cancelled,
 }
 
-/// The checks on the way.
+/// State of one run of the checks.
 struct Pass<'a> {
     shared: &'a ChecksState,
     ctx: &'a ToolContext,
     ran: Vec<Option<CheckExecution>>,
-    /// The files as they were seen last, or why they cannot be.
+    /// Identity of the files when they were last read, or the error of reading them.
     files: Result<FilesId, String>,
-    /// The checks that changed files in this round.
+    /// Names of the checks that changed files in this round.
     changers: Vec<&'a str>,
 }
 
 impl Checks {
-    /// Makes a list. None has passed yet.
+    /// Makes a list of checks, none of which has passed yet.
     pub fn new(checks: impl IntoIterator<Item = Check>) -> Self {
         Self(Arc::new(ChecksState {
             checks: checks.into_iter().collect(),
@@ -64,7 +69,7 @@ impl Checks {
         }))
     }
 
-    /// Returns whether there are none.
+    /// Returns true if there are no checks.
     pub fn is_empty(&self) -> bool {
         self.0.checks.is_empty()
     }
@@ -74,11 +79,13 @@ impl Checks {
         self.0.checks.iter()
     }
 
-    /// Runs the checks that did not pass with the files as they are, in order. All are run although one fails, so that the
-    /// model learns of all failures at once; after one that ran out of time no further one is.
+    /// Runs the stale checks in order. A failure does not stop the others, so that the model learns of all failures
+    /// at once;
+    /// a check that exceeds its time limit does.
     ///
-    /// A check that changes files makes those before it stale, and itself: they are run once more. What changes files
-    /// each time it runs never becomes fresh, and nothing is verified by it.
+    /// A check that changes files makes itself and those before it stale: they are run once more. A check that
+    /// changes files
+    /// each time it runs never becomes fresh, and leaves the work unverified.
     pub(crate) async fn run_stale(&self, ctx: &ToolContext) -> CheckOutcome {
         let shared = self.0.as_ref();
         if shared.checks.is_empty() {
@@ -90,6 +97,7 @@ impl Checks {
         let ran = shared.checks.iter().map(|_| None).collect();
         let files = files(ctx).await;
         let mut pass = Pass { shared, ctx, ran, files, changers: Vec::new() };
+        // A second round runs only if files changed during the first.
         for _ in 0..ROUNDS {
             match pass.round().await {
                 Ok(()) => {}
@@ -129,32 +137,32 @@ impl ChecksState {
 }
 
 impl Pass<'_> {
-    /// Runs what is stale.
+    /// Runs the stale checks once.
     async fn round(&mut self) -> Result<(), NotRun> {
         self.changers.clear();
-        for (place, check) in self.shared.checks.iter().enumerate() {
-            if self.is_fresh(place) {
+        for (index, check) in self.shared.checks.iter().enumerate() {
+            if self.is_fresh(index) {
                 continue;
             }
-            let ran = check.run(self.ctx).await?;
+            let execution = check.run(self.ctx).await?;
             let after = files(self.ctx).await;
             let changed = self.files != after;
             self.files = after;
             {
                 let mut passed = self.shared.passed();
                 match &self.files {
-                    Ok(files) if ran.run.passed() && !changed => {
-                        passed.insert(place, files.clone())
+                    Ok(files) if execution.run.passed() && !changed => {
+                        passed.insert(index, files.clone())
                     }
-                    Ok(_) | Err(_) => passed.remove(&place),
+                    Ok(_) | Err(_) => passed.remove(&index),
                 };
             }
             if changed {
                 self.changers.push(&check.name);
             }
-            let timed_out = ran.timed_out;
-            if let Some(slot) = self.ran.get_mut(place) {
-                *slot = Some(ran);
+            let timed_out = execution.timed_out;
+            if let Some(slot) = self.ran.get_mut(index) {
+                *slot = Some(execution);
             }
             if timed_out {
                 break;
@@ -163,30 +171,31 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn is_fresh(&self, place: usize) -> bool {
-        self.files.as_ref().is_ok_and(|files| self.shared.passed().get(&place) == Some(files))
+    fn is_fresh(&self, index: usize) -> bool {
+        self.files.as_ref().is_ok_and(|files| self.shared.passed().get(&index) == Some(files))
     }
 
     fn all_fresh(&self, files: &FilesId) -> bool {
         let passed = self.shared.passed();
-        (0..self.shared.checks.len()).all(|place| passed.get(&place) == Some(files))
+        (0..self.shared.checks.len()).all(|index| passed.get(&index) == Some(files))
     }
 
-    /// Returns what is to be told of each check that ran, or did not have to.
+    /// Returns the record of each check that ran or is fresh.
     fn runs(&self) -> Vec<CheckRun> {
         let all = self.shared.checks.iter().zip(&self.ran).enumerate();
-        let runs = all.filter_map(|(place, (check, ran))| match ran {
-            Some(ran) => Some(ran.run.clone()),
-            None => self.is_fresh(place).then(|| CheckRun { fresh: true, ..check.passed() }),
+        let runs = all.filter_map(|(index, (check, execution))| match execution {
+            Some(execution) => Some(execution.run.clone()),
+            None => self.is_fresh(index).then(|| CheckRun { fresh: true, ..check.passed() }),
         });
         runs.collect()
     }
 
-    /// Describes what failed, if anything. Nothing in it changes from one time to the next by itself: the same failure
-    /// over and over must be seen as the same.
+    /// Describes the failures, if any. The text contains nothing that varies from run to run, so that a repeated
+    /// failure is
+    /// recognised as the same.
     fn failures(&self) -> Option<String> {
         let failed: Vec<&CheckExecution> =
-            self.ran.iter().flatten().filter(|ran| !ran.run.passed()).collect();
+            self.ran.iter().flatten().filter(|execution| !execution.run.passed()).collect();
         if failed.is_empty() {
             return None;
         }
@@ -208,9 +217,9 @@ impl Pass<'_> {
     }
 }
 
-/// Returns the end of a text, at most so many bytes of it.
-fn end_of(text: &str, most: usize) -> &str {
-    let start = text.ceil_char_boundary(text.len().saturating_sub(most));
+/// Returns the end of a text, at most `max_bytes` of it.
+fn end_of(text: &str, max_bytes: usize) -> &str {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(max_bytes));
     text.get(start..).unwrap_or_default()
 }
 

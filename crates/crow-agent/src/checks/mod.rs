@@ -1,7 +1,8 @@
 //! Verified completion: commands of the user whose success is the evidence that work is done.
 //!
-//! What the model says counts for nothing here, and neither does what it wrote: only the commands that the user configured,
-//! run with the files as they are.
+//! Neither what the model says nor what it wrote counts here, only the commands that the user configured, run with
+//! the
+//! files as they are.
 
 mod check;
 mod list;

@@ -1,4 +1,4 @@
-//! Running one check.
+//! Execution of one check.
 
 use std::{collections::BTreeMap, fmt::Write as _, io, time::Duration};
 
@@ -12,12 +12,13 @@ use crow_core::{
 
 use super::Check;
 
-/// How much of the output of a failed check the model is shown, from its beginning and from its end.
+/// Bytes of a failed check's output that the model is shown, from its beginning and from its end.
 const HEAD_BYTES: usize = 1024;
 const TAIL_BYTES: usize = 3 * 1024;
+/// Most bytes of output that the log file takes.
 const SPILL_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Nothing may wait for a person or paint for one.
+/// Environment in which no command waits for input or formats its output for a terminal.
 const ENVIRONMENT: [(&str, &str); 5] = [
     ("GIT_TERMINAL_PROMPT", "0"),
     ("PAGER", "cat"),
@@ -26,45 +27,46 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("TERM", "dumb"),
 ];
 
-/// A check that ran.
+/// Result of a check that ran.
 #[derive(Debug, Clone)]
 pub(super) struct CheckExecution {
     pub(super) run: CheckRun,
-    /// What it printed, within bounds.
+    /// Beginning and end of its output.
     pub(super) output: String,
-    /// It used up its time: others might, too.
+    /// True if it used up its time: others might, too.
     pub(super) timed_out: bool,
 }
 
-/// Why a check came to nothing.
+/// A reason for which a check has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotRun {
     /// The call was cancelled.
     Cancelled,
-    /// The run may change nothing, and the check might.
+    /// The run is read-only, and the check might change files.
     ReadOnly,
 }
 
 impl Check {
-    /// Runs it to its end.
+    /// Runs the check to its end.
     pub(super) async fn run(&self, ctx: &ToolContext) -> Result<CheckExecution, NotRun> {
         ctx.progress.report(format!("$ {}\n", self.command));
         match self.in_shell(ctx).await {
             Ok(ProcessOutcome { end: ProcessEnd::Cancelled, .. })
             | Err(ProcessError::Cancelled) => Err(NotRun::Cancelled),
             Err(ProcessError::ReadOnly) => Err(NotRun::ReadOnly),
-            Ok(outcome) => Ok(self.ran(&outcome)),
+            Ok(outcome) => Ok(self.execution(&outcome)),
             Err(error) => Ok(self.failed(Duration::ZERO, None, format!("it was not run: {error}"))),
         }
     }
 
+    /// Runs the command in `bash`, or in `sh` if there is no `bash`.
     async fn in_shell(&self, ctx: &ToolContext) -> Result<ProcessOutcome, ProcessError> {
         let start = |shell| ctx.user_processes.run(self.spec(shell, ctx), ctx.cancellation.clone());
         match start("bash").await {
             Err(ProcessError::Start { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 start("sh").await
             }
-            done => done,
+            result => result,
         }
     }
 
@@ -89,7 +91,7 @@ impl Check {
         }
     }
 
-    fn ran(&self, outcome: &ProcessOutcome) -> CheckExecution {
+    fn execution(&self, outcome: &ProcessOutcome) -> CheckExecution {
         let (exit_code, error) = match outcome.end {
             ProcessEnd::Exited(0) if !outcome.put_aside.is_empty() => {
                 let paths = outcome.put_aside.iter().map(|aside| aside.path.display().to_string());
@@ -100,7 +102,7 @@ impl Check {
             ProcessEnd::Exited(code) => (Some(code), Some(format!("exit code {code}"))),
             ProcessEnd::Signaled(signal) => (None, Some(format!("killed by signal {signal}"))),
             ProcessEnd::TimedOut | ProcessEnd::Cancelled => {
-                (None, Some(format!("timed out after {}", spoken(self.timeout))))
+                (None, Some(format!("timed out after {}", format_duration(self.timeout))))
             }
         };
         let mut output = text(&outcome.output);
@@ -108,7 +110,7 @@ impl Check {
             let hosts: Vec<_> = outcome.refused_hosts.iter().map(ToString::to_string).collect();
             let _ = write!(output, "\n[out of reach in the sandbox: {}]", hosts.join(", "));
         }
-        let ran = match error {
+        let execution = match error {
             None => CheckExecution { run: self.passed(), output, timed_out: false },
             Some(error) => {
                 CheckExecution { output, ..self.failed(outcome.duration, exit_code, error) }
@@ -116,10 +118,10 @@ impl Check {
         };
         let duration_ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
         let timed_out = outcome.end == ProcessEnd::TimedOut;
-        CheckExecution { run: CheckRun { duration_ms, ..ran.run }, timed_out, ..ran }
+        CheckExecution { run: CheckRun { duration_ms, ..execution.run }, timed_out, ..execution }
     }
 
-    /// What is told of it if it passed and took no time.
+    /// Returns the record of a check that passed and took no time.
     pub(super) fn passed(&self) -> CheckRun {
         CheckRun {
             name: self.name.clone(),
@@ -138,7 +140,7 @@ impl Check {
     }
 }
 
-fn spoken(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     if time < Duration::from_secs(1) {
         format!("{} ms", time.as_millis())
     } else {
@@ -146,17 +148,17 @@ fn spoken(time: Duration) -> String {
     }
 }
 
-/// The beginning and the end of what a check printed.
+/// Returns the beginning and the end of a check's output.
 fn text(output: &CapturedOutput) -> String {
     let mut text = String::from_utf8_lossy(&output.head).into_owned();
     if output.omitted() > 0 {
-        let kept =
+        let log_note =
             output.spill.as_ref().map(|file| format!("; the log is {}", file.path.display()));
         let _ = write!(
             text,
             "\n[… {} bytes left out{} …]\n",
             output.omitted(),
-            kept.unwrap_or_default()
+            log_note.unwrap_or_default()
         );
     }
     text.push_str(&String::from_utf8_lossy(&output.tail));

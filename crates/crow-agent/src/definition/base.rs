@@ -1,4 +1,4 @@
-//! From the merged files of a base agent to the agent.
+//! Conversion of the merged files of a base agent into its definition.
 
 use crow_core::{
     config::ConfigError,
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::layers::Node;
 
-/// Model calls of a turn of an agent that another one started.
+/// Default limit of model calls in a turn of a subagent.
 const SUBAGENT_STEPS: u32 = 50;
 
-/// Reads a base agent.
+/// Reads and checks a base agent.
 pub(super) fn read(
     name: &str,
     node: &Node,
@@ -51,17 +51,17 @@ pub(super) fn read(
     })
 }
 
-/// The name of a file is the name of what it describes: so it is found without reading all others.
+/// Checks that an agent has the name of its file, so that it is found without reading all other files.
 pub(super) fn check_name(name: &str, agent: &RawAgent, node: &Node) -> Result<(), ConfigError> {
     match agent.name.as_deref() {
-        Some(said) if said != name => Err(node.origin_of(&["agent", "name"]).error(format!(
-            "the name \"{said}\" is not that of the file; name both \"{name}\" or both \"{said}\""
+        Some(given) if given != name => Err(node.origin_of(&["agent", "name"]).error(format!(
+            "the name \"{given}\" is not that of the file; name both \"{name}\" or both \"{given}\""
         ))),
         Some(_) | None => Ok(()),
     }
 }
 
-/// Zero bounds nothing and is a mistake.
+/// Rejects zero, which is no limit and therefore a mistake.
 pub(super) fn positive<T: Copy + PartialEq + Default>(
     number: Option<T>,
     node: &Node,
@@ -94,12 +94,12 @@ fn named_tools(
         match tools.find(given) {
             ToolName::Tool(name) if names.contains(&name) => {}
             ToolName::Tool(name) => names.push(name),
-            ToolName::Planned(what) => {
+            ToolName::Planned(message) => {
                 let at = node.origin_of(&["tools", "enabled", &number.to_string()]);
-                warnings.push(at.error(what).to_string());
+                warnings.push(at.error(message).to_string());
             }
-            ToolName::Unknown(what) => {
-                return Err(node.origin_of(&["tools", "enabled", &number.to_string()]).error(what));
+            ToolName::Unknown(message) => {
+                return Err(node.origin_of(&["tools", "enabled", &number.to_string()]).error(message));
             }
         }
     }
@@ -165,7 +165,7 @@ impl From<RawThinking> for Thinking {
 }
 
 fn limits(raw: &RawReact, role: DefinedRole, node: &Node) -> Result<TurnLimits, ConfigError> {
-    let usual = match role {
+    let defaults = match role {
         DefinedRole::Primary => TurnLimits::default(),
         DefinedRole::Subagent => TurnLimits { max_steps: SUBAGENT_STEPS, ..TurnLimits::default() },
     };
@@ -176,7 +176,7 @@ fn limits(raw: &RawReact, role: DefinedRole, node: &Node) -> Result<TurnLimits, 
         return Err(origin.error("a threshold of 1 would end every turn at its first call"));
     }
     Ok(TurnLimits {
-        max_steps: steps.unwrap_or(usual.max_steps),
-        doom_loop_threshold: threshold.unwrap_or(usual.doom_loop_threshold),
+        max_steps: steps.unwrap_or(defaults.max_steps),
+        doom_loop_threshold: threshold.unwrap_or(defaults.doom_loop_threshold),
     })
 }

@@ -1,4 +1,4 @@
-//! From the merged files of a composition to the composition.
+//! Conversion of the merged files of a composition into its definition.
 
 use crow_core::{
     config::ConfigError,
@@ -20,7 +20,7 @@ use crate::layers::{Node, ValueOrigin};
 const TYPE: &[&str] = &["control_flow", "type"];
 const LEVEL: &[&str] = &["control_flow", "level"];
 
-/// Reads a composition. Whether its members exist, the registry knows.
+/// Reads and checks a composition. The registry checks that its members exist.
 pub(super) fn read(
     name: &str,
     node: &Node,
@@ -31,9 +31,10 @@ pub(super) fn read(
     let flow = ControlFlowFields { raw: &raw.control_flow, node };
     let (control_flow, is_chat) = flow.read()?;
     let coagents = coagents(&raw.composition, node)?;
+    // Coagents that do not fit the control flow: an error if one is needed, otherwise a warning.
     let mut warnings = Vec::new();
     let mut warn =
-        |origin: &ValueOrigin, what: String| warnings.push(origin.error(what).to_string());
+        |origin: &ValueOrigin, message: String| warnings.push(origin.error(message).to_string());
     match (control_flow.coagent_tools(), coagents.len()) {
         (Some(_), 0) if matches!(control_flow, ControlFlow::Coagent { .. }) => {
             return Err(flow.origin().error(format!(
@@ -73,7 +74,7 @@ pub(super) fn read(
     })
 }
 
-/// Returns where the coagents are named.
+/// Returns the place in the files that names the coagents.
 pub(super) fn member_origin<'a>(raw: &RawMembers, node: &'a Node) -> &'a ValueOrigin {
     let key = if raw.coagents.is_some() { "coagents" } else { "coagent" };
     node.origin_of(&["composition", key])
@@ -86,7 +87,7 @@ fn coagents(raw: &RawMembers, node: &Node) -> Result<Vec<String>, ConfigError> {
         (None, Some(several)) => several.clone(),
         (Some(one), Some(several)) => {
             let origin = |key| node.origin_of(&["composition", key]);
-            // The higher layer means to replace what the lower one says.
+            // The higher layer is meant to replace the lower one.
             match origin("coagent").layer().cmp(&origin("coagents").layer()) {
                 std::cmp::Ordering::Less => several.clone(),
                 std::cmp::Ordering::Greater => vec![one.clone()],
@@ -105,14 +106,14 @@ fn coagents(raw: &RawMembers, node: &Node) -> Result<Vec<String>, ConfigError> {
     Ok(names)
 }
 
-/// The control flow of a file.
+/// Reader for the control flow of a file.
 struct ControlFlowFields<'a> {
     raw: &'a RawControlFlow,
     node: &'a Node,
 }
 
 impl ControlFlowFields<'_> {
-    /// Reads it, and whether it is a chat.
+    /// Reads the control flow. The flag is true for a chat.
     fn read(&self) -> Result<(ControlFlow, bool), ConfigError> {
         let kind = match (self.raw.kind, self.raw.level) {
             (Some(_), Some(_)) => {
@@ -126,6 +127,7 @@ impl ControlFlowFields<'_> {
             }
         };
         let max_rounds = self.max_rounds(kind)?;
+        // Keys that belong to other types are errors.
         self.only_of("message", self.raw.message.is_some(), &[FlowWord::Static])?;
         let has_prompt = self.raw.generator_prompt.is_some();
         self.only_of("generator_prompt", has_prompt, &[FlowWord::Generated])?;
@@ -158,6 +160,7 @@ impl ControlFlowFields<'_> {
         Ok((flow, kind == FlowWord::Chat))
     }
 
+    /// Reads a control flow that is given by its level.
     fn of_level(&self, level: i64) -> Result<(ControlFlow, bool), ConfigError> {
         let flow = ControlFlow::from_level(level)
             .map_err(|error| self.node.origin_of(LEVEL).error(error.to_string()))?;
@@ -186,7 +189,7 @@ impl ControlFlowFields<'_> {
         Ok((flow, false))
     }
 
-    /// Returns what was said last of the most rounds: a bound has three names.
+    /// Returns the maximum number of rounds, which has three keys: that of the highest layer counts.
     fn max_rounds(&self, kind: FlowWord) -> Result<Option<u32>, ConfigError> {
         let with_iterations = [FlowWord::Loop, FlowWord::Static, FlowWord::Generated];
         self.only_of("max_iterations", self.raw.max_iterations.is_some(), &with_iterations)?;
@@ -220,15 +223,15 @@ impl ControlFlowFields<'_> {
         Ok(last.map(|(_, rounds, _)| rounds))
     }
 
-    /// A key that means nothing here was meant for something else.
-    fn only_of(&self, key: &str, is_there: bool, of: &[FlowWord]) -> Result<(), ConfigError> {
+    /// Rejects a key that has no meaning in this control flow, because it was meant for another one.
+    fn only_of(&self, key: &str, is_present: bool, allowed: &[FlowWord]) -> Result<(), ConfigError> {
         let kind = self.raw.kind;
-        if !is_there || kind.is_some_and(|kind| of.contains(&kind)) {
+        if !is_present || kind.is_some_and(|kind| allowed.contains(&kind)) {
             return Ok(());
         }
-        let of: Vec<&str> = of.iter().map(|word| word.as_str()).collect();
+        let allowed: Vec<&str> = allowed.iter().map(|flow| flow.as_str()).collect();
         let origin = self.node.origin_of(&["control_flow", key]);
-        Err(origin.error(format!("{key} is for {}, and this is {}", of.join(", "), self.name())))
+        Err(origin.error(format!("{key} is for {}, and this is {}", allowed.join(", "), self.name())))
     }
 
     fn text(&self, text: Option<&String>, key: &str) -> Result<String, ConfigError> {
@@ -267,6 +270,7 @@ impl FlowWord {
     }
 }
 
+/// Replaces the maximum number of rounds of a coagent flow, if `rounds` is given.
 fn bounded(flow: ControlFlow, rounds: Option<u32>) -> ControlFlow {
     match flow {
         ControlFlow::Coagent { tools, can_terminate, max_rounds } => {
@@ -293,11 +297,11 @@ fn read_handoff(
         ("template", raw.template.is_some(), HandoffWord::Template),
         ("generator_prompt", raw.generator_prompt.is_some(), HandoffWord::Generated),
     ];
-    // `static` may have its text under either name.
-    let fits = |key: &str, of: HandoffWord| {
-        raw.kind == of || (raw.kind == HandoffWord::Static && key == "template")
+    // `static` may have its text under either key.
+    let fits = |key: &str, kind: HandoffWord| {
+        raw.kind == kind || (raw.kind == HandoffWord::Static && key == "template")
     };
-    if let Some((key, _, _)) = given.iter().find(|(key, is_there, of)| *is_there && !fits(key, *of))
+    if let Some((key, _, _)) = given.iter().find(|(key, is_present, kind)| *is_present && !fits(key, *kind))
     {
         let origin = node.origin_of(&["handoff", key]);
         return Err(origin.error(format!("{key} is for another type of handoff")));
@@ -331,10 +335,10 @@ fn limits(raw: &RawAgentLimits, node: &Node) -> Result<RunLimits, ConfigError> {
         let origin = node.origin_of(&["limits", "max_money"]);
         return Err(origin.error("an amount of US dollars is more than 0"));
     }
-    let usual = RunLimits::default();
+    let defaults = RunLimits::default();
     let rounds = positive(raw.max_rounds, node, &["limits", "max_rounds"])?;
     Ok(RunLimits {
-        max_rounds: rounds.unwrap_or(usual.max_rounds),
+        max_rounds: rounds.unwrap_or(defaults.max_rounds),
         max_tokens: positive(raw.max_tokens, node, &["limits", "max_tokens"])?,
         max_money: raw.max_money,
         max_time: raw.max_time.map(Into::into),

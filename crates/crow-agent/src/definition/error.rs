@@ -1,11 +1,11 @@
-//! Why an agent cannot be used.
+//! Errors of loading an agent.
 
 use crow_core::config::ConfigError;
 
-/// Why an agent cannot be used.
+/// A reason for which an agent cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DefinitionError {
-    /// A file of it is wrong.
+    /// One of its files is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// No file describes an agent of that name.
@@ -13,7 +13,7 @@ pub enum DefinitionError {
     Unknown {
         /// The name as given.
         name: String,
-        /// The name that it is most like.
+        /// The most similar name.
         nearest: Option<String>,
         /// All names.
         known: Vec<String>,

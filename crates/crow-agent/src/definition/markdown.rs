@@ -1,6 +1,14 @@
-//! Agents as Markdown: a head of keys between two lines of `---`, and the system prompt below it.
+//! Agents as Markdown: front matter between two lines of `---`, and the system prompt below it.
 //!
-//! Other programs have such files too, with keys of their own. What is known of these is told and left out.
+//! Other programs have such files, too, with keys of their own. Known keys of this kind are ignored with a warning;
+//! any
+//! other unknown key is an error.
+//!
+//! The front matter is read line by line, as a small part of YAML: `key: value`, with continuation lines for lists
+//! and
+//! texts. Each key is translated into its path in TOML, so that the result is the same tree of nodes, with origins in
+//! the
+//! Markdown file.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,7 +17,7 @@ use crow_core::config::{ConfigError, unknown};
 use super::{ToolNames, tools::ToolName};
 use crate::layers::{Node, SourceFile, TableEntry, Value, ValueOrigin};
 
-/// Where our keys stand in TOML.
+/// The keys, and their paths in TOML.
 const KEYS: [(&str, [&str; 2]); 12] = [
     ("name", ["agent", "name"]),
     ("description", ["agent", "description"]),
@@ -24,7 +32,7 @@ const KEYS: [(&str, [&str; 2]); 12] = [
     ("doom_loop_threshold", ["react", "doom_loop_threshold"]),
     ("tools", ["tools", "enabled"]),
 ];
-/// Keys of other programs that mean nothing here.
+/// Keys of other programs that are ignored with a warning.
 const FOREIGN: [&str; 22] = [
     "allowed-tools",
     "argument-hint",
@@ -49,23 +57,23 @@ const FOREIGN: [&str; 22] = [
     "steps",
     "top_p",
 ];
-/// What other programs call models.
+/// Names of models in other programs.
 const FOREIGN_MODELS: [&str; 5] = ["inherit", "sonnet", "opus", "haiku", "default"];
 
-/// An agent of a Markdown file, in the form that TOML gives it.
+/// An agent from a Markdown file, in the form that TOML gives it.
 #[derive(Debug)]
 pub(super) struct MarkdownDefinition {
     pub(super) node: Node,
     pub(super) warnings: Vec<String>,
 }
 
-/// A line of the head.
+/// A key of the front matter.
 struct FrontMatterLine<'a> {
     origin: ValueOrigin,
     key: &'a str,
     value: &'a str,
     value_at: ValueOrigin,
-    /// Lines below it that are indented or begin with `-`.
+    /// Continuation lines: indented, or beginning with `-`.
     below: Vec<(ValueOrigin, &'a str)>,
 }
 
@@ -82,7 +90,7 @@ pub(super) fn read(file: SourceFile, tools: &ToolNames) -> Result<MarkdownDefini
     let prompt = Node { origin: at.clone(), value: Value::Text(body.to_owned()) };
     builder.entries.push((["prompt", "system"], at, prompt));
     if !builder.entries.iter().any(|(path, _, _)| *path == ["tools", "enabled"]) {
-        // As in the programs that have this format: nothing said means all.
+        // As in the programs that have this format: an agent without this key has all tools.
         let names = tools.all().into_iter().filter(|name| name != "submit_for_review");
         let at = ValueOrigin::new(&file, 0);
         let node = |name| Node { origin: at.clone(), value: Value::Text(name) };
@@ -92,16 +100,16 @@ pub(super) fn read(file: SourceFile, tools: &ToolNames) -> Result<MarkdownDefini
     Ok(builder.finish())
 }
 
-/// Finds the head, and the byte at which the body begins.
+/// Returns the range of the front matter, and the byte at which the body begins.
 fn split(file: &SourceFile) -> Result<(std::ops::Range<usize>, usize), ConfigError> {
-    let wrong = |message: &str| ConfigError::of_file(&file.path, message);
+    let file_error = |message: &str| ConfigError::of_file(&file.path, message);
     let text = file.text.as_str();
     let mut at = text.len() - text.trim_start_matches('\u{feff}').len();
     let mut lines = text.get(at..).unwrap_or_default().split_inclusive('\n');
     match lines.next() {
         Some(first) if first.trim_end() == "---" => at += first.len(),
         Some(_) | None => {
-            return Err(wrong(
+            return Err(file_error(
                 "begins with no line of ---, below which name and description stand",
             ));
         }
@@ -114,9 +122,10 @@ fn split(file: &SourceFile) -> Result<(std::ops::Range<usize>, usize), ConfigErr
             return Ok((start..end, at));
         }
     }
-    Err(wrong("has no second line of ---, below which the system prompt stands"))
+    Err(file_error("has no second line of ---, below which the system prompt stands"))
 }
 
+/// Splits the front matter into keys with their continuation lines.
 fn head_lines(
     file: &Arc<SourceFile>,
     head: std::ops::Range<usize>,
@@ -152,6 +161,7 @@ fn head_lines(
     Ok(lines)
 }
 
+/// Collects the nodes, each with its path in TOML.
 struct Builder<'a> {
     file: &'a Arc<SourceFile>,
     tools: &'a ToolNames,
@@ -186,18 +196,18 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn warn(&mut self, origin: &ValueOrigin, what: String) {
-        self.warnings.push(origin.error(what).to_string());
+    fn warn(&mut self, origin: &ValueOrigin, message: String) {
+        self.warnings.push(origin.error(message).to_string());
     }
 
-    /// `provider/model` is both.
+    /// Reads the model. `provider/model` sets both; models of other programs give `None`.
     fn model(&mut self, line: &FrontMatterLine<'_>) -> Result<Option<Value>, ConfigError> {
         let given = text(line)?;
         if FOREIGN_MODELS.contains(&given.as_str()) {
             if given != "inherit" {
-                let what =
+                let message =
                     format!("\"{given}\" is a model of another program; the default is used");
-                self.warn(&line.value_at, what);
+                self.warn(&line.value_at, message);
             }
             return Ok(None);
         }
@@ -210,10 +220,11 @@ impl Builder<'_> {
         Ok(Some(Value::Text(model.to_owned())))
     }
 
+    /// Reads a list of tools: separated by commas, as items with `-`, or as `name: true` and `name: false`.
     fn tool_list(&mut self, line: &FrontMatterLine<'_>) -> Result<Value, ConfigError> {
         let mut names: Vec<(ValueOrigin, String)> = Vec::new();
         let listed = line.value.trim_start_matches('[').trim_end_matches(']');
-        // A rule in brackets may hold commas.
+        // A rule in parentheses may contain commas.
         let mut depth = 0_i32;
         let parts = listed.split(|c| {
             depth += i32::from(c == '(') - i32::from(c == ')');
@@ -236,6 +247,7 @@ impl Builder<'_> {
                 return Err(origin.error("a tool is written as `- name` or `name: true`"));
             }
         }
+        // `*` means all tools, and so does a list that only switches tools off.
         if names.iter().any(|(_, name)| name == "*")
             || (names.is_empty() && !switched_off.is_empty())
         {
@@ -246,18 +258,19 @@ impl Builder<'_> {
             switched_off.iter().map(|(_, name)| self.tools.find_foreign(name)).collect();
         let mut items = Vec::new();
         for (origin, name) in names {
-            let found = self.tools.find_foreign(&name);
-            if off.contains(&found) {
+            let tool = self.tools.find_foreign(&name);
+            if off.contains(&tool) {
                 continue;
             }
-            match found {
+            match tool {
                 ToolName::Tool(name) => items.push(Node { origin, value: Value::Text(name) }),
-                ToolName::Planned(what) | ToolName::Unknown(what) => self.warn(&origin, what),
+                ToolName::Planned(message) | ToolName::Unknown(message) => self.warn(&origin, message),
             }
         }
         Ok(Value::List(items))
     }
 
+    /// Builds the tree: one table for each table of the TOML form.
     fn finish(self) -> MarkdownDefinition {
         let at = ValueOrigin::new(self.file, 0);
         let mut tables: BTreeMap<String, BTreeMap<String, TableEntry>> = BTreeMap::new();
@@ -275,7 +288,7 @@ impl Builder<'_> {
     }
 }
 
-/// Reads a text: in quotes, as it is, or in the lines below it.
+/// Reads a text: quoted, plain, or from the continuation lines.
 fn text(line: &FrontMatterLine<'_>) -> Result<String, ConfigError> {
     let folded = match line.value {
         "|" | "|-" | "|+" => "\n",
@@ -289,7 +302,7 @@ fn text(line: &FrontMatterLine<'_>) -> Result<String, ConfigError> {
     Ok(lines.join(folded))
 }
 
-/// What stands in quotes is a text; numbers are numbers.
+/// Returns a number as a number, unless it is quoted.
 fn scalar(text: &str, line: &FrontMatterLine<'_>) -> Value {
     let is_quoted = line.value.starts_with(['"', '\'']);
     match (text.parse::<i64>(), text.parse::<f64>()) {

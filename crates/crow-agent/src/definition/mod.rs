@@ -1,4 +1,6 @@
-//! What agents are, as their files describe them: base agents, compositions, and the registry that finds them by name.
+//! Definitions of agents, as their files describe them: base agents, compositions, and the registry that finds them
+//! by
+//! name.
 
 mod base;
 mod composition;

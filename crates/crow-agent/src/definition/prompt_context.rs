@@ -1,29 +1,30 @@
-//! What a system prompt can say of its agent.
+//! Variables for the template of a system prompt.
 
 use serde::Serialize;
 
 use super::types::BaseDefinition;
 
-/// What the template of a system prompt can name. It holds no date, no folder and no id: the prompt is the same in every
-/// request of every session, so that providers can keep it.
+/// Variables that the template of a system prompt can use. They contain no date, no directory and no id: the prompt
+/// is the
+/// same in every request of every session, so that providers can cache it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromptContext {
     /// The agent's name.
     pub agent_name: String,
     /// `primary` or `subagent`.
     pub role: String,
-    /// What it is for.
+    /// Description of the agent in one line.
     pub description: String,
     /// The names of its tools.
     pub tools: Vec<String>,
-    /// Whether it has a tool that changes files.
+    /// True if it has a tool that changes files.
     pub can_edit: bool,
     /// The tool with which it ends its turn on purpose; empty if it has none.
     pub end_tool: String,
 }
 
 impl PromptContext {
-    /// Says what there is to say of an agent that has these tools.
+    /// Makes the variables for an agent that has these tools.
     pub fn new(definition: &BaseDefinition, tools: Vec<String>) -> Self {
         let has = |name: &str| tools.iter().any(|tool| tool == name);
         let end_tool = ["task_complete", "submit_for_review"].into_iter().find(|name| has(name));
