@@ -99,7 +99,9 @@ fn named_tools(
                 warnings.push(at.error(message).to_string());
             }
             ToolName::Unknown(message) => {
-                return Err(node.origin_of(&["tools", "enabled", &number.to_string()]).error(message));
+                return Err(node
+                    .origin_of(&["tools", "enabled", &number.to_string()])
+                    .error(message));
             }
         }
     }

@@ -224,14 +224,23 @@ impl ControlFlowFields<'_> {
     }
 
     /// Rejects a key that has no meaning in this control flow, because it was meant for another one.
-    fn only_of(&self, key: &str, is_present: bool, allowed: &[FlowWord]) -> Result<(), ConfigError> {
+    fn only_of(
+        &self,
+        key: &str,
+        is_present: bool,
+        allowed: &[FlowWord],
+    ) -> Result<(), ConfigError> {
         let kind = self.raw.kind;
         if !is_present || kind.is_some_and(|kind| allowed.contains(&kind)) {
             return Ok(());
         }
         let allowed: Vec<&str> = allowed.iter().map(|flow| flow.as_str()).collect();
         let origin = self.node.origin_of(&["control_flow", key]);
-        Err(origin.error(format!("{key} is for {}, and this is {}", allowed.join(", "), self.name())))
+        Err(origin.error(format!(
+            "{key} is for {}, and this is {}",
+            allowed.join(", "),
+            self.name()
+        )))
     }
 
     fn text(&self, text: Option<&String>, key: &str) -> Result<String, ConfigError> {
@@ -301,7 +310,8 @@ fn read_handoff(
     let fits = |key: &str, kind: HandoffWord| {
         raw.kind == kind || (raw.kind == HandoffWord::Static && key == "template")
     };
-    if let Some((key, _, _)) = given.iter().find(|(key, is_present, kind)| *is_present && !fits(key, *kind))
+    if let Some((key, _, _)) =
+        given.iter().find(|(key, is_present, kind)| *is_present && !fits(key, *kind))
     {
         let origin = node.origin_of(&["handoff", key]);
         return Err(origin.error(format!("{key} is for another type of handoff")));

@@ -264,7 +264,7 @@ impl Builder<'_> {
             }
             match tool {
                 ToolName::Tool(name) => items.push(Node { origin, value: Value::Text(name) }),
-                ToolName::Planned(message) | ToolName::Unknown(message) => self.warn(&origin, message),
+                ToolName::Planned(note) | ToolName::Unknown(note) => self.warn(&origin, note),
             }
         }
         Ok(Value::List(items))
