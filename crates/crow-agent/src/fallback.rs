@@ -1,4 +1,4 @@
-//! Which model is asked, where the first one cannot answer.
+//! Fallback to another model if one cannot answer.
 
 use crow_core::{
     event::{AgentEvent, NoticeAudience, NoticeLevel},
@@ -6,29 +6,29 @@ use crow_core::{
 };
 use crow_runtime::{AgentError, AgentInternals};
 
-/// The models of a turn: the one in use, and those that are left.
+/// The models of a turn: the current one and the remaining fallbacks.
 #[derive(Debug)]
 pub(crate) struct Fallback<'a> {
     in_use: &'a ResolvedModel,
-    left: std::slice::Iter<'a, ResolvedModel>,
+    remaining: std::slice::Iter<'a, ResolvedModel>,
 }
 
 impl<'a> Fallback<'a> {
     pub(crate) fn new(first: &'a ResolvedModel, others: &'a [ResolvedModel]) -> Self {
-        Self { in_use: first, left: others.iter() }
+        Self { in_use: first, remaining: others.iter() }
     }
 
     pub(crate) fn in_use(&self) -> &'a ResolvedModel {
         self.in_use
     }
 
-    /// Goes on with the next model, and says so. Returns whether there was one.
+    /// Switches to the next model and emits a notice. Returns false if there is none.
     pub(crate) async fn fall_back(
         &mut self,
         agent: &mut AgentInternals,
         error: &ProviderError,
     ) -> Result<bool, AgentError> {
-        let Some(next) = self.left.next() else { return Ok(false) };
+        let Some(next) = self.remaining.next() else { return Ok(false) };
         let text = format!(
             "{} cannot answer ({error}); {} is asked instead",
             self.in_use.info.reference, next.info.reference

@@ -1,4 +1,4 @@
-//! The files of agents as people write them.
+//! The files of agents in the form in which people write them, and the source of their JSON schema.
 
 use std::fmt;
 
@@ -11,8 +11,9 @@ use serde::{
 
 use super::Seconds;
 
-/// Takes `required` out of the schema of a table. The schema describes one file, and a file may be an overlay: tables of
-/// all layers are merged key by key, so a key that must be there in the end may stand in another layer.
+/// Removes `required` from the schema of a table. The schema describes one file, and a file may be an overlay: tables
+/// of
+/// all layers are merged key by key, so a required key may be in another layer.
 fn require_nothing(schema: &mut Schema) {
     schema.remove("required");
 }

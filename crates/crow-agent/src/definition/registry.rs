@@ -1,4 +1,4 @@
-//! All agents that there are.
+//! The registry of all agents.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +17,11 @@ use crate::{
 const BASE: &str = "agents/base";
 const MARKDOWN: &str = "agents";
 const COMPOSITIONS: &str = "agents/acp";
-/// How deep compositions look at each other's work.
+/// Most compositions that may review each other's work in a chain.
 const DEEPEST: usize = 4;
 
-/// All agents that there are, by name. A file is read when its agent is asked for, and what is wrong with one agent is
-/// of no consequence to the others.
+/// All agents, by name. A file is read when its agent is requested, and an error in one agent does not affect the
+/// others.
 #[derive(Debug, Clone)]
 pub struct AgentRegistry {
     layers: Layers,
@@ -29,7 +29,7 @@ pub struct AgentRegistry {
     tools: ToolNames,
 }
 
-/// What kind of agent a name stands for.
+/// The kind of agent to which a name refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AgentKind {
     /// A base agent.
@@ -38,43 +38,43 @@ pub enum AgentKind {
     Composition,
 }
 
-/// An agent in a list.
+/// An entry in a list of agents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListedAgent {
-    /// Its name.
+    /// Name of the agent.
     pub name: String,
     /// Base agent or composition.
     pub kind: AgentKind,
-    /// The highest layer that says something of it.
+    /// The highest layer that has a file of it.
     pub layer: LayerKind,
-    /// Whether a lower layer says something of it, too.
+    /// True if a lower layer has a file of it, too.
     pub is_overlaid: bool,
-    /// Who starts it and what it is for, or why it cannot be used.
+    /// Role and description, or the error that makes it unusable.
     pub found: Result<(DefinedRole, String), DefinitionError>,
 }
 
 impl AgentRegistry {
-    /// Makes a registry of layers. Agents can name these tools.
+    /// Makes a registry of layers. `tools` are the tools that agents can name.
     pub fn new(layers: Layers, tools: ToolNames) -> Self {
         Self { prompts: PromptRegistry::new(layers.clone()), layers, tools }
     }
 
-    /// Makes a registry of the shipped agents alone.
+    /// Makes a registry of the shipped agents only.
     pub fn built_in(tools: ToolNames) -> Self {
         Self::new(Layers::new(vec![ConfigLayer::shipped(SHIPPED)]), tools)
     }
 
-    /// Returns the layers.
+    /// Returns the layers of the configuration.
     pub fn layers(&self) -> &Layers {
         &self.layers
     }
 
-    /// Returns the templates of prompts.
+    /// Returns the registry of prompt templates.
     pub fn prompts(&self) -> &PromptRegistry {
         &self.prompts
     }
 
-    /// Returns the base agent of that name.
+    /// Returns the base agent of this name.
     pub fn base(&self, name: &str) -> Result<BaseDefinition, DefinitionError> {
         let (node, mut warnings) =
             self.base_node(name)?.ok_or_else(|| self.unknown(name, &[AgentKind::Base]))?;
@@ -84,8 +84,9 @@ impl AgentRegistry {
         Ok(base)
     }
 
-    /// Returns the composition of that name. A base agent is one, too: it works alone, and returns to the user after
-    /// every turn.
+    /// Returns the composition of this name. For a base agent, this is a composition in which it works alone and
+    /// returns to the
+    /// user after every turn.
     pub fn composition(&self, name: &str) -> Result<CompositionDefinition, DefinitionError> {
         if let Some(node) = self.composition_node(name)? {
             return Ok(self.read_composition(name, &node, &mut CompositionWalk::default())?);
@@ -106,8 +107,9 @@ impl AgentRegistry {
         self.list_of(DefinedRole::Subagent)
     }
 
-    /// Returns the names of the agents that other agents start, compositions first, by what their files say of that alone:
-    /// nothing else of them is looked at.
+    /// Returns the names of the agents that other agents start, compositions first. Only the role is read from the
+    /// files;
+    /// other errors in them do not matter.
     pub fn subagent_names(&self) -> Vec<(AgentKind, String)> {
         let kinds = [AgentKind::Composition, AgentKind::Base];
         let named = kinds
@@ -121,7 +123,7 @@ impl AgentRegistry {
         named.filter(is_subagent).collect()
     }
 
-    /// Returns all agents, compositions first, also those that cannot be used.
+    /// Returns all agents, compositions first, including those that cannot be used.
     pub fn list(&self) -> Vec<ListedAgent> {
         let kinds = [AgentKind::Composition, AgentKind::Base];
         let named = kinds
@@ -130,7 +132,8 @@ impl AgentRegistry {
         named.map(|(kind, name)| self.listed(kind, name)).collect()
     }
 
-    /// Says which files look like agents and are not read, since they stand in neither folder of agents.
+    /// Returns a warning for each file that looks like an agent and is not read, because it is in neither folder of
+    /// agents.
     pub fn misplaced(&self) -> Vec<String> {
         let own = self.layers.iter().filter(|layer| layer.kind() != LayerKind::BuiltIn);
         own.flat_map(|layer| {
@@ -146,17 +149,19 @@ impl AgentRegistry {
         .collect()
     }
 
-    /// Checks the prompts in files that no agent reads: reads all agents, and returns an error for each template that is
-    /// broken and a warning for each file that is whole. Where an agent cannot be read there are no warnings, since it may be
-    /// the one that reads them.
+    /// Checks the prompt files that no agent reads: reads all agents, and returns an error for each broken template
+    /// and a
+    /// warning for each valid one. If an agent cannot be read there are no warnings, because it may be the one that
+    /// uses the
+    /// file.
     pub fn check_unread_prompts(&self) -> (Vec<ConfigError>, Vec<String>) {
-        let is_whole = self.list().iter().all(|agent| agent.found.is_ok());
+        let all_valid = self.list().iter().all(|agent| agent.found.is_ok());
         let (mut errors, mut warnings) = (Vec::new(), Vec::new());
-        let places = PROMPT_FOLDERS
+        let locations = PROMPT_FOLDERS
             .into_iter()
             .flat_map(|folder| PROMPT_ENDINGS.into_iter().map(move |ending| (folder, ending)));
         for layer in self.layers.iter().filter(|layer| layer.kind() != LayerKind::BuiltIn) {
-            for (folder, ending) in places.clone() {
+            for (folder, ending) in locations.clone() {
                 for name in layer.names(folder, ending) {
                     let file = format!("{folder}/{name}{ending}");
                     if self.prompts.is_read(&file) {
@@ -173,7 +178,7 @@ impl AgentRegistry {
                     };
                     if let Err(error) = self.prompts.check_file(&file, &text.content) {
                         errors.push(text.template_error(&error));
-                    } else if is_whole {
+                    } else if all_valid {
                         let path = layer.path(&file);
                         warnings.push(format!(
                             "{} is not read: no agent names it, and no prompt includes it",
@@ -186,9 +191,9 @@ impl AgentRegistry {
         (errors, warnings)
     }
 
-    /// Returns the names of a kind, in order.
+    /// Returns the sorted names of the agents of a kind.
     pub fn names(&self, kind: AgentKind) -> Vec<String> {
-        let mut names: Vec<String> = places(kind)
+        let mut names: Vec<String> = locations(kind)
             .iter()
             .flat_map(|(folder, ending)| self.layers.names(folder, ending))
             .collect();
@@ -197,7 +202,7 @@ impl AgentRegistry {
         names
     }
 
-    /// Returns what the layers say of an agent together, with where each value stands.
+    /// Returns the tree of an agent, merged over all layers, with the origin of each value.
     pub fn node(&self, kind: AgentKind, name: &str) -> Result<Option<Node>, ConfigError> {
         match kind {
             AgentKind::Base => Ok(self.base_node(name)?.map(|(node, _)| node)),
@@ -205,7 +210,7 @@ impl AgentRegistry {
         }
     }
 
-    /// Returns what one layer says of an agent.
+    /// Returns the tree of an agent in one layer.
     pub fn node_of(
         &self,
         kind: AgentKind,
@@ -220,36 +225,38 @@ impl AgentRegistry {
 
     fn list_of(&self, role: DefinedRole) -> Vec<ListedAgent> {
         let all = self.list().into_iter();
-        all.filter(|agent| agent.found.as_ref().is_ok_and(|(of, _)| *of == role)).collect()
+        all.filter(|agent| agent.found.as_ref().is_ok_and(|(its_role, _)| *its_role == role))
+            .collect()
     }
 
     fn listed(&self, kind: AgentKind, name: String) -> ListedAgent {
         let found = match kind {
-            _ if !is_name(&name) => Err(self.badly_named(kind, &name).into()),
+            _ if !is_name(&name) => Err(self.name_error(kind, &name).into()),
             AgentKind::Base => self.base(&name).map(|base| (base.role, base.description)),
             AgentKind::Composition => {
                 self.composition(&name).map(|agent| (agent.role, agent.description))
             }
         };
-        let says = |layer: &&ConfigLayer| says(layer, kind, &name);
-        let mut layers = self.layers.iter().rev().filter(says).map(ConfigLayer::kind);
+        let has_file = |layer: &&ConfigLayer| has_file(layer, kind, &name);
+        let mut layers = self.layers.iter().rev().filter(has_file).map(ConfigLayer::kind);
         let layer = layers.next().unwrap_or(LayerKind::BuiltIn);
         let is_overlaid = layers.next().is_some();
         ListedAgent { name, kind, layer, is_overlaid, found }
     }
 
     fn has(&self, kind: AgentKind, name: &str) -> bool {
-        is_name(name) && self.layers.iter().any(|layer| says(layer, kind, name))
+        is_name(name) && self.layers.iter().any(|layer| has_file(layer, kind, name))
     }
 
+    /// Merges the trees of a base agent over all layers, and collects the warnings.
     fn base_node(&self, name: &str) -> Result<Option<(Node, Vec<String>)>, ConfigError> {
         let mut merged: Option<(Node, Vec<String>)> = None;
         for layer in self.layers.iter() {
             let Some((node, mut warnings)) = self.base_of(name, layer)? else { continue };
             merged = Some(match merged {
-                Some((below, mut before)) => {
-                    before.append(&mut warnings);
-                    (below.under(node), before)
+                Some((lower, mut lower_warnings)) => {
+                    lower_warnings.append(&mut warnings);
+                    (lower.under(node), lower_warnings)
                 }
                 None => (node, warnings),
             });
@@ -257,7 +264,7 @@ impl AgentRegistry {
         Ok(merged)
     }
 
-    /// Reads what one layer says of a base agent, in either form.
+    /// Reads the file of a base agent in one layer: TOML or Markdown. Both together are an error.
     fn base_of(
         &self,
         name: &str,
@@ -275,8 +282,8 @@ impl AgentRegistry {
             (Some(node), None) => Ok(Some((node, Vec::new()))),
             (None, Some(text)) => {
                 let file = SourceFile { layer: layer.kind(), path: layer.path(&md), text };
-                let read = markdown::read(file, &self.tools)?;
-                Ok(Some((read.node, read.warnings)))
+                let definition = markdown::read(file, &self.tools)?;
+                Ok(Some((definition.node, definition.warnings)))
             }
             (None, None) => Ok(None),
         }
@@ -289,7 +296,7 @@ impl AgentRegistry {
         self.layers.merged(&format!("{COMPOSITIONS}/{name}.toml"))
     }
 
-    /// Reads a composition and looks whether those whom it names are there.
+    /// Reads a composition, and checks that its members exist and that reviews do not nest in a circle or too deeply.
     fn read_composition(
         &self,
         name: &str,
@@ -320,7 +327,7 @@ impl AgentRegistry {
                     .error(format!("more than {DEEPEST} compositions look at each other's work")));
             }
             match self.composition_node(coagent)? {
-                // What was looked at once is well.
+                // It was checked before.
                 Some(_) if !walk.seen.insert(coagent.clone()) => {}
                 Some(inner) => {
                     self.read_composition(coagent, &inner, walk)?;
@@ -336,13 +343,13 @@ impl AgentRegistry {
         Ok(composition)
     }
 
-    fn badly_named(&self, kind: AgentKind, name: &str) -> ConfigError {
+    fn name_error(&self, kind: AgentKind, name: &str) -> ConfigError {
         let mut files =
-            places(kind).iter().map(|(folder, ending)| format!("{folder}/{name}{ending}"));
-        let found = files
+            locations(kind).iter().map(|(folder, ending)| format!("{folder}/{name}{ending}"));
+        let path = files
             .find_map(|file| self.layers.topmost(&file).ok()?.map(|(layer, _)| layer.path(&file)));
         ConfigError::of_file(
-            found.unwrap_or_default(),
+            path.unwrap_or_default(),
             "the name of an agent has letters, digits, \"-\", \"_\" and \".\"",
         )
     }
@@ -353,24 +360,25 @@ impl AgentRegistry {
 
     fn unknown(&self, name: &str, kinds: &[AgentKind]) -> DefinitionError {
         let known: Vec<String> = kinds.iter().flat_map(|kind| self.names(*kind)).collect();
-        // A name that differs in its case alone is meant.
-        let same = known.iter().find(|known| known.eq_ignore_ascii_case(name));
-        let near = nearest(name, known.iter().map(String::as_str));
-        let nearest = same.map(String::as_str).or(near).map(str::to_owned);
+        // A name that differs only in its case is the one that was meant.
+        let same_name = known.iter().find(|known| known.eq_ignore_ascii_case(name));
+        let similar = nearest(name, known.iter().map(String::as_str));
+        let nearest = same_name.map(String::as_str).or(similar).map(str::to_owned);
         DefinitionError::Unknown { name: name.to_owned(), nearest, known }
     }
 }
 
-/// The way through compositions that name each other.
+/// State of the walk through compositions that name each other.
 #[derive(Debug, Default)]
 struct CompositionWalk {
-    /// The outermost first.
+    /// Names on the way to the current composition, the outermost first.
     path: Vec<String>,
+    /// Names of the compositions that were checked.
     seen: BTreeSet<String>,
 }
 
 impl AgentKind {
-    /// Returns the folder that its TOML files are in, below that of the configuration.
+    /// Returns the folder of its TOML files, relative to that of the configuration.
     pub fn folder(self) -> &'static str {
         match self {
             Self::Base => BASE,
@@ -379,23 +387,24 @@ impl AgentKind {
     }
 }
 
-/// Returns whether a name can be that of an agent: it is the name of a file, and a word of a command line.
+/// Returns true if this can be the name of an agent: it is the name of a file, and a word of a command line.
 pub fn is_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_start = |c: char| !matches!(c, '.' | '-');
     name.len() <= 64 && name.starts_with(is_start) && name.chars().all(is_plain)
 }
 
-fn places(kind: AgentKind) -> &'static [(&'static str, &'static str)] {
+/// Returns the folders and file endings of a kind of agent.
+fn locations(kind: AgentKind) -> &'static [(&'static str, &'static str)] {
     match kind {
         AgentKind::Base => &[(BASE, ".toml"), (MARKDOWN, ".md")],
         AgentKind::Composition => &[(COMPOSITIONS, ".toml")],
     }
 }
 
-/// Returns whether a layer has a file of an agent, whatever is in it.
-fn says(layer: &ConfigLayer, kind: AgentKind, name: &str) -> bool {
-    places(kind).iter().any(|(folder, ending)| {
+/// Returns true if a layer has a file of the agent, even if the file cannot be read.
+fn has_file(layer: &ConfigLayer, kind: AgentKind, name: &str) -> bool {
+    locations(kind).iter().any(|(folder, ending)| {
         !matches!(layer.read(&format!("{folder}/{name}{ending}")), Ok(None))
     })
 }

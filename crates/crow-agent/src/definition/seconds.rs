@@ -1,4 +1,4 @@
-//! A span of time as people write it.
+//! A span of time in the form in which people write it.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_written_with_its_unit() {
+    fn a_time_is_read_with_and_without_unit() {
         for (text, expected) in [
             ("90s", Some(90)),
             ("30m", Some(1800)),

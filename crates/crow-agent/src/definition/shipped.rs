@@ -1,13 +1,13 @@
 //! The agents that come with the program.
 
-/// A file of `agents` or `prompts`, with its path below the folder of the configuration.
+/// Makes pairs of path and content from paths of files, relative to the folder of the configuration.
 macro_rules! shipped {
     ($($path:literal),* $(,)?) => {
         &[$(($path, include_str!(concat!("../../", $path)))),*]
     };
 }
 
-/// The files of the shipped agents, by their paths below the folder of a configuration.
+/// The files of the shipped agents: paths relative to the folder of the configuration, and contents.
 pub const SHIPPED: &[(&str, &str)] = shipped![
     "agents/acp/BUILD-CHAT.toml",
     "agents/acp/BUILD-HITL.toml",

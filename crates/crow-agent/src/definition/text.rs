@@ -1,4 +1,4 @@
-//! Texts that stand in a file of their own, or where they are used.
+//! Texts of definitions: in the definition itself, or in a file of their own.
 
 use std::path::PathBuf;
 
@@ -10,17 +10,17 @@ use crate::{
     prompt::{PromptRegistry, TemplateError},
 };
 
-/// Where texts stand.
+/// Folder of the text files, relative to that of the configuration.
 const FOLDER: &str = "prompts/";
 
-/// Reads texts, and the templates that they are.
+/// Reader for texts and the templates that they contain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DefinitionTexts<'a> {
     pub(super) layers: &'a Layers,
     pub(super) prompts: &'a PromptRegistry,
 }
 
-/// A text, and where it stands.
+/// A text, and its origin for error messages.
 #[derive(Debug)]
 pub(super) struct DefinitionText {
     pub(super) content: String,
@@ -30,15 +30,16 @@ pub(super) struct DefinitionText {
 
 #[derive(Debug)]
 enum TextOrigin {
-    /// From this line of the file on.
+    /// The text begins in this line of the file.
     Line(usize),
-    /// In a value whose lines cannot be counted.
+    /// The text is in a value; its lines are not lines of the file.
     Value(TextPosition),
 }
 
 impl DefinitionTexts<'_> {
-    /// Reads the text at a path of keys. A file is looked for from the highest layer down, so that a prompt can be
-    /// replaced without the agent that uses it.
+    /// Reads the text at a path of keys. A file is searched from the highest layer down, so that a prompt can be
+    /// replaced
+    /// without the agent that uses it.
     pub(super) fn read(
         &self,
         raw: &RawText,
@@ -59,11 +60,11 @@ impl DefinitionTexts<'_> {
             RawText::In(file) => &file.file,
         };
         let at_file: Vec<&str> = path.iter().copied().chain(["file"]).collect();
-        let wrong = |message: String| node.origin_of(&at_file).error(message);
-        // Other files of the folders hold keys and rules, which are no agent's to show.
+        let error = |message: String| node.origin_of(&at_file).error(message);
+        // Other files of these folders contain keys and rules, which no agent may show.
         let name = name.trim_start_matches("./");
         if !stays_inside(name) || !name.starts_with(FOLDER) {
-            return Err(wrong(format!("\"{name}\" is not below {FOLDER}, where texts stand")));
+            return Err(error(format!("\"{name}\" is not below {FOLDER}, where texts stand")));
         }
         match self.layers.topmost(name)? {
             Some((layer, text)) => {
@@ -74,18 +75,18 @@ impl DefinitionTexts<'_> {
                     at: TextOrigin::Line(1),
                 })
             }
-            None => Err(wrong(format!("there is no file {name} beside it, nor in another layer"))),
+            None => Err(error(format!("there is no file {name} beside it, nor in another layer"))),
         }
     }
 }
 
 impl DefinitionText {
-    /// Makes the text of a whole file.
+    /// Makes the text of an entire file.
     pub(super) fn of_file(path: PathBuf, content: String) -> Self {
         Self { content, path, at: TextOrigin::Line(1) }
     }
 
-    /// Makes an error about a place in the text.
+    /// Makes an error at a position in the text.
     pub(super) fn error(&self, place: Option<TextPosition>, message: &str) -> ConfigError {
         let path = self.path.clone();
         match (&self.at, place) {
@@ -105,7 +106,7 @@ impl DefinitionText {
         }
     }
 
-    /// Makes an error about a template.
+    /// Makes the error of a template. The position of an error in a partial does not refer to this text.
     pub(super) fn template_error(&self, error: &TemplateError) -> ConfigError {
         match &error.partial {
             None => self.error(error.place, &error.message),

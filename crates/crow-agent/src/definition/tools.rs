@@ -1,4 +1,4 @@
-//! Which tools an agent can name.
+//! The tools that an agent can name.
 
 use std::collections::BTreeSet;
 
@@ -8,41 +8,42 @@ use crow_core::{
     tool::{SOURCED_NAME, is_sourced_pattern},
 };
 
-/// Tools that every product has, because its loops need them.
+/// Tools that every product has, because its agent loops need them.
 const OF_LOOPS: [&str; 5] =
     ["task", "task_output", "task_cancel", "task_complete", "submit_for_review"];
-/// Tools that are known and not built yet.
+/// Tools that are known and not implemented yet.
 const PLANNED: [&str; 2] = ["web_fetch", "web_search"];
 
-/// The names of the tools that there are.
+/// The names of the available tools.
 #[derive(Debug, Clone, Default)]
 pub struct ToolNames {
     built: BTreeSet<String>,
 }
 
-/// What a name in a list of tools comes to.
+/// Result of looking up a name from a list of tools.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ToolName {
     Tool(String),
-    /// Not built yet: what to say.
+    /// Not implemented yet, with a message for the user.
     Planned(String),
-    /// No tool: what to say.
+    /// No tool, with a message for the user.
     Unknown(String),
 }
 
 impl ToolNames {
-    /// Takes the tools of a product.
+    /// Makes the names from the tools of a product and those of the agent loops.
     pub fn new<'a>(built: impl IntoIterator<Item = &'a str>) -> Self {
         let built = built.into_iter().chain(OF_LOOPS).map(str::to_owned);
         Self { built: built.collect() }
     }
 
-    /// Returns all of them, and a pattern that stands for all that servers may have.
+    /// Returns all names, and a pattern that matches all tools of servers.
     pub fn all(&self) -> Vec<String> {
         let sourced = format!("{SOURCED_NAME}*");
         self.built.iter().cloned().chain([sourced]).collect()
     }
 
+    /// Finds a tool by its name, or checks the pattern for tools of servers.
     pub(super) fn find(&self, name: &str) -> ToolName {
         if self.built.contains(name) {
             return ToolName::Tool(name.to_owned());
@@ -51,7 +52,7 @@ impl ToolNames {
             return ToolName::Planned(format!("the tool {name} is not built yet, and is left out"));
         }
         if is_sourced_pattern(name) {
-            // Which there are is known only while a session is open.
+            // The tools of servers are known only while a session is open.
             return ToolName::Tool(name.to_owned());
         }
         if name.starts_with(SOURCED_NAME) {
@@ -66,17 +67,17 @@ impl ToolNames {
         })
     }
 
-    /// Finds a tool by the name that other agents have for it.
+    /// Finds a tool by its own name or one that other programs have for it.
     pub(super) fn find_foreign(&self, name: &str) -> ToolName {
-        // `Bash(git log:*)` is a tool with a rule.
+        // `Bash(git log:*)` is a tool with a permission rule.
         let bare = name.split('(').next().unwrap_or_default().trim();
-        let wanted = squash(bare);
+        let wanted = normalized(bare);
         let mut known = self.built.iter().map(String::as_str).chain(PLANNED);
-        let same = known.find(|name| squash(name) == wanted);
+        let same = known.find(|name| normalized(name) == wanted);
         self.find(same.or_else(|| call::alias(bare)).unwrap_or(bare))
     }
 }
 
-fn squash(name: &str) -> String {
+fn normalized(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }

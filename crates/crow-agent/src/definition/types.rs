@@ -1,4 +1,4 @@
-//! What an agent is, as its files describe it.
+//! Definitions of agents, as read from their files.
 
 use crow_core::{
     control::{Consensus, ControlFlow},
@@ -9,25 +9,25 @@ use crow_core::{
 /// A base agent: one model, one system prompt, one set of tools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BaseDefinition {
-    /// Its name, which is that of its file.
+    /// Name, which is that of its file.
     pub name: String,
-    /// What it is for, in a line. A model reads it when it chooses a subagent.
+    /// Description in one line. A model reads it when it chooses a subagent.
     pub description: String,
-    /// Who starts it.
+    /// Role: started by people or by other agents.
     pub role: DefinedRole,
     /// The template of its system prompt.
     pub prompt: String,
     /// The names of its tools.
     pub tools: Vec<String>,
-    /// The model it asks.
+    /// The model that it asks.
     pub model: ModelChoice,
-    /// The bounds of a turn.
+    /// Limits of a turn.
     pub limits: TurnLimits,
-    /// What its author is to know, and what does not keep it from working.
+    /// Warnings for its author; the agent works in spite of them.
     pub warnings: Vec<String>,
 }
 
-/// Who starts an agent.
+/// The role of an agent, which says by whom it is started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DefinedRole {
     /// A person, in a chat, a run or an editor.
@@ -37,62 +37,62 @@ pub enum DefinedRole {
     Subagent,
 }
 
-/// The model that an agent asks. Without one it is left to the command line and the configuration.
+/// The model that an agent asks. Without one, the command line and the configuration decide.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelChoice {
     /// The provider.
     pub provider: Option<String>,
     /// The model; the provider's default if absent.
     pub model: Option<String>,
-    /// What is asked where the model cannot be, each as `provider/model`.
+    /// Models to ask if the model cannot answer, each as `provider/model`.
     pub fallbacks: Vec<String>,
-    /// How it is asked.
+    /// Settings of the requests to the model.
     pub config: ModelConfig,
 }
 
-/// A composition: a primary, whoever looks at its work, and what comes after a turn. From outside it is one agent.
+/// A composition: a primary, its reviewers, and the control flow between them. From outside it is one agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompositionDefinition {
-    /// Its name, which is that of its file.
+    /// Name, which is that of its file.
     pub name: String,
-    /// What it is for, in a line.
+    /// Description in one line.
     pub description: String,
-    /// Who starts it.
+    /// Role: started by people or by other agents.
     pub role: DefinedRole,
     /// The base agent that does the work.
     pub primary: String,
-    /// Who looks at the work: base agents or compositions. Several look at the same time.
+    /// Reviewers: base agents or compositions. Several run at the same time.
     pub coagents: Vec<String>,
-    /// How many of several must approve.
+    /// Rule for how many of several coagents must approve.
     pub consensus: Consensus,
-    /// What comes after a turn.
+    /// Control flow after a turn.
     pub control_flow: ControlFlow,
-    /// What the coagents are handed. The usual bundle if absent.
+    /// Message that the coagents get; the default of the control flow if absent.
     pub handoff: Option<HandoffDefinition>,
-    /// The bounds of a run.
+    /// Limits of a run.
     pub limits: RunLimits,
-    /// What its author is to know, and what does not keep it from working.
+    /// Warnings for its author; the composition works in spite of them.
     pub warnings: Vec<String>,
 }
 
-/// What a coagent is handed.
+/// The message that a coagent gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandoffDefinition {
-    /// This text.
+    /// A fixed text.
     Static(String),
-    /// This template, with the variables of [`HANDOFF_VARIABLES`](crate::HANDOFF_VARIABLES).
+    /// A template with the variables of [`HANDOFF_VARIABLES`](crate::HANDOFF_VARIABLES).
     Template(String),
-    /// What a model writes for the task.
+    /// A text that a model writes for the task.
     Generated {
-        /// What that model is asked.
+        /// Prompt for this model.
         generator_prompt: String,
     },
-    /// The primary's last words as they are: two agents that talk.
+    /// The primary's last text, unchanged: the agents have a conversation.
     Verbatim,
 }
 
 impl DefinedRole {
-    /// Returns the word for it in files.
+    /// Returns the word for the role in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Primary => "primary",

@@ -50,7 +50,7 @@ fn every_control_flow_can_be_written_by_word_and_by_level() {
 }
 
 #[test]
-fn several_coagents_vote_and_a_run_is_bounded() {
+fn consensus_and_limits_of_a_run_are_read() {
     let text = "[composition]\nprimary = \"builder\"\ncoagents = [\"reviewer\", \"PLAN\"]\nconsensus = \"majority\"\n[control_flow]\ntype = \"judge\"\n[limits]\nmax_rounds = 3\nmax_tokens = 100000\nmax_money = 2\nmax_time = \"30m\"\n";
     let agent = composition(text).unwrap();
     assert_eq!((agent.consensus, agent.coagents.len()), (Consensus::Majority, 2));
@@ -61,38 +61,38 @@ fn several_coagents_vote_and_a_run_is_bounded() {
 }
 
 #[test]
-fn what_is_said_and_cannot_matter_is_a_warning() {
-    let warned = |text: &str| composition(text).unwrap().warnings;
+fn settings_without_effect_give_warnings() {
+    let warnings_of = |text: &str| composition(text).unwrap().warnings;
     let pair = format!("{PAIR}type = \"hitl\"\n");
     assert_eq!(
-        warned(&pair),
+        warnings_of(&pair),
         ["user/agents/acp/X.toml:3:11: hitl has no place for a coagent; it is never asked"]
     );
     let several = "[composition]\nprimary = \"builder\"\ncoagents = [\"reviewer\", \"planner\"]\n[control_flow]\ntype = \"smart\"\n";
     assert_eq!(
-        warned(several),
+        warnings_of(several),
         [
             "user/agents/acp/X.toml:3:12: several coagents work at the same time, so each of them only reads"
         ]
     );
     let handoff = "[composition]\nprimary = \"builder\"\n[control_flow]\ntype = \"loop\"\n[handoff]\ntype = \"static\"\ntext = \"x\"\n";
-    assert_eq!(warned(handoff), ["user/agents/acp/X.toml:5:1: nobody is handed anything"]);
+    assert_eq!(warnings_of(handoff), ["user/agents/acp/X.toml:5:1: nobody is handed anything"]);
 }
 
 #[test]
-fn an_overlay_changes_what_it_names_and_another_type_starts_anew() {
-    let of = |name: &str, text: &str| {
+fn an_overlay_replaces_its_keys_and_another_type_starts_anew() {
+    let load = |name: &str, text: &str| {
         registry(&[(&format!("agents/acp/{name}.toml"), text)]).composition(name).unwrap()
     };
-    let chat = of("BUILD-CHAT", "control_flow.max_turns = 3\n");
+    let chat = load("BUILD-CHAT", "control_flow.max_turns = 3\n");
     assert_eq!(chat.control_flow, ControlFlow::chat(Some(3)));
     assert_eq!(chat.coagents, ["reviewer"]);
-    let chat = of("BUILD-CHAT", "control_flow.max_rounds = 4\n");
+    let chat = load("BUILD-CHAT", "control_flow.max_rounds = 4\n");
     assert_eq!(chat.control_flow, ControlFlow::chat(Some(4)));
-    let judge = of("BUILD-CHAT", "control_flow.type = \"judge\"\n");
+    let judge = load("BUILD-CHAT", "control_flow.type = \"judge\"\n");
     assert_eq!((judge.control_flow, judge.handoff), (ControlFlow::judge(), None));
-    let level = of("BUILD-CHAT", "control_flow.level = 5\n");
+    let level = load("BUILD-CHAT", "control_flow.level = 5\n");
     assert_eq!(level.control_flow, ControlFlow::smart());
-    let several = of("BUILD-JUDGE", "composition.coagents = [\"reviewer\", \"planner\"]\n");
+    let several = load("BUILD-JUDGE", "composition.coagents = [\"reviewer\", \"planner\"]\n");
     assert_eq!(several.coagents, ["reviewer", "planner"]);
 }

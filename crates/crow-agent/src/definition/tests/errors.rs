@@ -1,17 +1,17 @@
 use super::*;
 
-/// What each of these texts is refused with.
-fn told(texts: &[&str], read: impl Fn(&str) -> Option<String>) -> String {
-    let told = texts.iter().map(|text| {
+/// Returns each of these texts with the error that it gives.
+fn errors_of(texts: &[&str], read: impl Fn(&str) -> Option<String>) -> String {
+    let lines = texts.iter().map(|text| {
         let error = read(text).unwrap_or_else(|| panic!("this was read: {text}"));
         format!("{}\n    {error}", text.trim().replace('\n', " ⏎ "))
     });
-    told.collect::<Vec<_>>().join("\n")
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn a_base_agent_that_cannot_be_used_says_where_and_why() {
-    let whole = |text: &str| format!("{BASE}{text}");
+    let with_base = |text: &str| format!("{BASE}{text}");
     let texts = [
         "",
         "[tools]\nenabled = []\n",
@@ -24,17 +24,17 @@ fn a_base_agent_that_cannot_be_used_says_where_and_why() {
         "[tools]\nenabled = [\"Bash\"]\n[prompt]\nsystem = \"\"\n",
         "[tools]\nenabled = \"bash\"\n",
         "[tools]\nenabled = [1]\n",
-        &whole("[react]\nmax_iterations = 0\n"),
-        &whole("[react]\nmax_iterations = -3\n"),
-        &whole("[react]\nmax_iterations = 1.5\n"),
-        &whole("[react]\ndoom_loop_threshold = 1\n"),
-        &whole("[model]\ntemprature = 0.7\n"),
-        &whole("[model]\ntemperature = 9\n"),
-        &whole("[model]\nmax_tokens = \"8k\"\n"),
-        &whole("[model]\nthinking = \"much\"\n"),
-        &whole("[model]\nthinking = -1\n"),
-        &whole("[model]\nfallbacks = [\"gpt\"]\n"),
-        &whole("[model]\nprovider = \"\"\n"),
+        &with_base("[react]\nmax_iterations = 0\n"),
+        &with_base("[react]\nmax_iterations = -3\n"),
+        &with_base("[react]\nmax_iterations = 1.5\n"),
+        &with_base("[react]\ndoom_loop_threshold = 1\n"),
+        &with_base("[model]\ntemprature = 0.7\n"),
+        &with_base("[model]\ntemperature = 9\n"),
+        &with_base("[model]\nmax_tokens = \"8k\"\n"),
+        &with_base("[model]\nthinking = \"much\"\n"),
+        &with_base("[model]\nthinking = -1\n"),
+        &with_base("[model]\nfallbacks = [\"gpt\"]\n"),
+        &with_base("[model]\nprovider = \"\"\n"),
         "[tools]\nenabled = []\n[prompt]\nsystem = \" \"\n",
         "[tools]\nenabled = []\n[prompt]\nsystem = 1\n",
         "[tools]\nenabled = []\n[prompt]\nsystem = { fiel = \"x\" }\n",
@@ -46,7 +46,9 @@ fn a_base_agent_that_cannot_be_used_says_where_and_why() {
         "[tools]\nenabled = []\n[prompt]\nsystem = \"{{#if}}\"\n",
         "when = 2024-01-01",
     ];
-    insta::assert_snapshot!(told(&texts, |text| base(text).err().map(|error| error.to_string())));
+    insta::assert_snapshot!(errors_of(&texts, |text| base(text)
+        .err()
+        .map(|error| error.to_string())));
 }
 
 #[test]
@@ -97,13 +99,13 @@ fn a_composition_that_cannot_be_used_says_where_and_why() {
         &with(pair, "[control_flow]\ntype = \"smart\"\n[limits]\nmax_money = -1\n"),
         &with(pair, "[control_flow]\ntype = \"smart\"\n[limits]\nmax_monney = 1\n"),
     ];
-    insta::assert_snapshot!(told(&texts, |text| composition(text)
+    insta::assert_snapshot!(errors_of(&texts, |text| composition(text)
         .err()
         .map(|error| error.to_string())));
 }
 
 #[test]
-fn an_agent_that_is_not_there_is_answered_with_the_one_that_was_meant() {
+fn an_unknown_name_gets_the_nearest_agent_as_a_suggestion() {
     let registry = registry(&[]);
     for (name, meant) in [
         ("build-smart", Some("BUILD-SMART")),

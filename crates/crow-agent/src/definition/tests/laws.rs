@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::layers::{SourceFile, parse};
 
-/// Pieces of which files of agents are made, so that random ones come near to real ones.
+/// Generates texts from pieces of agent files, so that random ones come near to real ones.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("---\n".to_owned()),
@@ -29,24 +29,24 @@ fn flat(text: &str, layer: LayerKind) -> Option<crate::layers::Node> {
     parse(SourceFile { layer, path: "a.toml".into(), text: text.to_owned() }).ok()
 }
 
-fn said(node: &crate::layers::Node) -> Vec<String> {
+fn leaves(node: &crate::layers::Node) -> Vec<String> {
     node.leaves().iter().map(|(key, leaf)| format!("{key} = {leaf}")).collect()
 }
 
-/// Small files that have keys in common.
+/// Generates small files that have keys in common.
 fn overlays() -> impl Strategy<Value = String> {
     let keys = prop::sample::select(vec!["a", "b", "c.a", "c.b", "c.d.a", "e.type", "e.a"]);
     let values = prop::sample::select(vec!["1", "2", "\"x\"", "[1, 2]", "true", "0.5"]);
-    prop::collection::btree_map(keys, values, 0..6).prop_map(|said| {
+    prop::collection::btree_map(keys, values, 0..6).prop_map(|entries| {
         let lines: Vec<_> =
-            said.into_iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+            entries.into_iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
         lines.concat()
     })
 }
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in pieces()) {
+    fn any_text_is_read_or_rejected_without_a_panic(text in pieces()) {
         for file in ["agents/base/x.toml", "agents/x.md", "agents/acp/x.toml"] {
             let registry = registry(&[(file, &text), ("prompts/system/x.md", &text)]);
             drop(registry.base("x").map_err(|error| error.to_string()));
@@ -56,16 +56,16 @@ proptest! {
     }
 
     #[test]
-    fn what_a_layer_says_counts_whatever_lies_below(below in overlays(), over in overlays()) {
+    fn a_value_overrides_those_of_lower_layers(below in overlays(), over in overlays()) {
         let (Some(below), Some(over)) =
             (flat(&below, LayerKind::BuiltIn), flat(&over, LayerKind::User)) else { return Ok(()) };
-        let merged = said(&below.clone().under(over.clone()));
-        for line in said(&over) {
+        let merged = leaves(&below.clone().under(over.clone()));
+        for line in leaves(&over) {
             prop_assert!(merged.contains(&line), "{line} of {merged:?}");
         }
-        prop_assert_eq!(said(&below.clone().under(below.clone())), said(&below));
-        // Laying the same over it once more changes nothing.
+        prop_assert_eq!(leaves(&below.clone().under(below.clone())), leaves(&below));
+        // Merging the same layer once more changes nothing.
         let twice = below.under(over.clone()).under(over);
-        prop_assert_eq!(said(&twice), merged);
+        prop_assert_eq!(leaves(&twice), merged);
     }
 }

@@ -5,7 +5,7 @@ fn read(text: &str) -> Result<BaseDefinition, DefinitionError> {
 }
 
 #[test]
-fn head_and_body_are_an_agent() {
+fn front_matter_and_body_make_an_agent() {
     let base = read(
         "---\nname: x\ndescription: \"Reviews: security\"\nrole: subagent\nmodel: openai/gpt-6\nfallbacks_: 1\n---\n",
     );
@@ -48,7 +48,7 @@ fn agents_of_other_programs_load_and_say_what_is_left_out() {
 }
 
 #[test]
-fn without_a_list_of_tools_there_are_all() {
+fn an_agent_without_a_list_of_tools_has_all() {
     let base = read("---\ndescription: d\n---\nWork.\n").unwrap();
     assert_eq!(
         base.tools.len(),
@@ -60,7 +60,7 @@ fn without_a_list_of_tools_there_are_all() {
 
 #[test]
 fn what_is_wrong_is_told_with_its_line_in_the_file() {
-    let told: Vec<_> = [
+    let lines: Vec<_> = [
         "You are x.\n",
         "---\nname: x\n",
         "---\nname\n---\nx\n",
@@ -77,5 +77,5 @@ fn what_is_wrong_is_told_with_its_line_in_the_file() {
     .iter()
     .map(|text| format!("{}\n    {}", text.trim().replace('\n', " ⏎ "), read(text).unwrap_err()))
     .collect();
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(lines.join("\n"));
 }

@@ -26,7 +26,7 @@ const TOOLS: [&str; 13] = [
     "write_file",
 ];
 
-/// A base agent that has all it needs.
+/// The text of a valid base agent.
 const BASE: &str = "[tools]\nenabled = [\"read_file\"]\n[prompt]\nsystem = \"Work.\"\n";
 
 fn layer(kind: LayerKind, files: &[(&str, &str)]) -> ConfigLayer {
@@ -34,18 +34,18 @@ fn layer(kind: LayerKind, files: &[(&str, &str)]) -> ConfigLayer {
     ConfigLayer::memory(kind, kind.as_str(), files.collect::<BTreeMap<_, _>>())
 }
 
-/// The shipped agents, and these files of the user.
+/// Makes a registry of the shipped agents and these files of the user.
 fn registry(files: &[(&str, &str)]) -> AgentRegistry {
     let layers = vec![ConfigLayer::shipped(SHIPPED), layer(LayerKind::User, files)];
     AgentRegistry::new(Layers::new(layers), ToolNames::new(TOOLS))
 }
 
-/// A user's base agent of that text.
+/// Reads this text as a base agent of the user.
 fn base(text: &str) -> Result<BaseDefinition, DefinitionError> {
     registry(&[("agents/base/x.toml", text)]).base("x")
 }
 
-/// A user's composition of that text.
+/// Reads this text as a composition of the user.
 fn composition(text: &str) -> Result<CompositionDefinition, DefinitionError> {
     registry(&[("agents/acp/X.toml", text)]).composition("X")
 }

@@ -10,7 +10,7 @@ fn an_overlay_in_a_file_of_the_same_name_is_partial() {
 }
 
 #[test]
-fn a_project_goes_before_the_user_and_a_prompt_can_be_replaced_alone() {
+fn a_project_overrides_the_user_and_a_prompt_can_be_replaced_alone() {
     let layers = vec![
         layer(
             LayerKind::Project,
@@ -59,7 +59,7 @@ fn a_broken_file_is_of_no_consequence_to_the_others() {
 }
 
 #[test]
-fn a_name_stands_for_one_agent_in_a_layer() {
+fn two_files_for_one_agent_in_a_layer_are_an_error() {
     let both = [("agents/base/x.toml", BASE), ("agents/x.md", "---\n---\nx\n")];
     assert_eq!(
         registry(&both).base("x").unwrap_err().to_string(),
@@ -68,13 +68,13 @@ fn a_name_stands_for_one_agent_in_a_layer() {
 }
 
 #[test]
-fn agents_that_look_at_each_other_in_a_circle_are_refused() {
-    let of = |coagent: &str| {
+fn compositions_that_review_each_other_in_a_circle_are_rejected() {
+    let reviewed_by = |coagent: &str| {
         format!(
             "[composition]\nprimary = \"builder\"\ncoagent = \"{coagent}\"\n[control_flow]\ntype = \"judge\"\n"
         )
     };
-    let (a, b, c) = (of("B"), of("C"), of("A"));
+    let (a, b, c) = (reviewed_by("B"), reviewed_by("C"), reviewed_by("A"));
     let circle = registry(&[
         ("agents/acp/A.toml", &a),
         ("agents/acp/B.toml", &b),
@@ -84,8 +84,9 @@ fn agents_that_look_at_each_other_in_a_circle_are_refused() {
         circle.composition("A").unwrap_err().to_string(),
         "user/agents/acp/C.toml:3:11: agents look at each other in a circle: A → B → C → A"
     );
-    let chain: Vec<_> =
-        (0..9).map(|n| (format!("agents/acp/C{n}.toml"), of(&format!("C{}", n + 1)))).collect();
+    let chain: Vec<_> = (0..9)
+        .map(|n| (format!("agents/acp/C{n}.toml"), reviewed_by(&format!("C{}", n + 1))))
+        .collect();
     let files: Vec<_> = chain.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     assert_eq!(
         registry(&files).composition("C0").unwrap_err().to_string(),
@@ -94,7 +95,7 @@ fn agents_that_look_at_each_other_in_a_circle_are_refused() {
 }
 
 #[test]
-fn compositions_that_share_reviewers_are_looked_at_once() {
+fn compositions_that_share_reviewers_are_checked_once() {
     let of = |level: usize| {
         let next: Vec<_> = (0..6).map(|n| format!("\"L{}-{n}\"", level + 1)).collect();
         let next = if level == 3 { "\"reviewer\"".to_owned() } else { next.join(", ") };
@@ -110,7 +111,7 @@ fn compositions_that_share_reviewers_are_looked_at_once() {
 }
 
 #[test]
-fn primaries_and_subagents_are_listed_apart() {
+fn primaries_and_subagents_are_listed_separately() {
     let registry = registry(&[]);
     let names = |agents: Vec<ListedAgent>| {
         agents.into_iter().map(|agent| agent.name).collect::<Vec<_>>().join(" ")

@@ -46,22 +46,22 @@ fn every_shipped_agent_can_be_used_and_says_what_it_is_for() {
 }
 
 #[test]
-fn every_file_that_is_there_is_shipped() {
+fn every_agent_file_of_the_crate_is_shipped() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut there = BTreeSet::new();
+    let mut present = BTreeSet::new();
     for folder in ["agents/acp", "agents/base", "prompts/system"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
-            there.insert(format!("{folder}/{}", entry.unwrap().file_name().to_str().unwrap()));
+            present.insert(format!("{folder}/{}", entry.unwrap().file_name().to_str().unwrap()));
         }
     }
     let shipped: BTreeSet<_> = SHIPPED.iter().map(|(path, _)| (*path).to_owned()).collect();
-    assert_eq!(shipped, there);
+    assert_eq!(shipped, present);
 }
 
 #[test]
 fn who_ends_a_run_of_the_shipped_compositions() {
     let registry = shipped();
-    let told: Vec<_> = registry
+    let lines: Vec<_> = registry
         .names(AgentKind::Composition)
         .iter()
         .map(|name| {
@@ -74,7 +74,7 @@ fn who_ends_a_run_of_the_shipped_compositions() {
             format!("{name}: {flow}, {:?} rounds, {ends}", agent.control_flow.max_rounds())
         })
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(lines.join("\n"), @"
     BUILD-CHAT: smart, Some(10) rounds, reviewer
     BUILD-HITL: hitl, None rounds, builder
     BUILD-JUDGE: judge, None rounds, reviewer
@@ -86,14 +86,14 @@ fn who_ends_a_run_of_the_shipped_compositions() {
 }
 
 #[test]
-fn a_chat_hands_over_words_as_they_are() {
+fn a_chat_hands_over_text_verbatim() {
     let chat = shipped().composition("BUILD-CHAT").unwrap();
     assert_eq!(chat.handoff, Some(HandoffDefinition::Verbatim));
     assert_eq!(shipped().composition("BUILD-SMART").unwrap().handoff, None);
 }
 
 #[test]
-fn whoever_starts_agents_can_collect_and_end_them() {
+fn an_agent_that_starts_tasks_can_collect_and_cancel_them() {
     let registry = shipped();
     let mut starters = Vec::new();
     for name in registry.names(AgentKind::Base) {
@@ -108,7 +108,7 @@ fn whoever_starts_agents_can_collect_and_end_them() {
 }
 
 #[test]
-fn the_reviewer_of_a_part_is_told_what_a_model_writes_for_that_part() {
+fn the_reviewer_of_a_subtask_gets_a_generated_prompt() {
     let part = shipped().composition("TASK-SMART").unwrap();
     let Some(HandoffDefinition::Generated { generator_prompt }) = &part.handoff else {
         panic!("{:?}", part.handoff)
@@ -118,7 +118,7 @@ fn the_reviewer_of_a_part_is_told_what_a_model_writes_for_that_part() {
 }
 
 #[test]
-fn a_prompt_speaks_of_the_tools_that_its_agent_has() {
+fn a_system_prompt_names_the_tools_of_its_agent() {
     let registry = shipped();
     let prompt = |name: &str, tools: &[&str]| {
         let base = registry.base(name).unwrap();
