@@ -1,4 +1,4 @@
-//! The changes of files, as a coagent reads them.
+//! Changes of files in the form in which a coagent reads them.
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
@@ -6,11 +6,11 @@ use crow_core::tool::{FileChange, FileDiff, Patch};
 
 use super::{bundle::shortened, digest::TurnCall};
 
-/// The most bytes of one file's difference.
+/// Most bytes of one file's diff.
 const FILE: usize = 3000;
-/// The most bytes of all differences.
+/// Most bytes of all diffs.
 const ALL: usize = 12_000;
-/// The most files that are named.
+/// Most files that are listed.
 const FILES: usize = 60;
 
 /// Writes a patch, file by file.
@@ -18,7 +18,7 @@ pub(super) fn of_patch(patch: &Patch) -> String {
     write(patch.files.iter())
 }
 
-/// Writes what calls changed. A file that several calls changed is shown with each of its differences.
+/// Writes the changes that calls made. A file that several calls changed has a diff for each of them.
 pub(super) fn of_calls(calls: &[TurnCall]) -> String {
     let mut files: BTreeMap<&Path, Vec<&FileDiff>> = BTreeMap::new();
     let diffs = calls.iter().filter_map(|call| call.diff.as_ref());

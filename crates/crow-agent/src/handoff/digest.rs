@@ -1,4 +1,4 @@
-//! A turn in few words.
+//! A summary of a turn.
 
 use std::fmt::Write as _;
 
@@ -8,39 +8,39 @@ use serde_json::Value;
 
 use super::bundle::shortened;
 
-/// The most bytes of the last words.
+/// Most bytes of the last text.
 const WORDS: usize = 3000;
-/// The most calls that are listed, and of these how many from the beginning.
+/// Most calls that are listed, and how many of them from the beginning.
 const CALLS: usize = 40;
 const FIRST_CALLS: usize = 10;
-/// The most bytes of one line.
+/// Most bytes of one line.
 const LINE: usize = 160;
-/// The most commands that are listed: the last ones.
+/// Most commands that are listed: the last ones.
 const COMMANDS: usize = 20;
-/// The most questions that are listed.
+/// Most questions that are listed.
 const QUESTIONS: usize = 6;
 
-/// What is kept of a call of a turn: what reviews read. The history has the whole.
+/// Summary of a call for reviews. The history has the entire call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnCall {
     /// The call in one line.
     pub line: String,
-    /// The command that it ran and how that ended, in one line, if it ran one.
+    /// Command that it ran and its exit code or error, in one line, if it ran one.
     pub command: Option<String>,
-    /// What it says that it changed.
+    /// Changes of files that it reports.
     pub diff: Option<Patch>,
 }
 
 impl TurnCall {
-    /// Keeps of a call what reviews read.
+    /// Summarises a call.
     pub(crate) fn of(call: ExecutedCall) -> Self {
         let (line, command) = (line(&call), command(&call));
         Self { line, command, diff: call.result.metadata.diff }
     }
 }
 
-/// Lists the calls of a turn and its last words.
-pub(super) fn digest(calls: &[TurnCall], words: &str) -> String {
+/// Lists the calls of a turn, and its last text.
+pub(super) fn digest(calls: &[TurnCall], last_text: &str) -> String {
     let mut text = String::new();
     let left_out = calls.len().saturating_sub(CALLS);
     for (index, call) in calls.iter().enumerate() {
@@ -53,8 +53,8 @@ pub(super) fn digest(calls: &[TurnCall], words: &str) -> String {
         }
         let _ = writeln!(text, "{}", call.line);
     }
-    if !words.is_empty() {
-        let _ = write!(text, "Last words:\n{}", shortened(words, WORDS));
+    if !last_text.is_empty() {
+        let _ = write!(text, "Last words:\n{}", shortened(last_text, WORDS));
     }
     text
 }
@@ -103,13 +103,14 @@ pub(super) fn commands(calls: &[TurnCall]) -> String {
     text
 }
 
-/// Lists the lines of an agent's last words that ask something.
-pub(super) fn open_questions(words: &str) -> String {
+/// Lists the lines of an agent's last text that ask something.
+pub(super) fn open_questions(last_text: &str) -> String {
     let asks = |line: &&str| line.ends_with('?') || line.contains("? ");
-    let lines = words.lines().map(str::trim).filter(asks).take(QUESTIONS);
+    let lines = last_text.lines().map(str::trim).filter(asks).take(QUESTIONS);
     lines.map(in_a_line).collect::<Vec<_>>().join("\n")
 }
 
+/// Replaces control characters by spaces, and cuts the text to the length of a line.
 fn in_a_line(text: &str) -> String {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line = line.trim();
@@ -140,11 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_call_does_not_grow_with_its_output() {
+    fn the_summary_of_a_call_does_not_grow_with_its_output() {
         let mut result = ToolResult::success("x".repeat(1 << 20));
         result.metadata.extra = json!({"exit_code": 0, "more": "y".repeat(1 << 20)});
-        let kept = call("bash", json!({"command": "z".repeat(1 << 20)}), result);
-        assert!(kept.line.len() + kept.command.unwrap().len() < 3 * LINE);
+        let summary = call("bash", json!({"command": "z".repeat(1 << 20)}), result);
+        assert!(summary.line.len() + summary.command.unwrap().len() < 3 * LINE);
     }
 
     #[test]

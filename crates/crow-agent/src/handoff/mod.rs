@@ -1,8 +1,10 @@
-//! What a coagent is given to judge.
+//! Handoffs: the material that a coagent gets to judge, and its instructions.
 //!
-//! A [`Bundle`] says what a primary's turn came to: the task, the todo list, a digest of the turn, the changes of files
-//! since the last review, the commands with their exit codes, and what is open. A [`Handoff`] says what the coagent is to
-//! do with it. Together they stay below a bound, so that a review costs a digest and not the transcript.
+//! A [`Bundle`] summarises the turn of a primary: the task, the todo list, a digest of the turn, the changes of files
+//! since
+//! the last review, the commands with their exit codes, and open questions. A [`Handoff`] has the instructions for
+//! the
+//! coagent. Together they stay below a limit, so that a review costs a digest and not the transcript.
 
 mod bundle;
 mod changes;

@@ -1,4 +1,4 @@
-//! What a turn came to.
+//! The result of a turn.
 
 use std::path::PathBuf;
 
@@ -15,35 +15,35 @@ use crow_runtime::ExecutedCall;
 use super::digest::TurnCall;
 use crate::{submit_for_review, task_complete};
 
-/// What a turn came to.
+/// Result of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnResult {
     /// The text of the last reply.
     pub text: Option<String>,
-    /// What reviews read of the calls that were answered, in order.
+    /// Summaries of the calls that were answered, in order.
     pub tool_calls: Vec<TurnCall>,
-    /// What the agent says about the finished task, if it called `task_complete`.
+    /// Summary of the finished task, if the agent called `task_complete`.
     pub task_complete: Option<String>,
-    /// What the checks came to when the agent last said so.
+    /// Result of the checks when the agent last called `task_complete`.
     pub evidence: CheckReport,
-    /// What the model calls of the turn used.
+    /// Tokens used by the model calls of the turn.
     pub usage: TokenUsage,
     /// Files that were created, changed or deleted, each once, in the order of the first change.
     pub files_changed: Vec<PathBuf>,
-    /// How many times the model was called.
+    /// Number of model calls.
     pub steps: u32,
-    /// What the user said meanwhile.
+    /// Texts that the user wrote during the turn.
     pub steering: Vec<String>,
-    /// Why the turn ended.
+    /// Reason for which the turn ended.
     pub end: TurnEnd,
 }
 
-/// Whether the session sees which files a call changes.
+/// Tells if the session can see which files a call changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Captures {
-    /// It captures them before and after.
+    /// Files are captured before and after each call.
     Kept,
-    /// It does not: any call may have changed some.
+    /// Files are not captured: any call may have changed some.
     Missing,
 }
 
@@ -64,19 +64,19 @@ impl Default for TurnResult {
 }
 
 impl TurnResult {
-    /// Takes in what the user said, if anything was.
-    pub(crate) fn take_steering(&mut self, said: Option<String>) -> bool {
-        let any = said.is_some();
-        self.steering.extend(said);
-        any
+    /// Takes in a text of the user. Returns true if there is one.
+    pub(crate) fn take_steering(&mut self, text: Option<String>) -> bool {
+        let has_text = text.is_some();
+        self.steering.extend(text);
+        has_text
     }
 
-    /// Returns whether the task is done and the checks bear it out.
+    /// Returns true if the task is done and the checks confirm it.
     pub fn is_verified(&self) -> bool {
         self.task_complete.is_some() && self.evidence.verified
     }
 
-    /// Returns the last words, those of a submission among them.
+    /// Returns the last text, including the summary of a submission.
     pub(crate) fn last_words(&self) -> String {
         let text = self.text.as_deref().unwrap_or_default().trim();
         if let TurnEnd::SubmitForReview { summary } = &self.end
@@ -87,7 +87,7 @@ impl TurnResult {
         text.to_owned()
     }
 
-    /// Takes in a reply and tells the turn machine of it.
+    /// Takes in a reply. Returns its facts for the turn machine.
     pub(crate) fn take_reply(&mut self, reply: &ModelReply) -> ReplyFacts {
         self.usage += reply.usage;
         let texts = reply.blocks.iter().filter_map(|block| match &block.content {
@@ -99,7 +99,7 @@ impl TurnResult {
         ReplyFacts { calls: reply.calls().cloned().collect(), text, stop: reply.stop }
     }
 
-    /// Takes in answered calls and tells the turn machine of them.
+    /// Takes in answered calls. Returns their outcomes for the turn machine.
     pub(crate) fn take_calls(
         &mut self,
         executed: Vec<ExecutedCall>,
@@ -133,7 +133,9 @@ impl TurnResult {
         outcomes
     }
 
-    /// What a call came to. What a check writes when the end is refused repairs nothing.
+    /// Returns the effect of a call. Files that a check writes when the end is refused do not count as a change,
+    /// because they
+    /// repair nothing.
     fn effect(&self, call: &ExecutedCall, captures: Captures) -> CallEffect {
         let metadata = &call.result.metadata;
         let has_changed = metadata.changes.is_some() || !metadata.files_modified.is_empty();
@@ -146,7 +148,8 @@ impl TurnResult {
         }
     }
 
-    /// How a call ends the turn. A tool of somebody else's ends it like a text, with the answer standing.
+    /// Returns the end of a turn by this call. An end tool of another product ends it like a text, which is then the
+    /// answer.
     fn ending(&self, call: &ExecutedCall) -> TurnEnd {
         let summary = || {
             let given = call

@@ -9,32 +9,32 @@ use std::{
 
 use crow_core::config::ConfigError;
 
-/// The largest file that is read. Agents and prompts are written by hand.
+/// Largest file that is read, in bytes. Agents and prompts are written by hand.
 const LARGEST: u64 = 256 * 1024;
-/// How many files of a folder are looked at.
+/// Most files of a folder that are listed.
 const MOST_FILES: usize = 2_000;
 
-/// Whose word a layer is. The later ones win.
+/// The kind of a layer. Later kinds override earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LayerKind {
-    /// The program's own.
+    /// Files of the program.
     BuiltIn,
-    /// The user's.
+    /// Files of the user.
     User,
-    /// A project's that the user trusts.
+    /// Files of a project that the user trusts.
     Project,
-    /// What was said on the command line.
+    /// Settings of the command line.
     CommandLine,
 }
 
-/// A tree of small files.
+/// A layer: a tree of small files.
 #[derive(Debug, Clone)]
 pub struct ConfigLayer {
     kind: LayerKind,
     root: PathBuf,
     files: LayerFiles,
-    /// Files that stand in the place of those that are there.
-    instead: BTreeMap<String, String>,
+    /// Texts that replace files, by the paths of these.
+    overrides: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone)]
@@ -50,12 +50,12 @@ impl ConfigLayer {
         Self::new(LayerKind::BuiltIn, PathBuf::from("built-in"), LayerFiles::Shipped(files))
     }
 
-    /// Makes a layer of a folder, whose files are read when they are asked for.
+    /// Makes a layer of a folder, whose files are read on demand.
     pub fn folder(kind: LayerKind, root: impl Into<PathBuf>) -> Self {
         Self::new(kind, root.into(), LayerFiles::Folder)
     }
 
-    /// Makes a layer of files that were read before, by their paths below `root`.
+    /// Makes a layer of files that were read before, by their paths relative to `root`.
     pub fn memory(
         kind: LayerKind,
         root: impl Into<PathBuf>,
@@ -65,33 +65,34 @@ impl ConfigLayer {
     }
 
     fn new(kind: LayerKind, root: PathBuf, files: LayerFiles) -> Self {
-        Self { kind, root, files, instead: BTreeMap::new() }
+        Self { kind, root, files, overrides: BTreeMap::new() }
     }
 
-    /// Puts a text in the place of a file, as if it had been written.
+    /// Replaces the content of a file, as if it had been written.
     #[must_use]
     pub fn with_file(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
-        self.instead.insert(name.into(), text.into());
+        self.overrides.insert(name.into(), text.into());
         self
     }
 
-    /// Returns whose word it is.
+    /// Returns the kind of the layer.
     pub fn kind(&self) -> LayerKind {
         self.kind
     }
 
-    /// Returns the folder, as it is shown.
+    /// Returns the folder for display.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns the path of a file, as it is shown.
+    /// Returns the path of a file for display.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// Returns the names of the files in a folder that end so, without the ending and in order. Hidden files are locks
-    /// and copies of editors.
+    /// Returns the sorted names of the files in a folder that have this ending, without the ending. Hidden files are
+    /// skipped:
+    /// they are locks and copies of editors.
     pub fn names(&self, folder: &str, ending: &str) -> Vec<String> {
         let mut names: Vec<String> = match &self.files {
             LayerFiles::Shipped(files) => {
@@ -108,39 +109,39 @@ impl ConfigLayer {
                 .filter_map(|entry| stem(entry.file_name().to_str()?, "", ending))
                 .collect(),
         };
-        names.extend(self.instead.keys().filter_map(|path| stem(path, folder, ending)));
+        names.extend(self.overrides.keys().filter_map(|path| stem(path, folder, ending)));
         names.sort();
         names.dedup();
         names
     }
 
-    /// Reads a file. None if there is none.
+    /// Reads a file. Returns `None` if it does not exist.
     pub fn read(&self, name: &str) -> Result<Option<String>, ConfigError> {
-        if let Some(text) = self.instead.get(name) {
+        if let Some(text) = self.overrides.get(name) {
             return Ok(Some(text.clone()));
         }
-        let wrong = |message: String| ConfigError::of_file(self.path(name), message);
+        let file_error = |message: String| ConfigError::of_file(self.path(name), message);
         match &self.files {
             LayerFiles::Shipped(files) => {
                 let found = files.iter().find(|(path, _)| *path == name);
                 Ok(found.map(|(_, text)| (*text).to_owned()))
             }
             LayerFiles::Memory(files) => match files.get(name) {
-                Some(bytes) if bytes.len() as u64 > LARGEST => Err(wrong(too_large())),
-                Some(bytes) => to_text(bytes.clone()).map(Some).map_err(wrong),
+                Some(bytes) if bytes.len() as u64 > LARGEST => Err(file_error(too_large())),
+                Some(bytes) => to_text(bytes.clone()).map(Some).map_err(file_error),
                 None => Ok(None),
             },
             LayerFiles::Folder => match read_file(&self.root.join(name)) {
                 Ok(None) => Ok(None),
-                Ok(Some(bytes)) => to_text(bytes).map(Some).map_err(wrong),
-                Err(reason) => Err(wrong(reason)),
+                Ok(Some(bytes)) => to_text(bytes).map(Some).map_err(file_error),
+                Err(reason) => Err(file_error(reason)),
             },
         }
     }
 }
 
 impl LayerKind {
-    /// Returns a word for it.
+    /// Returns the name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BuiltIn => "built-in",
@@ -157,12 +158,13 @@ impl fmt::Display for LayerKind {
     }
 }
 
-/// Returns whether a path leads to something below the folder that it begins in, whatever there is.
+/// Returns true if a path cannot lead out of the folder in which it begins, judging by its components alone.
 pub(crate) fn stays_inside(path: &str) -> bool {
     let mut parts = Path::new(path).components();
     !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
+/// Returns the name of a file that is directly in `folder` and has this ending, without both.
 fn stem(path: &str, folder: &str, ending: &str) -> Option<String> {
     let name = match folder {
         "" => path,
@@ -172,13 +174,13 @@ fn stem(path: &str, folder: &str, ending: &str) -> Option<String> {
     (!name.contains('/') && !name.starts_with('.') && !name.is_empty()).then(|| name.to_owned())
 }
 
-/// Looks before it opens: a pipe would be waited for.
+/// Reads a file. Checks its type before it opens it, because opening a pipe would block.
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, String> {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if is_absent(error.kind()) => {
-            // A link that leads nowhere was meant to be there.
+            // A dangling link is an error, because a file was meant to be there.
             return match fs::symlink_metadata(path) {
                 Ok(_) => Err(unreadable(error)),
                 Err(_) => Ok(None),
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_small_file_of_text_is_refused_with_the_reason() {
+    fn a_file_that_is_no_small_text_is_rejected_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let layer = ConfigLayer::folder(LayerKind::User, folder.path());
         fs::create_dir_all(folder.path().join("agents/folder.md")).unwrap();

@@ -1,13 +1,14 @@
-//! How a layer lies over another.
+//! Merging of layers.
 
 use super::{Node, Value};
 
-/// The keys that say what a table is about.
+/// The keys that give the kind of a table.
 const KINDS: [&str; 2] = ["type", "level"];
 
 impl Node {
-    /// Lays a node over this one, key by key. Lists and single values are replaced as a whole, and so is a table that
-    /// says itself what kind it is of, and is of another kind than this one: its other keys would mean something else.
+    /// Merges a node over this one, key by key. Lists and single values are replaced as a whole. So is a table that
+    /// gives its
+    /// kind and is of another kind than this one, because its other keys would mean something else.
     #[must_use]
     pub fn under(mut self, over: Self) -> Self {
         if !self.is_same_kind(&over) {
@@ -17,8 +18,8 @@ impl Node {
             (Value::Table(entries), Value::Table(others)) => {
                 for (key, entry) in others {
                     match entries.remove(&key) {
-                        Some(below) => {
-                            let node = below.node.under(entry.node);
+                        Some(lower) => {
+                            let node = lower.node.under(entry.node);
                             entries.insert(key, super::TableEntry { key: entry.key, node });
                         }
                         None => {
@@ -37,7 +38,7 @@ impl Node {
             KINDS.into_iter().find_map(|key| Some((key, node.find(&[key])?.value.clone())))
         };
         match kind(over) {
-            Some(said) => kind(self) == Some(said),
+            Some(over_kind) => kind(self) == Some(over_kind),
             None => true,
         }
     }

@@ -1,8 +1,10 @@
-//! Configuration in layers: what the program ships, what the user says, what a trusted project says, and what stands on
-//! the command line. Tables are merged key by key before anybody understands them, and every value knows where it stands.
+//! Configuration in layers: that of the program, of the user, of a trusted project, and of the command line. Tables
+//! are
+//! merged key by key before they are deserialised, and every value has its origin.
 //!
-//! A layer is a tree of small files, in a folder or in memory. Nothing is read before it is asked for, and a file that
-//! cannot be read hurts only what it describes.
+//! A layer is a tree of small files, in a folder or in memory. Files are read on demand, and a file that cannot be
+//! read
+//! affects only what it describes.
 
 mod layer;
 mod merge;

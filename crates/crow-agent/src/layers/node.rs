@@ -1,26 +1,26 @@
-//! A value that knows where it stands.
+//! A value with its origin.
 
 use std::{collections::BTreeMap, fmt};
 
 use super::ValueOrigin;
 
-/// A value that knows where it stands.
+/// A value with its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Where.
+    /// Origin of the value.
     pub origin: ValueOrigin,
     /// The value.
     pub value: Value,
 }
 
-/// A value of a file that nobody has understood yet.
+/// A value of a file before it is deserialised.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// A text.
     Text(String),
     /// A whole number.
     Integer(i64),
-    /// A number.
+    /// A floating-point number.
     Float(f64),
     /// True or false.
     Bool(bool),
@@ -30,17 +30,17 @@ pub enum Value {
     Table(BTreeMap<String, TableEntry>),
 }
 
-/// A value of a table, and where its key stands.
+/// A value of a table, with the origin of its key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableEntry {
-    /// Where the key stands.
+    /// Origin of the key.
     pub key: ValueOrigin,
     /// The value.
     pub node: Node,
 }
 
 impl Node {
-    /// Returns what stands at a path of keys, and of numbers in lists.
+    /// Returns the node at a path of keys, and of indexes in lists.
     pub fn find(&self, path: &[&str]) -> Option<&Self> {
         let Some((first, rest)) = path.split_first() else { return Some(self) };
         let next = match &self.value {
@@ -51,7 +51,7 @@ impl Node {
         next.find(rest)
     }
 
-    /// Returns where the value at a path stands, or else what it would stand in.
+    /// Returns the origin of the value at a path, or else that of the innermost value on the way there.
     pub fn origin_of(&self, path: &[&str]) -> &ValueOrigin {
         let end = (0..=path.len()).rev().find_map(|end| self.find(path.get(..end)?));
         end.map_or(&self.origin, |node| &node.origin)
@@ -83,21 +83,21 @@ impl Node {
         }
     }
 
-    /// Returns the values that are no tables, with their dotted keys.
+    /// Returns the values that are not tables, with their dotted keys.
     pub fn leaves(&self) -> Vec<(String, &Self)> {
         let mut leaves = Vec::new();
         self.collect("", &mut leaves);
         leaves
     }
 
-    fn collect<'a>(&'a self, at: &str, leaves: &mut Vec<(String, &'a Self)>) {
+    fn collect<'a>(&'a self, path: &str, leaves: &mut Vec<(String, &'a Self)>) {
         let Value::Table(entries) = &self.value else {
-            leaves.push((at.to_owned(), self));
+            leaves.push((path.to_owned(), self));
             return;
         };
         for (key, entry) in entries {
-            let at = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
-            entry.node.collect(&at, leaves);
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            entry.node.collect(&path, leaves);
         }
     }
 }

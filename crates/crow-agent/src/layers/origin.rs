@@ -1,4 +1,4 @@
-//! Where a value stands.
+//! The origin of a value.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -6,18 +6,18 @@ use crow_core::config::{ConfigError, TextPosition};
 
 use super::LayerKind;
 
-/// A file as it was read.
+/// A file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
-    /// The layer that it is of.
+    /// Layer of the file.
     pub layer: LayerKind,
-    /// Its path, for people.
+    /// Path for display.
     pub path: PathBuf,
-    /// Its text.
+    /// Content of the file.
     pub text: String,
 }
 
-/// Where a value stands. The line is counted only when somebody wants to see it.
+/// The origin of a value: file and byte. The line is counted only when it is needed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ValueOrigin {
     file: Arc<SourceFile>,
@@ -39,12 +39,12 @@ impl ValueOrigin {
         &self.file
     }
 
-    /// Returns the place in the file.
+    /// Returns line and column in the file.
     pub fn place(&self) -> TextPosition {
         TextPosition::of(&self.file.text, self.byte)
     }
 
-    /// Makes an error about what stands there.
+    /// Makes an error about the value at this origin.
     pub fn error(&self, message: impl Into<String>) -> ConfigError {
         ConfigError {
             path: self.file.path.clone(),

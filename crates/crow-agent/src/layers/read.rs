@@ -1,4 +1,7 @@
-//! From a node to the type that it describes, by serde. An error knows the file, the line and the column.
+//! Deserialisation of a node into a type with serde. Errors have the file, the line and the column.
+//!
+//! Errors of serde have no position. Each level of the deserializer adds the origin of its node to an error that has
+//! none.
 
 use std::{collections::btree_map, fmt, slice};
 
@@ -14,7 +17,7 @@ use serde::{
 
 use super::{Node, TableEntry, Value, ValueOrigin};
 
-/// What is wrong, and where, as soon as somebody knows.
+/// A message, and the origin once it is known.
 #[derive(Debug)]
 struct NodeError {
     origin: Option<ValueOrigin>,
@@ -22,7 +25,7 @@ struct NodeError {
 }
 
 impl Node {
-    /// Reads it as a type.
+    /// Deserialises it into a type.
     pub fn read<T: for<'de> Deserialize<'de>>(&self) -> Result<T, ConfigError> {
         T::deserialize(NodeDeserializer(self)).map_err(|error| {
             let origin = error.origin.as_ref().unwrap_or(&self.origin);
@@ -32,7 +35,7 @@ impl Node {
 }
 
 impl NodeError {
-    /// The innermost place is the right one.
+    /// Adds an origin if there is none yet: the innermost one is the right one.
     fn at(self, origin: &ValueOrigin) -> Self {
         Self { origin: self.origin.or_else(|| Some(origin.clone())), ..self }
     }
@@ -52,7 +55,7 @@ impl de::Error for NodeError {
     }
 }
 
-/// A node as serde wants it.
+/// A serde deserializer over a node.
 #[derive(Clone, Copy)]
 struct NodeDeserializer<'de>(&'de Node);
 
@@ -60,7 +63,7 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
     type Error = NodeError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
-        let read = match &self.0.value {
+        let result = match &self.0.value {
             Value::Text(text) => visitor.visit_borrowed_str(text),
             Value::Integer(number) => visitor.visit_i64(*number),
             Value::Float(number) => visitor.visit_f64(*number),
@@ -70,7 +73,7 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
                 visitor.visit_map(Entries { entries: entries.iter(), value: None })
             }
         };
-        read.map_err(|error| error.at(&self.0.origin))
+        result.map_err(|error| error.at(&self.0.origin))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
@@ -91,7 +94,7 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, NodeError> {
-        let read = match &self.0.value {
+        let result = match &self.0.value {
             Value::Text(text) => {
                 let text: StrDeserializer<'_, NodeError> = text.as_str().into_deserializer();
                 visitor.visit_enum(text)
@@ -102,7 +105,7 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
             | Value::List(_)
             | Value::Table(_) => Err(NodeError::invalid_type(self.0.unexpected(), &"a word")),
         };
-        read.map_err(|error| error.at(&self.0.origin))
+        result.map_err(|error| error.at(&self.0.origin))
     }
 
     forward_to_deserialize_any! {

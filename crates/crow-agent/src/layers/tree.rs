@@ -17,7 +17,7 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// Puts layers on each other, whatever their order.
+    /// Makes layers, which can be given in any order.
     pub fn new(mut layers: Vec<ConfigLayer>) -> Self {
         layers.sort_by_key(ConfigLayer::kind);
         Self { layers }
@@ -33,7 +33,7 @@ impl Layers {
         self.iter().find(|layer| layer.kind() == kind)
     }
 
-    /// Puts a text in the place of a file of a layer, as if it had been written.
+    /// Replaces the content of a file of a layer, as if it had been written.
     #[must_use]
     pub fn with_file(mut self, kind: LayerKind, name: &str, text: &str) -> Self {
         let layers = self
@@ -44,7 +44,7 @@ impl Layers {
         self
     }
 
-    /// Returns the names of the files in a folder of any layer that end so, without the ending and in order.
+    /// Returns the sorted names of the files in a folder of any layer that have this ending, without the ending.
     pub fn names(&self, folder: &str, ending: &str) -> Vec<String> {
         let mut names: Vec<_> = self.iter().flat_map(|layer| layer.names(folder, ending)).collect();
         names.sort();
@@ -52,7 +52,7 @@ impl Layers {
         names
     }
 
-    /// Reads a file of the highest layer that has it, with the layer.
+    /// Reads a file of the highest layer that has it. Returns the layer, too.
     pub fn topmost(&self, name: &str) -> Result<Option<(&ConfigLayer, String)>, ConfigError> {
         for layer in self.iter().rev() {
             if let Some(text) = layer.read(name)? {
@@ -62,14 +62,14 @@ impl Layers {
         Ok(None)
     }
 
-    /// Reads a TOML file of every layer that has it and lays them over each other. None if no layer has it.
+    /// Reads a TOML file of every layer that has it and merges them. Returns `None` if no layer has it.
     pub fn merged(&self, name: &str) -> Result<Option<Node>, ConfigError> {
         let mut merged: Option<Node> = None;
         for layer in self.iter() {
             let Some(text) = layer.read(name)? else { continue };
             let node = parse(SourceFile { layer: layer.kind(), path: layer.path(name), text })?;
             merged = Some(match merged {
-                Some(below) => below.under(node),
+                Some(lower) => lower.under(node),
                 None => node,
             });
         }
@@ -77,7 +77,7 @@ impl Layers {
     }
 }
 
-/// Parses TOML into nodes that know where they stand.
+/// Parses TOML into nodes with their origins.
 pub fn parse(file: SourceFile) -> Result<Node, ConfigError> {
     let file = Arc::new(file);
     let table = DeTable::parse(&file.text).map_err(|error| {
@@ -103,12 +103,12 @@ fn read_value(file: &Arc<SourceFile>, value: &Spanned<DeValue<'_>>) -> Result<No
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Boolean(value) => Value::Bool(*value),
         DeValue::Integer(number) => {
-            let read = i64::from_str_radix(number.as_str(), number.radix());
-            Value::Integer(read.map_err(|_| origin.error("this number is too large"))?)
+            let parsed = i64::from_str_radix(number.as_str(), number.radix());
+            Value::Integer(parsed.map_err(|_| origin.error("this number is too large"))?)
         }
         DeValue::Float(number) => {
-            let read = number.as_str().parse::<f64>();
-            Value::Float(read.map_err(|_| origin.error("this is no number"))?)
+            let parsed = number.as_str().parse::<f64>();
+            Value::Float(parsed.map_err(|_| origin.error("this is no number"))?)
         }
         DeValue::Datetime(_) => {
             return Err(origin.error("no key takes a date; put it in quotes if it is a text"));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_without_end_is_refused() {
+    fn excessive_nesting_is_rejected() {
         for text in [
             format!("a = {}1{}", "[".repeat(10_000), "]".repeat(10_000)),
             format!("{}a = 1", "a.".repeat(10_000)),
@@ -151,13 +151,13 @@ mod tests {
         let over = "model.model = \"c\"\ntools.enabled = [\"z\"]\n";
         let below = parse(file(LayerKind::BuiltIn, below)).unwrap();
         let merged = below.under(parse(file(LayerKind::User, over)).unwrap());
-        let said: Vec<_> = merged
+        let lines: Vec<_> = merged
             .leaves()
             .into_iter()
             .map(|(key, node)| format!("{key} = {node} # {}", node.origin.layer()))
             .collect();
         assert_eq!(
-            said,
+            lines,
             [
                 "model.model = \"c\" # user",
                 "model.provider = \"a\" # built-in",
@@ -177,8 +177,8 @@ mod tests {
         ] {
             let below = parse(file(LayerKind::BuiltIn, below)).unwrap();
             let merged = below.under(parse(file(LayerKind::User, over)).unwrap());
-            let said = merged.leaves().into_iter().map(|(key, node)| format!("{key} = {node}"));
-            assert_eq!(said.collect::<Vec<_>>().join("; "), expected);
+            let lines = merged.leaves().into_iter().map(|(key, node)| format!("{key} = {node}"));
+            assert_eq!(lines.collect::<Vec<_>>().join("; "), expected);
         }
     }
 }

@@ -1,4 +1,9 @@
-//! What may stand in a template.
+//! The check of templates.
+//!
+//! Templates are a restricted form of Handlebars. The check walks through a parsed template and the partials that it
+//! includes. It rejects unknown variables and helpers, definitions of templates, and partials that include
+//! themselves. To
+//! bound the size of the result it counts parts, and multiplies those in loops by an assumed number of rounds.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,29 +15,29 @@ use handlebars::{
 
 use super::template::{MAIN, TemplateError, parse, unknown_variable};
 
-/// The helpers of blocks, and those that compare.
+/// Block helpers, and helpers that compare.
 const BLOCKS: [&str; 3] = ["if", "unless", "each"];
 const INLINE: [&str; 10] = ["eq", "ne", "gt", "gte", "lt", "lte", "and", "or", "not", "len"];
-/// How deep templates include each other.
+/// Deepest nesting of partials.
 const DEEPEST: usize = 8;
-/// How many parts a template comes to, with all that it includes and repeats.
+/// Most parts of a template, with all its partials and repetitions.
 const MOST_PARTS: u64 = 20_000;
-/// For how many rounds a loop counts.
+/// Number of rounds that a loop is assumed to have.
 const ROUNDS: u64 = 32;
 
 type Find<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
-/// A check of a template and of those that it includes.
+/// State of the check of a template and its partials.
 pub(super) struct TemplateCheck<'a> {
     variables: &'a [&'a str],
     find: Find<'a>,
     partials: BTreeMap<String, Arc<Parsed>>,
-    /// The included templates that are being looked at, the outermost first.
+    /// Names of the templates being checked, the outermost first.
     path: Vec<String>,
     parts: u64,
-    /// How often what is looked at is repeated by loops.
+    /// Number of repetitions of the current part by the loops around it.
     factor: u64,
-    /// Names that blocks and includes add.
+    /// Names that the parameters of blocks and partials add.
     names: Vec<String>,
     loops: usize,
 }
@@ -47,23 +52,24 @@ impl<'a> TemplateCheck<'a> {
         self.partials
     }
 
+    /// Checks the elements of a parsed template.
     pub(super) fn template(&mut self, name: &str, parsed: &Parsed) -> Result<(), TemplateError> {
         for (number, element) in parsed.elements.iter().enumerate() {
             let place = parsed
                 .mapping
                 .get(number)
                 .map(|mapping| TextPosition { line: mapping.0, column: mapping.1 });
-            let wrong = |message: String| TemplateError::new(Some(name), place, message);
+            let error_at = |message: String| TemplateError::new(Some(name), place, message);
             self.parts = self.parts.saturating_add(self.factor);
             if self.parts > MOST_PARTS {
-                return Err(wrong(format!(
+                return Err(error_at(format!(
                     "the template repeats and includes more than {MOST_PARTS} parts"
                 )));
             }
             match element {
                 TemplateElement::RawString(_) | TemplateElement::Comment(_) => {}
                 TemplateElement::Expression(tag) | TemplateElement::HtmlExpression(tag) => {
-                    self.tag(tag).map_err(wrong)?;
+                    self.tag(tag).map_err(error_at)?;
                 }
                 TemplateElement::HelperBlock(block) => self.block(name, block, place)?,
                 TemplateElement::PartialExpression(include) => self.include(include, place)?,
@@ -72,13 +78,14 @@ impl<'a> TemplateCheck<'a> {
                 | TemplateElement::PartialBlock(_)
                 | _ => {
                     let message = "templates and blocks cannot be defined in a template";
-                    return Err(wrong(message.to_owned()));
+                    return Err(error_at(message.to_owned()));
                 }
             }
         }
         Ok(())
     }
 
+    /// Checks a variable or a helper that compares.
     fn tag(&self, tag: &HelperTemplate) -> Result<(), String> {
         if tag.params.is_empty() && tag.hash.is_empty() {
             return self.value(&tag.name);
@@ -90,18 +97,19 @@ impl<'a> TemplateCheck<'a> {
         self.values(tag)
     }
 
+    /// Checks a block. A loop multiplies the number of parts and adds the names of its parameters.
     fn block(
         &mut self,
         name: &str,
         block: &HelperTemplate,
         place: Option<TextPosition>,
     ) -> Result<(), TemplateError> {
-        let wrong = |message: String| TemplateError::new(Some(name), place, message);
+        let error_at = |message: String| TemplateError::new(Some(name), place, message);
         let helper = block.name.as_name().unwrap_or_default();
         if !BLOCKS.contains(&helper) {
-            return Err(wrong(unknown_helper(helper, &BLOCKS)));
+            return Err(error_at(unknown_helper(helper, &BLOCKS)));
         }
-        self.values(block).map_err(wrong)?;
+        self.values(block).map_err(error_at)?;
         let (names, factor) = (self.names.len(), self.factor);
         if helper == "each" {
             self.loops += 1;
@@ -125,43 +133,44 @@ impl<'a> TemplateCheck<'a> {
         block.inverse.as_ref().map_or(Ok(()), |inside| self.template(name, inside))
     }
 
+    /// Checks a partial, which is read and parsed when it is first included.
     fn include(
         &mut self,
         include: &DecoratorTemplate,
         place: Option<TextPosition>,
     ) -> Result<(), TemplateError> {
         let here = self.path.last().cloned().unwrap_or_default();
-        let wrong = |message: String| TemplateError::new(Some(&here), place, message);
+        let error_at = |message: String| TemplateError::new(Some(&here), place, message);
         let Parameter::Name(name) = &include.name else {
-            return Err(wrong("a template is included by its name".to_owned()));
+            return Err(error_at("a template is included by its name".to_owned()));
         };
         if self.path.contains(name) {
-            return Err(wrong(format!("{{{{> {name}}}}} includes itself")));
+            return Err(error_at(format!("{{{{> {name}}}}} includes itself")));
         }
         if self.path.len() > DEEPEST {
-            return Err(wrong(format!("more than {DEEPEST} templates include each other")));
+            return Err(error_at(format!("more than {DEEPEST} templates include each other")));
         }
         if !include.params.is_empty() {
-            return Err(wrong("an included template sees what this one sees".to_owned()));
+            return Err(error_at("an included template sees what this one sees".to_owned()));
         }
         for value in include.hash.values() {
-            self.value(value).map_err(wrong)?;
+            self.value(value).map_err(error_at)?;
         }
         let parsed = match self.partials.get(name) {
             Some(parsed) => Arc::clone(parsed),
-            None => match (self.find)(name).map_err(wrong)? {
+            None => match (self.find)(name).map_err(error_at)? {
                 Some(text) => Arc::new(parse(&text, Some(name))?),
-                None => return Err(wrong(format!("there is no template \"{name}\""))),
+                None => return Err(error_at(format!("there is no template \"{name}\""))),
             },
         };
         let names = self.names.len();
         self.names.extend(include.hash.keys().cloned());
         self.path.push(name.clone());
-        let checked = self.template(name, &parsed);
+        let result = self.template(name, &parsed);
         self.path.pop();
         self.names.truncate(names);
         self.partials.insert(name.clone(), parsed);
-        checked
+        result
     }
 
     fn add_name(&mut self, name: &Parameter) {
@@ -190,8 +199,9 @@ impl<'a> TemplateCheck<'a> {
         }
     }
 
+    /// Checks the name of a variable. In a loop the variables of the template need `../`.
     fn variable(&self, path: &str) -> Result<(), String> {
-        let ups = path.matches("../").count();
+        let parent_steps = path.matches("../").count();
         let bare = path.replace("../", "");
         let first = bare.split(['.', '/', '[']).next().unwrap_or_default();
         let in_loop = self.loops > 0;
@@ -204,7 +214,7 @@ impl<'a> TemplateCheck<'a> {
         if !self.variables.contains(&first) {
             return Err(unknown_variable(&bare, self.variables));
         }
-        if in_loop && ups == 0 {
+        if in_loop && parent_steps == 0 {
             return Err(format!("inside of #each the variable is ../{first}"));
         }
         if bare != first {

@@ -1,4 +1,4 @@
-//! What an agent is told: the templates of prompts, and the surroundings that open a session.
+//! Prompts: their templates, and the surroundings that open a session.
 
 mod check;
 mod registry;

@@ -1,4 +1,4 @@
-//! The templates of prompts, by layer.
+//! The templates of prompts in all layers.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -10,43 +10,46 @@ use serde::Serialize;
 use super::{HANDOFF_VARIABLES, SYSTEM_VARIABLES, Template, TemplateError};
 use crate::layers::Layers;
 
-/// Fills in the templates of prompts. What they include comes from the highest layer that has it: `{{> rules}}` in a
-/// system prompt is `prompts/system/rules.md`, in a handoff `prompts/handoff/rules.md`.
+/// Renders the templates of prompts. A partial comes from the highest layer that has it: `{{> rules}}` in a system
+/// prompt
+/// is `prompts/system/rules.md`, in a handoff `prompts/handoff/rules.md`.
 #[derive(Debug, Clone, Default)]
 pub struct PromptRegistry {
     layers: Layers,
-    /// What was checked, by folder and text: checking costs, and each prompt is checked when its file is read and filled
-    /// in later.
+    /// Checked templates by folder and text: a check is expensive, and each prompt is checked when its file is read
+    /// and
+    /// again when it is rendered.
     checked: Arc<Mutex<HashMap<(&'static str, String), Template>>>,
-    /// The files that agents name and templates include, as far as they were read.
+    /// The files read so far that agents name and templates include.
     read: Arc<Mutex<BTreeSet<String>>>,
 }
 
-/// The folders of templates that others include.
+/// The folders of partials.
 const SYSTEM: &str = "prompts/system";
 const HANDOFF: &str = "prompts/handoff";
-/// The folders of prompts that agents name.
+/// The folders of prompts that agents can name.
 pub(crate) const PROMPT_FOLDERS: [&str; 3] = ["prompts", SYSTEM, HANDOFF];
-/// How their files end.
+/// The endings of their files.
 pub(crate) const PROMPT_ENDINGS: [&str; 2] = [".md", ".hbs"];
 
 impl PromptRegistry {
-    /// Takes what is included from these layers.
+    /// Makes a registry that takes partials from these layers.
     pub fn new(layers: Layers) -> Self {
         Self { layers, checked: Arc::default(), read: Arc::default() }
     }
 
-    /// Notes that a file was read, by its path below the folder of the configuration.
+    /// Notes that a file was read, by its path relative to the folder of the configuration.
     pub(crate) fn note_read(&self, file: &str) {
         self.read_files().insert(file.to_owned());
     }
 
-    /// Returns whether an agent or a template that was read so far reads a file.
+    /// Returns true if an agent or a template that was read so far uses a file.
     pub(crate) fn is_read(&self, file: &str) -> bool {
         self.read_files().contains(file)
     }
 
-    /// Checks a file by the rules of the folder that it is in. Files of other folders have none: nothing includes them.
+    /// Checks a file by the rules of its folder. Files of other folders are not checked, because no template includes
+    /// them.
     pub(crate) fn check_file(&self, file: &str, text: &str) -> Result<(), TemplateError> {
         match file.rsplit_once('/') {
             Some((SYSTEM, _)) => self.parse_system(text).map(drop),
@@ -55,22 +58,22 @@ impl PromptRegistry {
         }
     }
 
-    /// Writes the system prompt of an agent; `context` has all of [`SYSTEM_VARIABLES`].
+    /// Renders the system prompt of an agent; `context` has all of [`SYSTEM_VARIABLES`].
     pub fn system(&self, text: &str, context: &impl Serialize) -> Result<String, TemplateError> {
         Ok(self.parse_system(text)?.render(context)?.trim().to_owned())
     }
 
-    /// Writes what a coagent is handed; `values` has all of [`HANDOFF_VARIABLES`].
+    /// Renders the message for a coagent; `values` has all of [`HANDOFF_VARIABLES`].
     pub fn handoff(&self, text: &str, values: &impl Serialize) -> Result<String, TemplateError> {
         Ok(self.parse_handoff(text)?.render(values)?.trim().to_owned())
     }
 
-    /// Checks the template of a system prompt.
+    /// Parses and checks the template of a system prompt.
     pub fn parse_system(&self, text: &str) -> Result<Template, TemplateError> {
         self.parse(text, &SYSTEM_VARIABLES, SYSTEM)
     }
 
-    /// Checks the template of a handoff.
+    /// Parses and checks the template of a handoff.
     pub fn parse_handoff(&self, text: &str) -> Result<Template, TemplateError> {
         self.parse(text, &HANDOFF_VARIABLES, HANDOFF)
     }
