@@ -14,8 +14,9 @@ pub(crate) const NAME: &str = "task_complete";
 
 const DESCRIPTION: &str = "Say that the whole task is done. Call it only when nothing is left to do and you have seen the result work; it ends your turn.";
 
-/// Ends the turn: the agent says that its task is done. Where there are checks, they are run first, and the call fails if one
-/// of them does.
+/// Ends the turn: the agent reports its task as done. If there are checks, they run first, and the call fails if one
+/// of them
+/// fails.
 #[derive(Debug, Clone)]
 pub struct TaskComplete {
     checks: Checks,
@@ -32,7 +33,7 @@ pub struct TaskCompleteInput {
 }
 
 impl TaskComplete {
-    /// Makes the tool. Whoever may end the run, the primary or a reviewer, has it with the same checks.
+    /// Makes the tool. Every agent that may end the run, the primary or a reviewer, has it with the same checks.
     pub fn new(checks: Checks) -> Self {
         let names: Vec<_> = checks.iter().map(|check| format!("`{}`", check.command)).collect();
         let description = if names.is_empty() {
@@ -90,7 +91,7 @@ impl TypedTool for TaskComplete {
             CheckOutcome::Failed(report, text) => (ToolResult::failure(text), report),
             CheckOutcome::Cancelled => return ToolResult::cancelled(),
         };
-        // What is told of a call is plain data: this does not fail.
+        // The report is plain data, so its conversion does not fail.
         result.metadata.extra = serde_json::to_value(report).unwrap_or_default();
         result
     }

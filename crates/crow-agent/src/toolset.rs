@@ -1,4 +1,4 @@
-//! The tools of an agent at a moment: its own, and those that it takes from the source of its session.
+//! The current tools of an agent: its own, and those from the source of its session.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,22 +11,22 @@ use crow_runtime::{AgentError, AgentInternals};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// How long tools are waited for in silence.
+/// Time to wait for tools before the wait is reported.
 const TELL_AFTER: Duration = Duration::from_millis(500);
 
-/// Which tools an agent takes from a source: those that every one of its lists names.
+/// Filter for the tools of a source. A tool must match a pattern of every list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SourcedFilter {
     lists: Vec<Vec<String>>,
 }
 
 impl SourcedFilter {
-    /// Takes what these patterns name.
+    /// Accepts the tools that match these patterns.
     pub(crate) fn new(patterns: Vec<String>) -> Self {
         Self { lists: vec![patterns] }
     }
 
-    /// Takes of that only what another filter takes as well.
+    /// Returns a filter that accepts only what both filters accept.
     pub(crate) fn within(&self, other: &Self) -> Self {
         if self.takes_nothing() || other.takes_nothing() {
             return Self::default();
@@ -39,8 +39,9 @@ impl SourcedFilter {
     }
 
     fn takes(&self, name: &str) -> bool {
-        let named = |list: &Vec<String>| list.iter().any(|one| matches_sourced(one, name));
-        !self.takes_nothing() && self.lists.iter().all(named)
+        let matches_one =
+            |list: &Vec<String>| list.iter().any(|pattern| matches_sourced(pattern, name));
+        !self.takes_nothing() && self.lists.iter().all(matches_one)
     }
 }
 
@@ -49,7 +50,7 @@ impl SourcedFilter {
 pub(crate) struct Toolset<'a> {
     own: &'a ToolRegistry,
     filter: &'a SourcedFilter,
-    /// The source's number of the tools that are in here.
+    /// Revision of the source's tools in this set.
     revision: Option<u64>,
     registry: Arc<ToolRegistry>,
     definitions: Arc<[ToolDefinition]>,
@@ -74,8 +75,9 @@ impl<'a> Toolset<'a> {
         &self.definitions
     }
 
-    /// Takes the tools that the source has now, and passes on what it has to say. What changed is told by that, and stands
-    /// in the log: from there on requests begin otherwise.
+    /// Takes over the current tools of the source, and emits its notices. These report each change and are in the
+    /// log, because
+    /// from there on requests begin differently.
     pub(crate) async fn refresh(
         &mut self,
         agent: &mut AgentInternals,
@@ -90,25 +92,25 @@ impl<'a> Toolset<'a> {
             let (level, audience, text) = (news.level, NoticeAudience::User, news.text);
             agent.emit(AgentEvent::Notice { level, audience, text }).await?;
         }
-        let now = source.tools();
-        if self.revision == Some(now.revision) {
+        let current = source.tools();
+        if self.revision == Some(current.revision) {
             return Ok(());
         }
         let mut registry = self.own.clone();
-        for tool in now.tools.iter().filter(|tool| self.filter.takes(tool.name())) {
-            // No server takes the place of a tool of the agent.
+        for tool in current.tools.iter().filter(|tool| self.filter.takes(tool.name())) {
+            // A tool of a server never replaces one of the agent's own.
             if registry.get(tool.name()).is_none() {
                 registry.register_shared(Arc::clone(tool));
             }
         }
         self.definitions = registry.definitions().into();
         self.registry = Arc::new(registry);
-        self.revision = Some(now.revision);
+        self.revision = Some(current.revision);
         Ok(())
     }
 }
 
-/// Waits until a source is ready. If that takes a while, says what is waited for.
+/// Waits until a source is ready. If that takes longer than `TELL_AFTER`, reports what it waits for.
 async fn ready(
     agent: &mut AgentInternals,
     source: &dyn ToolSource,
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_held_to_another_one_takes_only_what_both_take() {
+    fn a_combined_filter_accepts_only_what_both_accept() {
         let all = filter(&["mcp__*"]);
         let time = filter(&["mcp__time__*", "mcp__git__log"]);
         let both = time.within(&all).within(&filter(&["mcp__git__*"]));

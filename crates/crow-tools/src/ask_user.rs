@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-/// The most that can be chosen from: more is a list that nobody reads.
+/// Most choices of a question, since nobody reads a longer list.
 const MOST_CHOICES: usize = 20;
 
-/// Asks the user, and waits.
+/// Asks the user a question and waits for the answer.
 #[derive(Debug)]
 pub(crate) struct AskUser;
 
@@ -31,7 +31,7 @@ pub(crate) struct AskUserInput {
     header: Option<String>,
 }
 
-/// A choice: its label alone, which is what the model is told of, or more.
+/// A choice: only its label, which is the form that the model is told of, or more.
 #[derive(Debug, Deserialize)]
 #[serde(from = "AnyChoice")]
 struct ChoiceInput(QuestionChoice);
@@ -93,16 +93,16 @@ impl TypedTool for AskUser {
             Err(message) => return ToolResult::failure(message),
         };
         let Some(questions) = &ctx.questions else {
-            return nobody("nobody is connected");
+            return no_user("nobody is connected");
         };
         match questions.ask(&ctx.call_id, question, &ctx.cancellation).await {
-            Some(answer) => told(answer),
+            Some(answer) => answer_result(answer),
             None => ToolResult::cancelled(),
         }
     }
 }
 
-/// Makes the question of the arguments, or says what is wrong with them.
+/// Makes the question from the arguments, or describes what is wrong with them.
 fn question(input: &AskUserInput) -> Result<UserQuestion, String> {
     let text = input.question.trim().to_owned();
     if text.is_empty() {
@@ -112,10 +112,10 @@ fn question(input: &AskUserInput) -> Result<UserQuestion, String> {
     if choices.len() > MOST_CHOICES {
         return Err(format!("there are {} choices; give {MOST_CHOICES} at most", choices.len()));
     }
-    for (place, choice) in choices.iter().enumerate() {
-        let before = choices.iter().take(place);
+    for (index, choice) in choices.iter().enumerate() {
+        let before = choices.iter().take(index);
         if choice.label.is_empty() || before.into_iter().any(|other| other.label == choice.label) {
-            return Err(format!("choice {} is empty or there twice", place + 1));
+            return Err(format!("choice {} is empty or there twice", index + 1));
         }
     }
     let header = input.header.clone().filter(|header| !header.trim().is_empty());
@@ -123,8 +123,8 @@ fn question(input: &AskUserInput) -> Result<UserQuestion, String> {
     Ok(UserQuestion { text, header, choices, multiple, free_text: true })
 }
 
-/// Tells the model what the user said.
-fn told(answer: QuestionAnswer) -> ToolResult {
+/// Makes the result with the answer of the user.
+fn answer_result(answer: QuestionAnswer) -> ToolResult {
     let extra = json!({ "answer": answer });
     let mut result = match answer {
         QuestionAnswer::Text { text } => ToolResult::success(format!("The user wrote: {text}")),
@@ -134,13 +134,13 @@ fn told(answer: QuestionAnswer) -> ToolResult {
         QuestionAnswer::Declined => ToolResult::success(
             "The user does not want to answer. Do not ask again: go on as you think best, and say what you assumed.",
         ),
-        QuestionAnswer::Nobody { hint } => nobody(&hint),
+        QuestionAnswer::Nobody { hint } => no_user(&hint),
     };
     result.metadata.extra = extra;
     result
 }
 
-fn nobody(hint: &str) -> ToolResult {
+fn no_user(hint: &str) -> ToolResult {
     ToolResult::failure(format!(
         "Nobody can be asked now: {hint}. Go on with the most sensible assumption and name it; if every assumption could do harm, end your turn with the question."
     ))

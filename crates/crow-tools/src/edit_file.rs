@@ -79,6 +79,7 @@ struct EditInput {
 }
 
 impl EditFileInput {
+    /// Returns the edits, which the arguments give in one of two forms.
     fn edits(&self) -> Result<Vec<TextEdit>, String> {
         let fail = |message: &str| Err(message.to_owned());
         match (&self.old_string, &self.new_string, self.edits.as_slice()) {
@@ -159,7 +160,7 @@ async fn edit_planned(
     let locked = ctx.cancellation.run_until_cancelled(lock(&path)).await;
     let guard = locked.ok_or(ToolError::Cancelled)?;
     let session = ctx.clone();
-    // The lock goes along: the edit goes on even if this future is dropped.
+    // The work owns the guard: the edit continues even if this future is dropped.
     let work = move || {
         let _guard = guard;
         edit(&path, &edits, &session)
@@ -167,7 +168,7 @@ async fn edit_planned(
     blocking(work).await?
 }
 
-/// The edited content, not yet stored.
+/// An edited content that is not saved yet.
 struct EditDraft {
     current: CurrentFile,
     seen: ViewFreshness,
@@ -189,7 +190,7 @@ fn edit(
             shown(path, ctx)
         )));
     }
-    // What was created by this call is known in full.
+    // The content of a file that this call creates is known entirely.
     let known = if draft.current.is_present() { draft.seen } else { ViewFreshness::Current };
     let change = save(&draft.current, &draft.applied.content, known, ctx)?;
     let output = report(&draft, &change, ctx);
@@ -197,7 +198,7 @@ fn edit(
     Ok(change.into_result(output, Map::from_iter([("match_type".to_owned(), match_type)])))
 }
 
-/// Works out the edited content, or says why the edit is refused.
+/// Computes the edited content. Fails if the edit is refused.
 fn draft(
     path: &AllowedPath,
     edits: &[TextEdit],
@@ -227,6 +228,7 @@ fn draft(
             _ => format!("{name} was not changed: {error}"),
         })
     })?;
+    // An inexact match is accepted only if the session knows the content.
     match (unknown, applied.match_type) {
         (None, _) | (_, MatchType::Exact | MatchType::Create) => {
             Ok(EditDraft { current, seen, applied })

@@ -1,4 +1,4 @@
-//! What an agent is told of the place it works in, once, at the start of a session.
+//! The surroundings: facts about the environment and instructions of the project, which open a session.
 
 use std::{
     fmt::Write as _,
@@ -9,39 +9,40 @@ use std::{
 use crow_core::message::without_marks;
 use crow_fs::{EntryKind, EntryMetadata};
 
-/// The marks around instructions of the project.
+/// Tag of the marks around instructions of the project.
 const TAG: &str = "project_instructions";
-/// The mark of the facts.
+/// Tag of the marks around the facts.
 const ENVIRONMENT: &str = "environment";
-/// The most characters of a path or a name that are shown.
+/// Most characters of a path or a name that are shown.
 const LONGEST_NAME: usize = 1000;
-/// The most bytes of project instructions that are shown.
+/// Most bytes of project instructions that are shown.
 const INSTRUCTIONS: usize = 32 * 1024;
-/// The names under which a folder's instructions are looked for; the first one found counts.
+/// Names of the files with a folder's instructions; the first one that exists counts.
 const NAMES: [&str; 3] = ["AGENTS.override.md", "AGENTS.md", "CLAUDE.md"];
 
-/// Facts about the place and the project's instructions.
+/// Facts about the environment, and the instructions of the project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// The working directory.
     pub cwd: PathBuf,
-    /// The folders beside it in which the agent works as well.
+    /// Other folders in which the agent works.
     pub additional_directories: Vec<PathBuf>,
     /// Operating system and processor.
     pub platform: String,
     /// The day, without a time.
     pub date: String,
-    /// The root of the repository and what is checked out, if there is one.
+    /// Root of the repository and the branch or commit that is checked out, if there is a repository.
     pub repository: Option<(PathBuf, String)>,
     /// Instructions of the project: the file and its text, the outermost first.
     pub instructions: Vec<(PathBuf, String)>,
-    /// What was left out of the instructions.
+    /// Files whose instructions were cut or left out.
     pub omitted: Vec<PathBuf>,
 }
 
 impl Surroundings {
-    /// Looks at the place: reads `.git/HEAD` and the AGENTS.md files from the repository's root down to `cwd`. Starts
-    /// no program. Blocks.
+    /// Gathers the facts: reads `.git/HEAD` and the AGENTS.md files from the root of the repository down to `cwd`.
+    /// Starts no
+    /// program. Blocks.
     pub fn gather(cwd: &Path, date: impl Into<String>) -> Self {
         let root = cwd.ancestors().find(|folder| folder.join(".git").exists());
         let mut surroundings = Self {
@@ -55,13 +56,13 @@ impl Surroundings {
         surroundings
     }
 
-    /// Adds folders beside the working directory.
+    /// Sets the other folders in which the agent works.
     #[must_use]
     pub fn with_directories(self, additional_directories: Vec<PathBuf>) -> Self {
         Self { additional_directories, ..self }
     }
 
-    /// The nearest file has the first claim on the space that there is.
+    /// Reads the instructions from `cwd` up to `root`; the nearest file takes its part of the space first.
     fn read_instructions(&mut self, root: &Path) {
         let mut space = INSTRUCTIONS;
         for folder in self.cwd.clone().ancestors().take_while(|folder| folder.starts_with(root)) {
@@ -84,7 +85,7 @@ impl Surroundings {
         }
     }
 
-    /// Writes them as the text that opens a session.
+    /// Writes the text that opens a session.
     pub fn to_text(&self) -> String {
         let mut text = format!("<{ENVIRONMENT}>\n");
         let mut line = |name: &str, value: &dyn std::fmt::Display| {
@@ -122,21 +123,22 @@ impl Surroundings {
     }
 }
 
-/// Writes a name in one line, without what would end the mark that it stands in.
+/// Writes a name in one line, without characters that would end the mark around it.
 fn in_a_line(name: &str) -> String {
     let shown = name.chars().take(LONGEST_NAME);
     shown.map(|c| if c.is_control() || matches!(c, '"' | '<' | '>') { '?' } else { c }).collect()
 }
 
-/// Reads a regular file of the repository as text; anything else is as good as absent, and so is what a link leads to
-/// outside of it: that is not the repository's to show.
+/// Reads a regular file of the repository as text. Returns `None` for anything else, and for a link out of the
+/// repository,
+/// whose target the repository must not show.
 fn read_text(path: &Path, root: &Path) -> Option<(PathBuf, String)> {
     let (real, root) = (path.canonicalize().ok()?, root.canonicalize().ok()?);
     let bytes = real.starts_with(root).then(|| read_start(&real).ok()).flatten()?;
     Some((path.to_path_buf(), String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// Reads the beginning of a regular file by its resolved path. A link that appeared since it was resolved is an error.
+/// Reads the beginning of a regular file by its resolved path. Fails if a link appeared since the path was resolved.
 fn read_start(path: &Path) -> io::Result<Vec<u8>> {
     use io::Read as _;
     let file = crow_fs::open_file(path)?;
@@ -148,7 +150,7 @@ fn read_start(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What `.git/HEAD` points to; a worktree's `.git` is a file that names the folder.
+/// Describes what `.git/HEAD` points to. In a worktree, `.git` is a file that names the folder.
 fn checked_out(root: &Path) -> String {
     let git = root.join(".git");
     let folder = match first_line(&git) {
@@ -186,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_instructions_are_read_from_what_a_folder_was_exchanged_for() {
+    fn instructions_are_not_read_through_a_link_that_replaced_a_folder() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         let root = base.join("project");
@@ -204,18 +206,18 @@ mod tests {
                 crow_fs::exchange(&one, &other).unwrap();
             }
         });
-        let mut read = Vec::new();
+        let mut contents = Vec::new();
         for round in 0..100_000 {
-            read.extend(read_text(&root.join("AGENTS.md"), &root));
+            contents.extend(read_text(&root.join("AGENTS.md"), &root));
             // On a busy machine the link may be there for very many rounds.
-            if round >= 200 && !read.is_empty() {
+            if round >= 200 && !contents.is_empty() {
                 break;
             }
         }
         is_done.store(true, Ordering::Relaxed);
         exchange.join().unwrap();
-        assert!(read.iter().all(|(_, text)| text == "inside"), "{read:?}");
-        assert!(!read.is_empty(), "nothing was read: the race shows nothing");
+        assert!(contents.iter().all(|(_, text)| text == "inside"), "{contents:?}");
+        assert!(!contents.is_empty(), "nothing was read: the race shows nothing");
     }
 
     #[test]
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_cannot_speak_outside_of_its_marks() {
+    fn text_of_a_repository_cannot_leave_its_marks() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("pro\nject\">");
         fs::create_dir_all(root.join(".git")).unwrap();

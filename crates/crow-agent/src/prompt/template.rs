@@ -1,7 +1,8 @@
-//! Templates of prompts: what may stand in one is checked before it is used.
+//! Templates of prompts, which are checked before they are used.
 //!
-//! Texts come from files of several hands. A template can name only what there is, includes itself nowhere, and neither
-//! its depth nor what it grows to is without a bound.
+//! Their texts come from files of several authors. A template can use only variables that exist, cannot include
+//! itself, and
+//! its depth and the size of its result have limits.
 
 use std::{collections::BTreeMap, fmt, io, sync::Arc};
 
@@ -11,35 +12,36 @@ use serde::Serialize;
 
 use super::check::TemplateCheck;
 
-/// The most blocks of one template.
+/// Most blocks of one template.
 const MOST_BLOCKS: usize = 200;
-/// The longest tag, in bytes.
+/// Longest tag, in bytes.
 const LONGEST_TAG: usize = 400;
-/// What a rendered text may grow to, in bytes.
+/// Largest rendered text, in bytes.
 const LARGEST: usize = 512 * 1024;
 
-/// A template that was checked, with all that it includes.
+/// A checked template, with all partials that it includes.
 #[derive(Debug, Clone)]
 pub struct Template {
     parsed: BTreeMap<String, Arc<Parsed>>,
 }
 
-/// Why a template cannot be used.
+/// A reason for which a template cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateError {
-    /// The included template that it is in, if it is in one.
+    /// Name of the partial with the error, if it is in one.
     pub partial: Option<String>,
-    /// Where in the template.
+    /// Position in the template or partial.
     pub place: Option<TextPosition>,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
 }
 
-/// The name of the template itself, among those that it includes.
+/// Name of the template itself, among its partials.
 pub(super) const MAIN: &str = "";
 
 impl Template {
-    /// Parses a template and what it includes, which `partial` finds by name, and checks that it names nothing but
+    /// Parses a template and its partials, which `partial` finds by name, and checks that they use no variables other
+    /// than
     /// `variables`.
     pub fn parse(
         text: &str,
@@ -54,7 +56,7 @@ impl Template {
         Ok(Self { parsed })
     }
 
-    /// Fills it in.
+    /// Renders the template with these values.
     pub fn render(&self, values: &impl Serialize) -> Result<String, TemplateError> {
         let mut registry = Handlebars::new();
         registry.set_strict_mode(true);
@@ -104,9 +106,9 @@ impl fmt::Display for TemplateError {
     }
 }
 
-/// Parses a text. What could keep the parser busy is refused before.
+/// Parses a text. Rejects in advance what could keep the parser busy.
 pub(super) fn parse(text: &str, partial: Option<&str>) -> Result<Parsed, TemplateError> {
-    let wrong = |place, message: String| TemplateError::new(partial, place, message);
+    let error_at = |place, message: String| TemplateError::new(partial, place, message);
     let mut blocks = 0;
     for (start, _) in text.match_indices("{{") {
         let rest = text.get(start + 2..).unwrap_or_default();
@@ -114,37 +116,37 @@ pub(super) fn parse(text: &str, partial: Option<&str>) -> Result<Parsed, Templat
         let place = || Some(TextPosition::of(text, start));
         let is_comment = rest.trim_start_matches('~').starts_with('!');
         if end > LONGEST_TAG && !is_comment && !rest.starts_with('{') {
-            return Err(wrong(place(), format!("a tag of more than {LONGEST_TAG} bytes")));
+            return Err(error_at(place(), format!("a tag of more than {LONGEST_TAG} bytes")));
         }
         if rest.trim_start_matches('~').starts_with(['#', '^', '{']) {
             blocks += 1;
         }
         if blocks > MOST_BLOCKS {
-            return Err(wrong(place(), format!("more than {MOST_BLOCKS} blocks")));
+            return Err(error_at(place(), format!("more than {MOST_BLOCKS} blocks")));
         }
     }
     Parsed::compile(text).map_err(|error| {
         let place = error.pos().map(|(line, column)| TextPosition { line, column });
-        wrong(place, syntax(&error.reason().to_string()))
+        error_at(place, syntax(&error.reason().to_string()))
     })
 }
 
-/// What the parser would have expected is a list of its own rules, and helps nobody.
+/// Shortens a message of the parser: its list of expected grammar rules does not help the author.
 fn syntax(reason: &str) -> String {
     let line = reason.lines().next().unwrap_or_default();
-    let told = if reason.contains("invalid handlebars syntax") {
+    let description = if reason.contains("invalid handlebars syntax") {
         "this tag is not complete"
     } else {
         line
     };
-    format!("{told}; write \\{{{{ for braces that are meant as such")
+    format!("{description}; write \\{{{{ for braces that are meant as such")
 }
 
 pub(super) fn unknown_variable(name: &str, known: &[&str]) -> String {
     unknown("variable", name, known)
 }
 
-/// Takes no more than the bound.
+/// Output that fails when the limit is reached.
 struct BoundedOutput(Vec<u8>);
 
 impl io::Write for BoundedOutput {

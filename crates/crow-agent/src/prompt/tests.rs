@@ -26,7 +26,7 @@ fn context() -> PromptContext {
 }
 
 #[test]
-fn a_template_is_filled_in_as_it_is() {
+fn a_template_is_rendered_without_escapes() {
     for (text, expected) in [
         ("I am {{agent_name}}.", "I am a<b>."),
         ("I am {{{agent_name}}}.", "I am a<b>."),
@@ -54,7 +54,7 @@ fn what_may_not_stand_in_a_template_is_told_with_its_place() {
         ("bad", "x\n {{tsk}}"),
         ("open", "{{#if role}}"),
     ]);
-    let told: Vec<_> = [
+    let lines: Vec<_> = [
         "{{name}}",
         "a\n  {{agent_nme}}",
         "{{role.name}}",
@@ -89,11 +89,11 @@ fn what_may_not_stand_in_a_template_is_told_with_its_place() {
         Err(error) => format!("{text:?}\n    {error}"),
     })
     .collect();
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(lines.join("\n"));
 }
 
 #[test]
-fn a_template_that_would_grow_without_end_is_refused() {
+fn a_template_that_would_grow_without_limit_is_rejected() {
     let tenfold = |name: &str| format!("{{{{> {name}}}}}").repeat(10);
     let partials: Vec<_> =
         (0..7).map(|n| (format!("p{n}"), tenfold(&format!("p{}", n + 1)))).collect();

@@ -1,4 +1,4 @@
-//! What templates can name.
+//! The variables of templates.
 
 /// The variables of a handoff template.
 pub const HANDOFF_VARIABLES: [&str; 10] = [

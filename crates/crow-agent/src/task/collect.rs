@@ -1,4 +1,4 @@
-//! The tools for subagents that work in the background.
+//! The tools for subagents in the background.
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::{report, tool::not_started};
 
+/// Seconds to wait if the call names none, and at most.
 const DEFAULT_WAIT: u64 = 30;
 const MAX_WAIT: u64 = 600;
 
@@ -33,7 +34,7 @@ pub struct TaskOutputInput {
     wait: Option<u64>,
 }
 
-/// Ends a subagent in the background.
+/// Cancels a subagent in the background.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TaskCancel;
 
@@ -72,7 +73,7 @@ impl TypedTool for TaskOutput {
         let wait = Duration::from_secs(input.wait.unwrap_or(DEFAULT_WAIT).min(MAX_WAIT));
         match children.wait(&TaskId::new(input.id), wait, &ctx.cancellation).await {
             Ok(child) if child.is_running() && ctx.should_abort() => ToolResult::cancelled(),
-            Ok(child) => told(&child),
+            Ok(child) => child_result(&child),
             Err(error) => not_started(&error),
         }
     }
@@ -103,17 +104,17 @@ impl TypedTool for TaskCancel {
         };
         match children.cancel(&TaskId::new(input.id)).await {
             Ok(child) => ToolResult {
-                // It was meant to be cancelled, so the call did what was asked.
+                // The call asked for the cancellation, so it succeeded.
                 status: crow_core::tool::ToolStatus::Success,
-                ..told(&child)
+                ..child_result(&child)
             },
             Err(error) => not_started(&error),
         }
     }
 }
 
-/// Tells what is known of a subagent in the background.
-fn told(child: &BackgroundChild) -> ToolResult {
+/// Makes the result that describes a subagent in the background.
+fn child_result(child: &BackgroundChild) -> ToolResult {
     let BackgroundChild { id, agent, description, state, duration } = child;
     let mut result = match state {
         BackgroundState::Running => ToolResult::success(format!(

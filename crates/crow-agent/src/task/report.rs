@@ -1,4 +1,4 @@
-//! What a subagent came to, as its parent is told.
+//! The result of a subagent in the form in which its parent reads it.
 
 use std::fmt::Write as _;
 
@@ -9,16 +9,18 @@ use crow_core::{
 };
 use serde_json::json;
 
-/// How much of a subagent's words its parent reads: about 8,000 tokens. All of them are in its own session.
+/// Bytes of a subagent's text that its parent reads, from the beginning and the end: about 8,000 tokens. The
+/// subagent's
+/// session has the entire text.
 const HEAD_BYTES: usize = 24 * 1024;
 const TAIL_BYTES: usize = 8 * 1024;
-/// How many changed files are named.
+/// Most changed files that are listed.
 const MOST_FILES: usize = 30;
 
-/// Makes the result of a call out of what a subagent came to.
+/// Makes the result of a call from the outcome of a subagent.
 pub(super) fn result(agent: &str, outcome: &ChildOutcome) -> ToolResult {
     let ChildOutcome { session_id, end, text, files_modified, usage } = outcome;
-    let (status, error, how) = match end {
+    let (status, error, line) = match end {
         ChildEnd::Done { verified: true } => {
             (ToolStatus::Success, None, format!("{agent} is through, verified by the checks."))
         }
@@ -26,15 +28,15 @@ pub(super) fn result(agent: &str, outcome: &ChildOutcome) -> ToolResult {
             (ToolStatus::Success, None, format!("{agent} is through."))
         }
         ChildEnd::Failed { reason } => {
-            let how = format!("{agent} failed: {reason}");
-            (ToolStatus::Error, Some(how.clone()), how)
+            let line = format!("{agent} failed: {reason}");
+            (ToolStatus::Error, Some(line.clone()), line)
         }
         ChildEnd::Cancelled => {
-            let how = format!("{agent} was cancelled. What it did until then was not undone.");
-            (ToolStatus::Cancelled, None, how)
+            let line = format!("{agent} was cancelled. What it did until then was not undone.");
+            (ToolStatus::Cancelled, None, line)
         }
     };
-    let mut output = how;
+    let mut output = line;
     if text.trim().is_empty() {
         output.push_str("\nIt said nothing.");
     } else {
@@ -46,8 +48,8 @@ pub(super) fn result(agent: &str, outcome: &ChildOutcome) -> ToolResult {
         );
     }
     if !files_modified.is_empty() {
-        let named = files_modified.iter().take(MOST_FILES).map(|path| path.display().to_string());
-        let _ = write!(output, "\nFiles that it changed: {}", named.collect::<Vec<_>>().join(", "));
+        let names = files_modified.iter().take(MOST_FILES).map(|path| path.display().to_string());
+        let _ = write!(output, "\nFiles that it changed: {}", names.collect::<Vec<_>>().join(", "));
         if files_modified.len() > MOST_FILES {
             let _ = write!(output, " and {} more", files_modified.len() - MOST_FILES);
         }
@@ -59,6 +61,7 @@ pub(super) fn result(agent: &str, outcome: &ChildOutcome) -> ToolResult {
     result
 }
 
+/// Cuts a text in the middle if it is longer than the limits.
 fn bounded(text: &str, session: &str) -> String {
     if text.len() <= HEAD_BYTES + TAIL_BYTES {
         return text.to_owned();
@@ -103,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_why_first_and_shows_what_there_is() {
+    fn a_failure_states_its_reason_first_and_keeps_the_text() {
         let end = ChildEnd::Failed { reason: "the limit of 50 steps".to_owned() };
         let failed = result("explorer", &outcome(end, "half"));
         assert_eq!(failed.status, ToolStatus::Error);

@@ -46,7 +46,7 @@ pub struct TaskInput {
 }
 
 impl Task {
-    /// Makes the tool. Its description names the agents.
+    /// Makes the tool. Its description lists the agents.
     pub fn new(subagents: Subagents) -> Self {
         let mut description = "Gives a part of the work to another agent, which works on its own and answers \
              once. Several calls in one reply work at the same time. You alone read the answer. The agents:"
@@ -60,7 +60,7 @@ impl Task {
         Self { subagents, description, is_foreground_only: false }
     }
 
-    /// Tells the model nothing of work in the background: it has no tool to collect the answers.
+    /// Hides the background option from the model, which has no tool to collect the answers.
     #[must_use]
     pub fn in_foreground(self) -> Self {
         Self { is_foreground_only: true, ..self }
@@ -131,6 +131,7 @@ impl TypedTool for Task {
     }
 }
 
+/// Makes the result of a call whose subagent has no outcome.
 pub(super) fn not_started(error: &ChildError) -> ToolResult {
     if *error == ChildError::Cancelled {
         return ToolResult::cancelled();
@@ -138,7 +139,7 @@ pub(super) fn not_started(error: &ChildError) -> ToolResult {
     ToolResult::failure(error.to_string())
 }
 
-/// The task in a few words.
+/// Returns the task in a few words.
 fn words(input: &TaskInput) -> String {
     let given = input.description.trim();
     let text = if given.is_empty() { input.prompt.trim() } else { given };

@@ -1,4 +1,4 @@
-//! A file as it is right now, for a tool that is about to change it.
+//! The current state of a file that a tool is about to change.
 
 use std::path::Path;
 
@@ -14,32 +14,33 @@ use super::{
 };
 use crate::paths::AllowedPath;
 
-/// Whether the session knows what a file holds.
+/// What the session knows of the content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ViewFreshness {
-    /// It was shown or written by the agent, and has not changed since.
+    /// The agent was shown this content or wrote it.
     Current,
-    /// It was, and something else has changed it since.
+    /// The agent was shown or wrote another content, which something else has changed since.
     Stale,
-    /// It never was.
+    /// The agent was never shown the file and never wrote it.
     Never,
 }
 
-/// The content of a file, or that there is none. The directory that it is in is held from then on, so that a change is
-/// stored in that one and no other.
+/// The content of a file, or its absence. The directory stays open from then on, so that a change is saved in this
+/// one and
+/// no other.
 #[derive(Debug)]
 pub(crate) struct CurrentFile {
     path: AllowedPath,
     /// The nearest directory above the file that exists.
     nearest: Directory,
-    /// The directories between that one and the file, which are missing.
+    /// The missing directories between that one and the file, the outermost first.
     missing: Vec<EntryName>,
     name: EntryName,
     content: Option<(Vec<u8>, ContentHash)>,
 }
 
 impl CurrentFile {
-    /// Loads the file that a call may change. A file that is missing is no error.
+    /// Loads the file that a call may change. A missing file is no error.
     pub(crate) fn load(path: &AllowedPath, views: &FileViews) -> Result<Self, LoadError> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(LoadError::Folder);
@@ -63,7 +64,7 @@ impl CurrentFile {
         Ok(Self { path: path.clone(), nearest, missing, name, content })
     }
 
-    /// Returns where it is.
+    /// Returns the path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -83,12 +84,12 @@ impl CurrentFile {
         &self.name
     }
 
-    /// Returns whether there is a file.
+    /// Returns true if the file exists.
     pub(crate) fn is_present(&self) -> bool {
         self.content.is_some()
     }
 
-    /// Returns the bytes; none if there is no file.
+    /// Returns the bytes; empty if there is no file.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.content.as_ref().map(|(bytes, _)| bytes.as_slice()).unwrap_or_default()
     }
@@ -98,7 +99,7 @@ impl CurrentFile {
         self.content.as_ref().map(|(_, hash)| hash)
     }
 
-    /// Returns whether the session knows this content.
+    /// Returns what the session knows of this content.
     pub(crate) fn seen(&self, views: &FileViews) -> ViewFreshness {
         match (views.get(&self.path), self.hash()) {
             (None, _) => ViewFreshness::Never,
@@ -107,7 +108,7 @@ impl CurrentFile {
         }
     }
 
-    /// Returns whether this is the content that the user was shown the change of, if they were shown one.
+    /// Returns true if this is the content for which the user was shown a preview, or if there was no preview.
     pub(crate) fn was_previewed(&self, preview: Option<&Preview>) -> bool {
         preview.is_none_or(|preview| {
             preview

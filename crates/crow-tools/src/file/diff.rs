@@ -1,4 +1,4 @@
-//! The difference between two contents of a file, as people and models read it.
+//! Diffs between two contents of a file.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crow_core::tool::FileDiff;
 
 use super::DecodedText;
 
-/// Compares two contents of a file. A binary one has no lines to show.
+/// Compares two contents of a file. For a binary one the diff has no lines.
 pub(crate) fn file_diff(path: &Path, old: &[u8], new: &[u8]) -> FileDiff {
     match (DecodedText::decode(old), DecodedText::decode(new)) {
         (Some(old), Some(new)) => {

@@ -1,4 +1,4 @@
-//! Opening and loading of regular files. Nothing else is ever opened: a pipe or device could block for ever.
+//! Opening and loading of regular files. Other kinds are never opened, because a pipe or device could block for ever.
 
 use std::{
     fs::File,
@@ -10,10 +10,10 @@ use crow_fs::{Directory, EntryKind, EntryMetadata, EntryName};
 
 use crate::paths::AllowedPath;
 
-/// Files up to this size are loaded whole.
+/// Size up to which files are loaded entirely, in bytes.
 pub(crate) const MAX_WHOLE: u64 = 16 * 1024 * 1024;
 
-/// Why a file was not loaded.
+/// A reason for which a file was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error("does not exist")]
@@ -35,14 +35,14 @@ pub(crate) struct OpenFile {
     pub(crate) metadata: EntryMetadata,
 }
 
-/// Opens the file that a call may read. Fails if another one is there than when the call was planned.
+/// Opens the file that a call may read. Fails if it is not the file that was there when the call was planned.
 pub(crate) fn open(path: &AllowedPath) -> Result<OpenFile, LoadError> {
     let open = open_any(path)?;
     path.check(open.metadata.identity)?;
     Ok(open)
 }
 
-/// Opens the file at a path, also if it is another one than when the call was planned: for [`load_opened`].
+/// Opens the file at a path, even if it was replaced since the call was planned: for [`load_opened`].
 pub(crate) fn open_any(path: &AllowedPath) -> Result<OpenFile, LoadError> {
     if path.file_name().is_none() {
         return Err(LoadError::Folder);
@@ -58,7 +58,7 @@ pub(crate) fn open_any(path: &AllowedPath) -> Result<OpenFile, LoadError> {
 
 /// Opens a regular file in a directory.
 pub(crate) fn open_entry(directory: &Directory, name: &EntryName) -> Result<OpenFile, LoadError> {
-    // Looking first keeps devices from being opened at all; looking again catches what was put there in between.
+    // The first check keeps devices from being opened at all; the second one detects a replacement in between.
     check(&directory.metadata(name).map_err(missing)?)?;
     let file = directory.open_file(name).map_err(missing)?;
     let metadata = EntryMetadata::of_file(&file)?;
@@ -66,8 +66,9 @@ pub(crate) fn open_entry(directory: &Directory, name: &EntryName) -> Result<Open
     Ok(OpenFile { file, metadata })
 }
 
-/// Loads what [`open_any`] opened. Another file than when the call was planned is accepted only with the content that the
-/// session knows: an earlier call of the same reply may have replaced it.
+/// Loads what [`open_any`] opened. A file that was replaced since the call was planned is accepted only with content
+/// that
+/// the session knows: an earlier call of the same reply may have replaced it.
 pub(crate) fn load_opened(
     path: &AllowedPath,
     open: OpenFile,
@@ -83,13 +84,13 @@ pub(crate) fn load_opened(
     }
 }
 
-/// Reads an open file.
+/// Reads an open file entirely.
 pub(crate) fn read_whole(open: OpenFile) -> Result<Vec<u8>, LoadError> {
     let OpenFile { file, metadata } = open;
     if metadata.size > MAX_WHOLE {
         return Err(LoadError::TooLarge);
     }
-    // Files of /proc say 0 and a file may grow: the size is only a hint.
+    // The size is only a hint: files of /proc report 0, and a file may grow.
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.size).unwrap_or_default());
     file.take(MAX_WHOLE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_WHOLE { Err(LoadError::TooLarge) } else { Ok(bytes) }

@@ -1,4 +1,4 @@
-//! One writer for each file.
+//! Locks that give each file one writer.
 
 use std::{
     collections::HashMap,
@@ -8,14 +8,14 @@ use std::{
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-/// Above this many entries the unused ones are dropped.
+/// Number of entries above which the unused ones are dropped.
 const KEPT: usize = 64;
 
-/// By resolved path, for the whole process: files are shared by all agents in it, whatever tools they were given.
+/// Locks by resolved path, for the whole process: all agents in it share the files, whatever tools they have.
 static LOCKS: LazyLock<Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>> =
     LazyLock::new(Mutex::default);
 
-/// Waits until no other call changes the file at a resolved path.
+/// Waits until no other call changes the file at this resolved path.
 pub(crate) async fn lock(path: &Path) -> OwnedMutexGuard<()> {
     entry(path).lock_owned().await
 }

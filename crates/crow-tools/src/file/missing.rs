@@ -1,4 +1,4 @@
-//! What a missing file may have been meant to be.
+//! Suggestions for a missing file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ use strsim::normalized_damerau_levenshtein;
 
 use crate::paths::shown;
 
-/// How many names are suggested.
+/// Most names that are suggested.
 const SUGGESTIONS: usize = 3;
-/// How many names of a folder are looked at.
+/// Most names of a folder that are compared.
 const MAX_LOOKED_AT: usize = 5000;
-/// How much alike two names must be.
+/// Lowest similarity of names that are suggested.
 const ALIKE: f64 = 0.5;
 
-/// Says that a file is missing, and which ones there are instead.
+/// Describes a missing file, with files of similar names.
 pub(crate) fn missing(path: &Path, ctx: &ToolContext) -> String {
     let name = shown(path, ctx);
-    // Outside, permission was given for this path and not for the names beside it.
+    // Outside of the workspace, permission was given for this path and not for the names beside it.
     let similar = if ctx.workspace.contains(path) { similar_names(path) } else { Vec::new() };
     let similar: Vec<String> = similar.iter().map(|path| shown(path, ctx)).collect();
     match path.parent() {
@@ -35,16 +35,16 @@ pub(crate) fn missing(path: &Path, ctx: &ToolContext) -> String {
 /// Returns the paths of up to three files with a similar name in the folder where `path` should be.
 fn similar_names(path: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
-    let entries = Directory::open(folder).and_then(|held| held.entries(MAX_LOOKED_AT));
+    let entries = Directory::open(folder).and_then(|directory| directory.entries(MAX_LOOKED_AT));
     let Ok(entries) = entries else { return Vec::new() };
-    let wanted = name.to_string_lossy().to_lowercase();
-    let stem = stem(&wanted);
+    let target = name.to_string_lossy().to_lowercase();
+    let stem = stem(&target);
     let mut alike: Vec<(f64, PathBuf)> = entries
         .into_iter()
         .filter_map(|(entry, _)| {
             let name = entry.as_os_str().to_string_lossy().to_lowercase();
             let same_stem = if self::stem(&name) == stem { 1.0 } else { 0.0 };
-            let score = normalized_damerau_levenshtein(&wanted, &name).max(same_stem);
+            let score = normalized_damerau_levenshtein(&target, &name).max(same_stem);
             (score >= ALIKE).then(|| (score, folder.join(entry.as_os_str())))
         })
         .collect();
