@@ -1,4 +1,9 @@
 //! Paths that a model gives: resolved once for the permission, checked again before the tool acts.
+//!
+//! Permission is given for the path to which links resolve when the call is planned. When the call runs, the path is
+//! resolved
+//! again and must be the same. The file is then opened without following links, so that a later change is detected,
+//! too.
 
 use std::{
     ffi::OsString,
@@ -16,16 +21,16 @@ use rustix::io::Errno;
 
 use crate::blocking::blocking_until_cancelled;
 
-/// How many symbolic links to nowhere are followed before it counts as a loop.
+/// Most dangling symbolic links that are followed before they count as a loop.
 const MAX_LINKS: usize = 40;
-/// How long a path may be, as the systems have it.
+/// Longest path in bytes, which is the limit of the systems.
 const MAX_BYTES: usize = 4096;
-/// How many characters of a path an error shows.
+/// Most characters of a path that an error shows.
 const SHOWN_CHARS: usize = 200;
-/// What is wrong with a path that no longer leads where it led.
+/// Reason for a path that leads elsewhere than before.
 const MOVED: &str = "leads to another place than when the call was allowed, so nothing was done; make the call again";
 
-/// What is wrong with a path, in words that say what to do.
+/// Reasons by kind of error, with advice.
 const REASONS: [(io::ErrorKind, &str); 7] = [
     (io::ErrorKind::NotFound, "does not exist"),
     (io::ErrorKind::NotADirectory, "lies below something that is a file, not a folder"),
@@ -39,10 +44,12 @@ const REASONS: [(io::ErrorKind, &str); 7] = [
     (io::ErrorKind::ReadOnlyFilesystem, "cannot be written: its file system is read-only"),
 ];
 
-/// A resolved path that a call may use, and which file was there when the call was planned.
+/// A resolved path that a call may use, and the file that was there when the call was planned.
 ///
-/// Files are opened by it through `crow_fs`, which follows no link: one that appeared since the path was resolved is an
-/// error. Outside of the workspace the file itself is compared as well, because there the user allowed this one file.
+/// Files are opened through `crow_fs`, which follows no link: one that appeared since the path was resolved is an
+/// error.
+/// Outside of the workspace the identity of the file is compared as well, because there the user allowed this one
+/// file.
 #[derive(Debug, Clone)]
 pub(crate) struct AllowedPath {
     path: PathBuf,
@@ -55,7 +62,7 @@ impl AllowedPath {
         Self { path: path.to_owned(), planned: PlannedFile::Any }
     }
 
-    /// Returns whether a file that was opened is the one that was there.
+    /// Returns true if an opened file is the one that was planned.
     pub(crate) fn is_planned(&self, found: FileIdentity) -> bool {
         match self.planned {
             PlannedFile::Any => true,
@@ -64,12 +71,12 @@ impl AllowedPath {
         }
     }
 
-    /// Fails if a file that was opened is not the one that was there.
+    /// Fails if an opened file is not the one that was planned.
     pub(crate) fn check(&self, found: FileIdentity) -> io::Result<()> {
         if self.is_planned(found) { Ok(()) } else { Err(Self::moved()) }
     }
 
-    /// Fails if nothing is at the path, but something was, or if it was missing in another folder.
+    /// Fails if the path is now missing but was not when it was planned, or was missing in another folder.
     pub(crate) fn check_missing(&self) -> io::Result<()> {
         match &self.planned {
             PlannedFile::Any => Ok(()),
@@ -82,7 +89,8 @@ impl AllowedPath {
         }
     }
 
-    /// The error of a path that leads elsewhere, as for a link that appeared on the way. [`explain`] says what it means.
+    /// Returns the error of a path that leads elsewhere, the same as for a link on the way. [`explain`] gives its
+    /// meaning.
     pub(crate) fn moved() -> io::Error {
         Errno::LOOP.into()
     }
@@ -102,7 +110,7 @@ impl AsRef<Path> for AllowedPath {
     }
 }
 
-/// Opens the folder that a call may use.
+/// Opens the folder that a call may use. Fails if it is not the one that was planned.
 pub(crate) fn open_folder(path: &AllowedPath) -> io::Result<Directory> {
     let opened = Directory::open(path);
     match &opened {
@@ -113,13 +121,14 @@ pub(crate) fn open_folder(path: &AllowedPath) -> io::Result<Directory> {
     opened
 }
 
-/// The path of the working directory, for tools that work there if no path is given.
+/// Returns the path of the working directory, for tools that work there if no path is given.
 pub(crate) fn here() -> String {
     ".".to_owned()
 }
 
-/// Plans a call that touches one path. The title is `verb` and the path; where that is another one than the model wrote,
-/// because a link or `..` leads there, both.
+/// Plans a call that touches one path. The title has `verb` and the path; if a link or `..` leads elsewhere, both the
+/// path
+/// that the model wrote and its target.
 pub(crate) async fn plan(
     verb: &str,
     given: &str,
@@ -133,13 +142,14 @@ pub(crate) async fn plan(
         let path = path.clone();
         blocking_until_cancelled(ctx, move || identify(&path)).await?
     };
-    let title = format!("{verb} {}", both(given, &path, ctx));
+    let title = format!("{verb} {}", path_and_target(given, &path, ctx));
     let effect = PathEffect { path: path.clone(), access, planned };
     Ok(CallPlan { title, effects: Effects::Paths(vec![effect]), subject: Subject::Path(path) })
 }
 
-/// Returns which file is at a resolved path. What cannot be looked at is no file that could be opened later: why would tell
-/// of a place for which nobody gave permission yet, so that is said when the call runs.
+/// Returns the identity of the file at a resolved path. If it cannot be determined, returns one that no file has: the
+/// reason
+/// would tell of a place for which there is no permission yet, so it is reported when the call runs.
 fn identify(path: &Path) -> PlannedFile {
     const NO_FILE: PlannedFile = PlannedFile::Existing { device: 0, inode: 0 };
     match crow_fs::metadata(path) {
@@ -158,9 +168,10 @@ fn identify(path: &Path) -> PlannedFile {
     nearest.unwrap_or(NO_FILE)
 }
 
-/// Writes where a path leads, behind what was written if that looks like another place. The user who allows the call sees
+/// Writes the target of a path, after the path as given if that looks like another place. The user who allows the
+/// call sees
 /// both.
-fn both(given: &str, path: &Path, ctx: &ToolContext) -> String {
+fn path_and_target(given: &str, path: &Path, ctx: &ToolContext) -> String {
     let target = shown(path, ctx);
     let goes_up = Path::new(given).components().any(|part| part == Component::ParentDir);
     if ctx.workspace.resolve(given) == path && !goes_up {
@@ -169,7 +180,7 @@ fn both(given: &str, path: &Path, ctx: &ToolContext) -> String {
     format!("{} -> {target}", shorten(given))
 }
 
-/// Resolves the path again and makes sure that it is the one that was planned: permission was given for that one.
+/// Resolves the path again and makes sure that it is the planned one, for which permission was given.
 pub(crate) async fn planned(
     given: &str,
     plan: &CallPlan,
@@ -186,19 +197,20 @@ pub(crate) async fn planned(
     }
 }
 
-/// Finds out where a call leads that is only planned. What is wrong with a path in the workspace is said at once; what is
-/// wrong with another one would tell of files for which nobody gave permission yet, so it is said when the call runs.
+/// Resolves the path of a call that is being planned. An error of a path in the workspace is reported at once; that
+/// of
+/// another path would tell of files for which there is no permission yet, so it is reported when the call runs.
 async fn destination(given: &str, ctx: &ToolContext) -> Result<PathBuf, ToolError> {
     let (given, workspace) = (given.to_owned(), ctx.workspace.clone());
     let work = move || planned_path(&given, &workspace);
     blocking_until_cancelled(ctx, work).await?.map_err(ToolError::Model)
 }
 
-/// Returns the path on which a call of a file tool is decided, as the tools plan it. Blocks.
+/// Returns the path on which permission for a call of a file tool is decided, as the tools plan it. Blocks.
 ///
-/// Fails with what is wrong with the path, as far as the model may be told that before the call is allowed.
+/// Fails with the error of the path, as far as the model may know it before the call is allowed.
 pub fn planned_path(given: &str, workspace: &Workspace) -> Result<PathBuf, String> {
-    let absolute = checked(given, workspace)?;
+    let absolute = to_absolute(given, workspace)?;
     match follow(&absolute, workspace) {
         (path, Some(error)) if workspace.contains(&path) => Err(explain_unresolved(given, &error)),
         (path, _) => Ok(path),
@@ -213,13 +225,13 @@ pub(crate) async fn resolve(given: &str, ctx: &ToolContext) -> Result<PathBuf, T
 }
 
 fn resolve_now(given: &str, workspace: &Workspace) -> Result<PathBuf, String> {
-    match follow(&checked(given, workspace)?, workspace) {
+    match follow(&to_absolute(given, workspace)?, workspace) {
         (path, None) => Ok(path),
         (_, Some(error)) => Err(explain_unresolved(given, &error)),
     }
 }
 
-/// Says why a path cannot be resolved.
+/// Explains why a path cannot be resolved.
 fn explain_unresolved(given: &str, error: &io::Error) -> String {
     if crow_fs::is_link_error(error) {
         return format!("{} cannot be accessed: its links lead in a circle", shorten(given));
@@ -227,8 +239,8 @@ fn explain_unresolved(given: &str, error: &io::Error) -> String {
     explain(given, error)
 }
 
-/// Makes a path absolute that can be one.
-fn checked(given: &str, workspace: &Workspace) -> Result<PathBuf, String> {
+/// Checks the form of a path and makes it absolute.
+fn to_absolute(given: &str, workspace: &Workspace) -> Result<PathBuf, String> {
     if given.is_empty() {
         return Err("the path is empty; give the path of a file or folder".to_owned());
     }
@@ -238,7 +250,7 @@ fn checked(given: &str, workspace: &Workspace) -> Result<PathBuf, String> {
     if given.len() > MAX_BYTES {
         return Err(explain(given, &io::ErrorKind::InvalidFilename.into()));
     }
-    // Whether there is a folder `~` says nothing of what it may lead to.
+    // The existence of a folder `~` tells nothing of what it may lead to.
     if is_home(given) && fs::symlink_metadata(workspace.resolve("~")).is_err() {
         return Err(format!("{}: `~` is not expanded; give an absolute path", shorten(given)));
     }
@@ -249,8 +261,9 @@ fn is_home(given: &str) -> bool {
     given.strip_prefix('~').is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Resolves what exists of `path`; a link to nowhere is followed too, because a write would create its target. Where
-/// something is in the way, the rest of the path is left as it is written, and the error is returned as well.
+/// Resolves the existing part of `path`. A dangling link is followed, too, because a write would create its target.
+/// If the
+/// way is blocked, the rest of the path stays as it is written, and the error is returned as well.
 fn follow(path: &Path, workspace: &Workspace) -> (PathBuf, Option<io::Error>) {
     let mut current = path.to_owned();
     let mut missing: Vec<OsString> = Vec::new();
@@ -259,11 +272,12 @@ fn follow(path: &Path, workspace: &Workspace) -> (PathBuf, Option<io::Error>) {
     loop {
         let error = match fs::canonicalize(&current) {
             Ok(real) => {
-                let whole = missing.iter().rev().fold(real, |path, name| path.join(name));
-                return (whole, obstacle);
+                let resolved = missing.iter().rev().fold(real, |path, name| path.join(name));
+                return (resolved, obstacle);
             }
             Err(error) => error,
         };
+        // A dangling link: continue with its target.
         let target =
             fs::read_link(&current).ok().filter(|_| error.kind() == io::ErrorKind::NotFound);
         if let Some(target) = target
@@ -277,6 +291,7 @@ fn follow(path: &Path, workspace: &Workspace) -> (PathBuf, Option<io::Error>) {
         if error.kind() != io::ErrorKind::NotFound || links == MAX_LINKS {
             obstacle.get_or_insert(error);
         }
+        // Otherwise put the last name aside and continue with the parent.
         let Some(name) = current.file_name() else {
             return (path.to_owned(), obstacle.or(Some(io::ErrorKind::NotFound.into())));
         };
@@ -285,7 +300,7 @@ fn follow(path: &Path, workspace: &Workspace) -> (PathBuf, Option<io::Error>) {
     }
 }
 
-/// Says what is wrong with a path, and what to do where that is known.
+/// Describes an error of a path, with advice if there is any.
 pub(crate) fn explain(given: &str, error: &io::Error) -> String {
     if crow_fs::is_link_error(error) {
         return format!("{} {MOVED}", shorten(given));
@@ -296,7 +311,7 @@ pub(crate) fn explain(given: &str, error: &io::Error) -> String {
     format!("{} {reason}", shorten(given))
 }
 
-/// Writes a path for the model: relative inside the working directory, control characters escaped, never endless.
+/// Writes a path for the model: relative inside the working directory, with control characters escaped.
 pub(crate) fn shown(path: &Path, ctx: &ToolContext) -> String {
     escape(&ctx.workspace.display(path))
 }

@@ -1,4 +1,4 @@
-//! Files as the file tools see them: loaded whole or not at all, decoded, compared, replaced in one go.
+//! Files as the file tools see them: loaded entirely or not at all, decoded, compared, and replaced atomically.
 
 mod current_file;
 mod diff;

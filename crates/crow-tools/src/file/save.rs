@@ -1,4 +1,4 @@
-//! The last step of every tool that changes a file: store it, remember it, say what changed.
+//! The last step of every tool that changes a file: save it, record its content as known, and report the change.
 
 use std::path::Path;
 
@@ -14,17 +14,17 @@ use super::{
 };
 use crate::paths::{explain, shown};
 
-/// A change that was made.
+/// A saved change.
 #[derive(Debug)]
 pub(crate) struct SavedChange {
-    /// The lines that changed.
+    /// Diff of the change.
     pub(crate) diff: FileDiff,
-    /// What else the model should know, a sentence each.
+    /// Remarks for the model, one sentence each.
     pub(crate) remarks: Vec<String>,
     view: Option<FileView>,
 }
 
-/// Stores `content`. The session then knows the file if it knew it before or the agent wrote all of it.
+/// Saves `content`. Afterwards the session knows the file if it knew it before or if the agent wrote all of it.
 pub(crate) fn save(
     current: &CurrentFile,
     content: &[u8],
@@ -44,7 +44,7 @@ pub(crate) fn save(
     Ok(SavedChange { diff: file_diff(path, current.bytes(), content), remarks, view })
 }
 
-/// Remembers that the agent itself wrote this content.
+/// Records that the agent itself wrote this content.
 pub(crate) fn written(path: &Path, content: &[u8], ctx: &ToolContext) -> FileView {
     let view = FileView {
         path: path.to_owned(),
@@ -57,7 +57,7 @@ pub(crate) fn written(path: &Path, content: &[u8], ctx: &ToolContext) -> FileVie
 }
 
 impl SavedChange {
-    /// Makes the result of the call. `extra` is what only this tool knows.
+    /// Makes the result of the call. `extra` is metadata that only this tool has.
     pub(crate) fn into_result(self, output: String, mut extra: Map<String, Value>) -> ToolResult {
         let mut result = ToolResult::success(output);
         if let Some(view) = self.view {
@@ -72,7 +72,7 @@ impl SavedChange {
     }
 }
 
-/// Says why a file was not loaded for a change.
+/// Explains why a file was not loaded for a change.
 pub(crate) fn unloadable(path: &Path, error: &LoadError, ctx: &ToolContext) -> ToolError {
     let name = shown(path, ctx);
     ToolError::Model(match error {
@@ -84,6 +84,7 @@ pub(crate) fn unloadable(path: &Path, error: &LoadError, ctx: &ToolContext) -> T
     })
 }
 
+/// Explains why a file was not saved.
 fn refusal(path: &Path, error: &StoreError, ctx: &ToolContext) -> ToolError {
     let name = shown(path, ctx);
     ToolError::Model(match error {

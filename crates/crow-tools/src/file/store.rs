@@ -1,4 +1,8 @@
-//! Replacing the content of a file in one go: whoever reads it sees the old content or the new one.
+//! Atomic replacement of the content of a file: readers see the old content or the new one.
+//!
+//! The new content is written to a file beside the old one and renamed over it. If that is not possible, the file is
+//! overwritten in place, and restored if that fails. Before either, the file must still have the content that was
+//! loaded.
 
 use std::{
     fs::{File, Permissions},
@@ -14,12 +18,12 @@ use super::{
 };
 use crate::paths::AllowedPath;
 
-/// The modes of new files and folders, of which the umask takes its part.
+/// Modes of new files and folders, before the umask is applied.
 const NEW_FILE_MODE: u32 = 0o666;
 const NEW_FOLDER_MODE: u32 = 0o777;
 const WRITE_BITS: u32 = 0o222;
 
-/// Why a file was not stored. It then holds what it held before, except for `Damaged`.
+/// A reason for which a file was not stored. The file has its old content then, except for `Damaged`.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     #[error("was changed by something else at the same moment")]
@@ -36,14 +40,14 @@ pub(crate) enum StoreError {
     Io(#[from] io::Error),
 }
 
-/// What is worth telling about a stored file.
+/// Facts about a stored file that the model should know.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredFileInfo {
-    /// Hard links to the old file, which keep the old content.
+    /// Number of other hard links to the old file, which keep the old content.
     pub(crate) other_links: u64,
 }
 
-/// Puts `content` in the place of what the file holds, if it still holds that.
+/// Replaces the content of the file by `content`, if it still has the content that was loaded.
 pub(crate) fn store(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, StoreError> {
     if current.is_present() { replace(current, content) } else { create(current, content) }
 }
@@ -68,7 +72,7 @@ fn replace(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, Stor
     if before.mode & WRITE_BITS == 0 {
         return Err(StoreError::Protected);
     }
-    // A rename asks nobody whether the file itself may be written.
+    // A rename does not check if the file itself may be written.
     directory.open_for_writing(name)?;
     match prepare(current, &before, content) {
         Ok(file) => {
@@ -84,14 +88,16 @@ fn replace(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, Stor
     }
 }
 
-/// Returns whether the file can be written but not replaced: its folder is closed to us, it has an owner that we
-/// cannot give it, or it is a mount point.
+/// Returns true if the file can be written but not replaced: we may not write to its folder, we cannot set its owner,
+/// or it
+/// is a mount point.
 fn is_pinned(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ResourceBusy)
 }
 
-/// The bits by which a program runs with its owner's or its group's rights. The kernel takes them away when others than
-/// root write into a file; here they are taken away for root as well, because the content is not what they were given to.
+/// The set-user-id and set-group-id bits. The kernel clears them when anyone other than root writes to a file; here
+/// they are
+/// cleared for root as well, because they were not given to the new content.
 const SET_ID_BITS: u32 = 0o6000;
 
 /// Writes the new content beside the old file, with its owner and mode but without set-user-id and set-group-id.
@@ -110,7 +116,9 @@ fn prepare<'a>(
     Ok(file)
 }
 
-/// Writes into the file itself. Its other names would change with it, and nobody allowed that: they may lie anywhere.
+/// Writes into the file itself. Fails if it has other hard links: their content would change, too, which nobody
+/// allowed, and
+/// they may be anywhere.
 fn overwrite(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, StoreError> {
     let identity = check_unchanged(current)?;
     let file = current.nearest().open_for_writing(current.name())?;
@@ -125,7 +133,7 @@ fn overwrite(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, St
         file.set_permissions(Permissions::from_mode(opened.mode & !SET_ID_BITS))?;
     }
     rewrite(&file, content).map_err(|error| {
-        // The old content is shorter or was there before: it nearly always fits again.
+        // The old content is shorter or had this space before: it nearly always fits again.
         match rewrite(&file, current.bytes()) {
             Ok(()) => StoreError::Io(error),
             Err(_) => StoreError::Damaged(error),
@@ -139,7 +147,7 @@ fn rewrite(file: &File, content: &[u8]) -> io::Result<()> {
     file.set_len(content.len() as u64)
 }
 
-/// Fails if the file no longer holds what it held when it was loaded. Returns which file it is.
+/// Fails if the content of the file is not the one that was loaded. Returns the identity of the file.
 fn check_unchanged(current: &CurrentFile) -> Result<FileIdentity, StoreError> {
     let open = match open_entry(current.nearest(), current.name()) {
         Ok(open) => open,
@@ -251,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_stored_in_the_folder_that_was_loaded_from_wherever_that_is_now() {
+    fn a_change_is_stored_in_the_loaded_folder_after_that_was_moved() {
         let (_folder, root) = folder();
         fs::create_dir_all(root.join("d")).unwrap();
         fs::create_dir_all(root.join("out")).unwrap();

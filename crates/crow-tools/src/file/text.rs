@@ -1,17 +1,17 @@
-//! The text of a file and how its bytes stand for it.
+//! The text of a file and its encoding.
 
 use std::borrow::Cow;
 
 use content_inspector::{ContentType, inspect};
 use encoding_rs::{UTF_16BE, UTF_16LE, WINDOWS_1252};
 
-/// A NUL in this many leading bytes makes a file binary, for the edit matcher too.
+/// Number of leading bytes in which a NUL makes a file binary, as in the edit matcher.
 const BINARY_PROBE: usize = 8 * 1024;
 
-/// How the bytes of a file stand for characters.
+/// The encoding of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextEncoding {
-    /// What nearly all files are.
+    /// Without a byte order mark: nearly all files.
     Utf8,
     /// With a byte order mark.
     Utf8Marked,
@@ -19,14 +19,14 @@ pub(crate) enum TextEncoding {
     Utf16Le,
     /// With a byte order mark.
     Utf16Be,
-    /// Not UTF-8 anywhere: taken for Windows-1252, of which Latin-1 is a part.
+    /// Not UTF-8 anywhere: read as Windows-1252, of which Latin-1 is a part.
     Windows1252,
-    /// UTF-8 with broken places, each shown as U+FFFD.
+    /// UTF-8 with invalid bytes, which are shown as U+FFFD.
     BrokenUtf8,
 }
 
 impl TextEncoding {
-    /// Names the encoding where it is worth a word.
+    /// Returns a description of the encoding, unless it is UTF-8.
     pub(crate) fn label(self) -> Option<&'static str> {
         match self {
             Self::Utf8 | Self::Utf8Marked => None,
@@ -37,7 +37,7 @@ impl TextEncoding {
         }
     }
 
-    /// Encodes text, if every character exists in the encoding.
+    /// Encodes text. Returns `None` if a character does not exist in the encoding, or the encoding is broken.
     pub(crate) fn encode(self, text: &str) -> Option<Vec<u8>> {
         match self {
             Self::Utf8 => Some(text.as_bytes().to_vec()),
@@ -60,14 +60,14 @@ fn wide(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
 /// A decoded file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DecodedText<'a> {
-    /// The text without byte order mark, its line ends as they are.
+    /// Text without byte order mark, with its own line ends.
     pub(crate) content: Cow<'a, str>,
-    /// How it is encoded.
+    /// Encoding of the file.
     pub(crate) encoding: TextEncoding,
 }
 
 impl<'a> DecodedText<'a> {
-    /// Decodes a file, or returns nothing if it is binary.
+    /// Decodes a file. Returns `None` if it is binary.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let kind = inspect(bytes);
         let is_wide = matches!(kind, ContentType::UTF_16LE | ContentType::UTF_16BE);
@@ -115,7 +115,7 @@ impl<'a> DecodedText<'a> {
         self.content.split_terminator(stop).map(|line| line.strip_suffix('\r').unwrap_or(line))
     }
 
-    /// Returns whether every line ends in carriage return and line feed.
+    /// Returns true if every line ends in carriage return and line feed.
     pub(crate) fn is_crlf(&self) -> bool {
         let feeds = self.content.matches('\n').count();
         feeds > 0 && feeds == self.content.matches("\r\n").count()

@@ -1,4 +1,4 @@
-//! Building and writing the tree.
+//! Building and rendering of the tree.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -17,12 +17,12 @@ use crate::{
     search::{WithheldFiles, walker},
 };
 
-/// How many entries are shown.
+/// Most entries that are shown.
 const MAX_ENTRIES: usize = 200;
-/// How many entries of one folder are looked at.
+/// Most entries of one folder that are read.
 const MAX_LOOKED_AT: usize = 10_000;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, PartialEq, Eq)]
 enum ListingKind {
     Folder,
@@ -38,13 +38,13 @@ struct ListingEntry {
     is_ignored: bool,
 }
 
-/// A folder and the entries of it that are shown.
+/// A folder with the entries that are shown.
 #[derive(Debug)]
 struct ListingFolder {
-    /// Below the folder that is listed.
+    /// Path relative to the folder that is listed.
     path: PathBuf,
     depth: usize,
-    /// How many entries it has, or the error of looking.
+    /// Number of its entries, or the error of reading it.
     total: Result<usize, String>,
     shown: Vec<ListingRow>,
 }
@@ -52,7 +52,7 @@ struct ListingFolder {
 #[derive(Debug)]
 struct ListingRow {
     entry: ListingEntry,
-    /// Where the tree goes on, if it does.
+    /// Index of the folder in the tree, if the entry is one that is opened.
     folder: Option<usize>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn list(path: &AllowedPath, depth: usize, ctx: &ToolContext) -> ToolR
     }
 }
 
-/// Opens folders level by level until enough entries are found. Nothing is returned if the call is cancelled.
+/// Opens folders level by level until the limit of entries is reached. Returns `None` if the call is cancelled.
 fn tree(
     root: &Directory,
     path: &Path,
@@ -93,21 +93,22 @@ fn tree(
         |path: PathBuf, depth| ListingFolder { path, depth, total: Ok(0), shown: Vec::new() };
     let mut folders = vec![folder(PathBuf::from("."), 1)];
     let withheld = WithheldFiles::below(path, ctx);
-    let mut waiting = VecDeque::from([0]);
-    let mut left = MAX_ENTRIES;
-    while let Some(index) = waiting.pop_front() {
+    let mut queue = VecDeque::from([0]);
+    let mut remaining = MAX_ENTRIES;
+    while let Some(index) = queue.pop_front() {
         if ctx.should_abort() {
             return None;
         }
         let next = folders.len();
         let Some(current) = folders.get_mut(index) else { break };
-        let held = root.open_beneath(&current.path);
-        if current.depth > depth || left == 0 {
-            let entries = held.and_then(|held| held.entries(MAX_LOOKED_AT));
+        let dir = root.open_beneath(&current.path);
+        // Beyond the depth or the limit a folder is only counted.
+        if current.depth > depth || remaining == 0 {
+            let entries = dir.and_then(|dir| dir.entries(MAX_LOOKED_AT));
             current.total = entries.map(|entries| entries.len()).map_err(|e| explain("it", &e));
             continue;
         }
-        let entries = held.and_then(|held| entries(&held, &path.join(&current.path), &withheld));
+        let entries = dir.and_then(|dir| entries(&dir, &path.join(&current.path), &withheld));
         let entries = match entries {
             Ok(entries) => entries,
             Err(error) => {
@@ -117,22 +118,24 @@ fn tree(
         };
         current.total = Ok(entries.len());
         let mut opened = Vec::new();
-        for entry in entries.into_iter().take(left) {
+        for entry in entries.into_iter().take(remaining) {
             let opens = entry.kind == ListingKind::Folder && !entry.is_ignored;
-            let place = opens.then(|| next + opened.len());
+            let child = opens.then(|| next + opened.len());
             if opens {
                 opened.push(folder(current.path.join(&entry.name), current.depth + 1));
             }
-            current.shown.push(ListingRow { entry, folder: place });
+            current.shown.push(ListingRow { entry, folder: child });
         }
-        left -= current.shown.len();
-        waiting.extend(next..next + opened.len());
+        remaining -= current.shown.len();
+        queue.extend(next..next + opened.len());
         folders.extend(opened);
     }
     Some(folders)
 }
 
-/// The entries of a folder, folders first, each kind in order of name. By its path it is only asked which are ignored.
+/// Returns the entries of a folder, folders first, each kind sorted by name. The path serves only to find out which
+/// entries
+/// are ignored.
 fn entries(
     folder: &Directory,
     path: &Path,
@@ -156,7 +159,7 @@ fn entries(
             EntryKind::Special => ListingKind::Special,
             EntryKind::Symlink => match folder.read_link(&name) {
                 Ok(target) => ListingKind::Link(target),
-                // It vanished meanwhile.
+                // It was removed in between.
                 Err(_) => continue,
             },
         };
@@ -198,7 +201,7 @@ fn write_folder(output: &mut String, folders: &[ListingFolder], index: usize, in
     }
 }
 
-/// How many entries a folder has, where the tree below it does not show them all.
+/// Describes the number of entries of a folder.
 fn count(folder: &ListingFolder) -> String {
     match &folder.total {
         Ok(0) => " (empty)".to_owned(),

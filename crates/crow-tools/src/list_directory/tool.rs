@@ -13,9 +13,9 @@ use crate::{
     paths::{self, here},
 };
 
-/// How many levels are shown without being asked for.
+/// Levels that are shown if the call does not say.
 const DEFAULT_DEPTH: usize = 2;
-/// How many levels can be shown.
+/// Most levels that can be shown.
 const MAX_DEPTH: usize = 10;
 
 /// Shows the tree below a folder.

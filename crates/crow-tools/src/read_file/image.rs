@@ -2,10 +2,10 @@
 
 use crow_core::message::Image;
 
-/// The largest picture that providers take.
+/// Largest picture that providers accept, in bytes.
 pub(super) const MAX_BYTES: usize = 5 * 1024 * 1024;
 
-/// Makes a picture of the bytes of a file.
+/// Makes a picture from the bytes of a file.
 pub(super) fn image(media_type: &str, bytes: &[u8]) -> Image {
     Image { media_type: media_type.to_owned(), data: base64(bytes) }
 }
@@ -17,9 +17,9 @@ fn base64(bytes: &[u8]) -> String {
     for chunk in bytes.chunks(3) {
         let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let index = (bits >> (18 - 6 * place)) & 63;
-            let letter = ALPHABET.get(index as usize).filter(|_| place <= chunk.len());
+        for position in 0..4 {
+            let index = (bits >> (18 - 6 * position)) & 63;
+            let letter = ALPHABET.get(index as usize).filter(|_| position <= chunk.len());
             text.push(char::from(*letter.unwrap_or(&b'=')));
         }
     }

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// The most characters of one output.
+/// Most characters of one output.
 const OUTPUT_CHARS: usize = 2000;
 
-/// Writes a Jupyter notebook as text, or returns none if it is not one.
+/// Writes a Jupyter notebook as text. Returns `None` if it is not one.
 pub(super) fn flatten(bytes: &[u8]) -> Option<String> {
     let notebook: Value = serde_json::from_slice(bytes).ok()?;
     notebook.get("nbformat")?.as_u64()?;
@@ -26,7 +26,7 @@ pub(super) fn flatten(bytes: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// A text of a notebook is one string or a list of them.
+/// Returns a text of a notebook, which is one string or a list of them.
 fn joined(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),
@@ -37,13 +37,14 @@ fn joined(value: Option<&Value>) -> String {
     }
 }
 
+/// Returns the text of an output: its stream, its plain data or its error; without these, the kinds of its data.
 fn shown(output: &Value) -> String {
     let data = output.get("data");
     let plain = joined(data.and_then(|data| data.get("text/plain")));
-    let said = joined(output.get("text"));
+    let stream = joined(output.get("text"));
     let error = output.get("evalue").and_then(Value::as_str);
-    let text = match (said.is_empty(), plain.is_empty(), error) {
-        (false, _, _) => said,
+    let text = match (stream.is_empty(), plain.is_empty(), error) {
+        (false, _, _) => stream,
         (true, false, _) => plain,
         (true, true, Some(value)) => {
             format!("{}: {value}", output.get("ename").and_then(Value::as_str).unwrap_or("error"))
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_notebook_is_left_alone() {
+    fn other_files_are_not_taken_for_notebooks() {
         for text in ["", "{}", "[1]", "{\"cells\": []}", "{\"nbformat\": 4}", "not json"] {
             assert_eq!(flatten(text.as_bytes()), None, "{text}");
         }

@@ -2,19 +2,19 @@
 
 use std::fmt::Write as _;
 
-/// How many lines are shown without a limit.
+/// Lines that are shown if the call has no limit.
 pub(super) const DEFAULT_LINES: u64 = 2000;
-/// How many characters of a line are shown.
+/// Most characters of a line that are shown.
 pub(super) const MAX_LINE_CHARS: usize = 2000;
-/// How many bytes are shown, whatever the number of lines.
+/// Most bytes that are shown, whatever the number of lines.
 pub(crate) const MAX_BYTES: usize = 50 * 1024;
 
-/// The lines that were asked for.
+/// The lines that the call requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LineRange {
     /// The first line, from 1.
     pub(super) first: u64,
-    /// How many.
+    /// Number of lines.
     pub(super) count: u64,
 }
 
@@ -32,7 +32,7 @@ impl LinePage {
         Self { range, text: String::new(), shown: 0, full: false }
     }
 
-    /// Adds the next line. `hidden` counts the characters of it that `line` no longer has.
+    /// Adds the next line. `hidden` is the number of its characters that were cut from `line` before.
     pub(super) fn push(&mut self, line: &str, hidden: u64) {
         if self.is_full() {
             return;
@@ -54,7 +54,7 @@ impl LinePage {
         }
     }
 
-    /// Returns whether no further line fits.
+    /// Returns true if no further line fits.
     pub(super) fn is_full(&self) -> bool {
         self.full || self.shown >= self.range.count
     }

@@ -1,19 +1,19 @@
-//! Which pages of a PDF file are wanted.
+//! The pages of a PDF file that a call requests.
 
 /// Pages, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PdfPageRange {
-    /// The first.
+    /// First page.
     pub(crate) first: usize,
-    /// The last, or as far as the bounds allow.
+    /// Last page; `None` for as many as the limits allow.
     pub(crate) last: Option<usize>,
 }
 
 impl PdfPageRange {
-    /// From the first page as far as the bounds allow.
+    /// All pages, as far as the limits allow.
     pub(crate) const ALL: Self = Self { first: 1, last: None };
 
-    /// Reads `3`, `2-5` or `4-`.
+    /// Parses `3`, `2-5` or `4-`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let number = |text: &str| text.trim().parse::<usize>().ok().filter(|number| *number > 0);
         let pages = match text.split_once('-') {

@@ -1,17 +1,22 @@
-//! The table by which a font says what its codes mean.
+//! The table that maps the codes of a font to text.
+//!
+//! Only the entries between `beginbfchar` or `beginbfrange` and the next `end…` matter. A range is one entry with the
+//! text of
+//! its first code, however many codes it has.
 
 use std::collections::BTreeMap;
 
-/// No more entries are kept.
+/// Most entries that are stored.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// Codes and their texts. The table of `lopdf` is not used: it lists every code of every range, and one short line can
-/// say four thousand million.
+/// Codes and their texts. The table of `lopdf` is not used: it lists every code of every range, and one short line
+/// can
+/// contain four thousand million.
 #[derive(Debug, Default)]
 pub(super) struct CMap {
-    /// By length and first code: the last code and the text of the first.
+    /// By length and first code of a range: its last code, and the text of its first code in UTF-16.
     ranges: BTreeMap<(usize, u32), (u32, Vec<u16>)>,
-    /// The length of the codes that the font uses, as far as it is known.
+    /// Length in bytes of the longest code in the table.
     code_length: usize,
 }
 
@@ -23,12 +28,13 @@ enum CMapToken<'a> {
 }
 
 impl CMap {
-    /// Reads a table, or returns none if it maps nothing.
+    /// Parses a table. Returns `None` if it maps nothing.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut map = Self::default();
         let mut rest = bytes;
-        // The codes since the last keyword or complete entry, and the texts of an array.
+        // The codes since the last keyword or complete entry, and the texts of the current array.
         let (mut codes, mut array) = (Vec::new(), None::<Vec<Vec<u16>>>);
+        // The current section: `true` for ranges, `false` for single codes.
         let mut is_range = None;
         while let Some((token, after)) = next_token(rest) {
             rest = after;
@@ -53,6 +59,7 @@ impl CMap {
                         array.push(units);
                         continue;
                     }
+                    // An entry is complete when its text follows one code, or two codes of a range.
                     match *codes.as_slice() {
                         [(length, first)] if !is_range => map.insert(length, first, first, units),
                         [(length, first), (_, last)] => map.insert(length, first, last, units),
@@ -75,7 +82,7 @@ impl CMap {
         }
     }
 
-    /// Adds the text of codes to `text`, and returns how many codes there were.
+    /// Appends the text of codes to `text`. Returns the number of codes.
     pub(super) fn decode(&self, bytes: &[u8], text: &mut String) -> usize {
         let (mut rest, mut count) = (bytes, 0);
         while !rest.is_empty() {
@@ -111,6 +118,7 @@ impl CMap {
     }
 }
 
+/// Splits the next token from the rest.
 fn next_token(bytes: &[u8]) -> Option<(CMapToken<'_>, &[u8])> {
     let start = bytes.iter().position(|byte| !byte.is_ascii_whitespace())?;
     let (first, rest) = bytes.get(start..)?.split_first()?;
@@ -126,7 +134,7 @@ fn next_token(bytes: &[u8]) -> Option<(CMapToken<'_>, &[u8])> {
             let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"<[]".contains(byte);
             let end = rest.iter().position(is_end).map_or(rest.len(), |end| end);
             let word = bytes.get(start..=start + end)?;
-            // The second sign of `<<` is part of the word.
+            // The second character of `<<` is part of the word.
             let end = if word == b"<" { end + 1 } else { end };
             (CMapToken::Word(word), rest.get(end..)?)
         }

@@ -1,4 +1,10 @@
-//! A PDF file from its bytes to the text of some of its pages.
+//! From the bytes of a PDF file to the text of some of its pages.
+//!
+//! Files may be hostile. The loader of `lopdf` limits neither all memory nor time and cannot be cancelled. Its filter is
+//! called
+//! with each object, so the filter charges a budget, and unwinds out of the loader when that is used up. Panics of
+//! the
+//! library are caught in the same place.
 
 use std::{
     cell::RefCell,
@@ -18,14 +24,14 @@ use super::{
     text,
 };
 
-/// How long the work on a file may take.
+/// Time limit of the work on a file.
 const MAX_TIME: Duration = Duration::from_secs(10);
-/// What a stream may inflate to.
+/// Most bytes to which a stream may inflate.
 pub(super) const MAX_INFLATED: usize = 8 << 20;
-/// About how much memory the objects of a file may take.
+/// Most memory that the objects of a file may take, roughly.
 const MAX_MEMORY: usize = 256 << 20;
 
-/// Why there is no text.
+/// A reason for which there is no text.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PdfError {
     #[error(
@@ -55,7 +61,7 @@ impl From<Error> for PdfError {
     }
 }
 
-/// What the work on a file may still cost.
+/// The remaining budget for the work on a file.
 #[derive(Debug, Clone)]
 pub(super) struct PdfBudget {
     until: Instant,
@@ -75,7 +81,7 @@ impl PdfBudget {
     }
 }
 
-/// Returns the text of pages of a PDF file, with headings and a last line that says how to go on.
+/// Returns the text of pages of a PDF file, with headings and a last line that says how to continue.
 pub(crate) fn read(
     bytes: &[u8],
     pages: PdfPageRange,
@@ -93,14 +99,14 @@ pub(crate) fn read(
 }
 
 thread_local! {
-    /// The loader takes a plain function as its filter, which can carry nothing.
+    /// Budget of the current load. The filter of the loader is a plain function, which cannot capture it.
     static LOADING: RefCell<Option<PdfBudget>> = const { RefCell::new(None) };
 }
 
 fn load(bytes: &[u8], budget: &PdfBudget) -> Result<Document, PdfError> {
     LOADING.replace(Some(budget.clone()));
     let options = LoadOptions {
-        filter: Some(|id, object| Some((id, charged(object)))),
+        filter: Some(|id, object| Some((id, charge(object)))),
         max_decompressed_size: Some(MAX_INFLATED),
         ..LoadOptions::default()
     };
@@ -108,29 +114,30 @@ fn load(bytes: &[u8], budget: &PdfBudget) -> Result<Document, PdfError> {
     if document.page_iter().next().is_some() {
         return Ok(document);
     }
-    // The table of a damaged file may lead to nowhere, although its objects are there.
+    // The object table of a damaged file may lead nowhere, although its objects are there.
     let rebuilt = LoadOptions { force_reconstruct: true, ..options };
     Ok(Document::load_mem_with_options(bytes, rebuilt)?)
 }
 
-/// Counts an object that was loaded, and returns what is kept of a member of an object stream. Unwinding is the one
-/// way out of the loader.
-fn charged(object: &Object) -> Object {
+/// Charges the budget for a loaded object. Returns what the loader stores of a member of an object stream. Unwinding
+/// is the
+/// only way out of the loader.
+fn charge(object: &Object) -> Object {
     let weight = weight(object);
-    let verdict = LOADING.with_borrow_mut(|budget| {
+    let result = LOADING.with_borrow_mut(|budget| {
         budget.as_mut().map_or(Ok(()), |budget| {
             budget.memory = budget.memory.saturating_sub(weight);
             budget.check()
         })
     });
-    if let Err(error) = verdict {
+    if let Err(error) = result {
         resume_unwind(Box::new(error));
     }
-    // No stream is a member, and copies of streams would be large.
+    // A stream is never a member, and copies of streams would be large.
     if matches!(object, Object::Stream(_)) { Object::Null } else { object.clone() }
 }
 
-/// About how much memory an object takes. The loader nests no deeper than 100.
+/// Returns roughly how much memory an object takes. The loader nests no deeper than 100.
 fn weight(object: &Object) -> usize {
     let within = match object {
         Object::Null
@@ -155,8 +162,9 @@ fn weight(object: &Object) -> usize {
     size_of::<Object>() + within
 }
 
-/// Returns whether the name `Encrypt` stands anywhere in the file, with or without escapes. What is encrypted would be
-/// loaded on a way that no filter sees.
+/// Returns true if the name `Encrypt` is anywhere in the file, with or without escapes. Encrypted objects would be
+/// loaded in
+/// a way that bypasses the filter.
 fn names_encryption(bytes: &[u8]) -> bool {
     let names = bytes.split(|byte| *byte == b'/').skip(1);
     names.into_iter().any(|name| {
@@ -224,7 +232,7 @@ fn show(document: &Document, pages: PdfPageRange, budget: &PdfBudget) -> Result<
     Ok(output)
 }
 
-/// Adds the text of a page, and cuts what alone is too much.
+/// Adds the text of a page. Cuts a page that exceeds the limits by itself.
 fn push_page(text: &str, output: &mut String) {
     let before = output.len();
     for (number, line) in (0..DEFAULT_LINES).zip(text.lines()) {
@@ -241,10 +249,10 @@ fn push_page(text: &str, output: &mut String) {
 mod tests {
     use super::*;
 
-    fn left(memory: usize, object: &Object) -> Result<usize, PdfError> {
+    fn remaining_memory(memory: usize, object: &Object) -> Result<usize, PdfError> {
         let until = Instant::now() + MAX_TIME;
         LOADING.replace(Some(PdfBudget { until, cancellation: CancellationToken::new(), memory }));
-        match catch_unwind(AssertUnwindSafe(|| charged(object))) {
+        match catch_unwind(AssertUnwindSafe(|| charge(object))) {
             Ok(_) => Ok(LOADING.take().map_or(0, |budget| budget.memory)),
             Err(payload) => Err(*payload.downcast().unwrap()),
         }
@@ -253,10 +261,15 @@ mod tests {
     #[test]
     fn loading_ends_when_the_objects_take_too_much_memory() {
         let array = Object::Array(vec![Object::Null; 1000]);
-        assert!(left(1 << 20, &array).unwrap() < (1 << 20) - 1000 * size_of::<Object>());
-        assert!(matches!(left(1000, &array), Err(PdfError::TooCostly)));
+        assert!(
+            remaining_memory(1 << 20, &array).unwrap() < (1 << 20) - 1000 * size_of::<Object>()
+        );
+        assert!(matches!(remaining_memory(1000, &array), Err(PdfError::TooCostly)));
         let stream = lopdf::Stream::new(lopdf::Dictionary::new(), vec![0; 5000]);
-        assert!(matches!(left(5000, &Object::Stream(stream)), Err(PdfError::TooCostly)));
+        assert!(matches!(
+            remaining_memory(5000, &Object::Stream(stream)),
+            Err(PdfError::TooCostly)
+        ));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The text of PDF files, which may come from strangers: everything here is bounded.
+//! The text of PDF files, which may come from strangers: everything here has a limit.
 
 mod cmap;
 mod document;
