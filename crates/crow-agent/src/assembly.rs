@@ -1,8 +1,7 @@
 //! Assembly of agents that can be run from their definitions.
 //!
 //! The builder makes the base agents of a composition first, nested compositions recursively. It writes the system
-//! prompts
-//! last, because a prompt depends on the tools that its agent ends up with.
+//! prompts last, because a prompt depends on the tools that its agent ends up with.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -182,8 +181,7 @@ impl<'a> AssemblyBuilder<'a> {
     }
 
     /// Returns true if an agent of the composition has the tool that starts others. Definitions that cannot be read
-    /// are
-    /// skipped; the error is reported later.
+    /// are skipped; the error is reported later.
     fn may_delegate(&self, definition: &CompositionDefinition) -> bool {
         let registry = &self.assembly.registry;
         let names = std::iter::once(&definition.primary).chain(&definition.coagents);
@@ -226,8 +224,7 @@ impl<'a> AssemblyBuilder<'a> {
     }
 
     /// Makes the read-only reviewer that the user may ask for. Returns `None` if it is listed anyway or cannot be
-    /// made; its
-    /// error is reported to users who choose it as a coagent.
+    /// made; its error is reported to users who choose it as a coagent.
     async fn reviewer(&self, standing: &ReviewChoice, others: &[Subagent]) -> Option<Subagent> {
         let name = standing.reviewers.first().or(standing.own_reviewers.first());
         let name = name.map_or(DEFAULT_REVIEWER, String::as_str);
@@ -371,8 +368,7 @@ impl<'a> AssemblyBuilder<'a> {
     }
 
     /// Adds the tools that start other agents, if the agent names them and there are agents to start. A subagent
-    /// names them,
-    /// too, for the case that it is started as the main agent.
+    /// names them, too, for the case that it is started as the main agent.
     fn add_task_tools(&self, tools: &mut ToolRegistry, names: &mut Vec<String>) {
         let mut takes = |name: &str| {
             let before = names.len();
@@ -444,8 +440,7 @@ impl<'a> AssemblyBuilder<'a> {
     }
 
     /// Resolves the fallback models. One that cannot be resolved now is left out with a warning. A model that the
-    /// user chose
-    /// has no fallbacks, because the user wants this one.
+    /// user chose has no fallbacks, because the user wants this one.
     async fn fallbacks(
         &mut self,
         definition: &BaseDefinition,

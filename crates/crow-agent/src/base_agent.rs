@@ -66,8 +66,7 @@ impl BaseAgent {
     }
 
     /// Sets the models that are asked, one after the other, if the one before cannot answer: its provider is down,
-    /// its quota
-    /// is used up, its key is refused. The first model is tried again in the next turn.
+    /// its quota is used up, its key is refused. The first model is tried again in the next turn.
     #[must_use]
     pub fn with_fallbacks(mut self, fallbacks: Vec<ResolvedModel>) -> Self {
         self.fallbacks = fallbacks;
@@ -149,8 +148,7 @@ impl BaseAgent {
     }
 
     /// Works until the model answers without a call, a tool ends the turn, a limit is reached, or `cancel` is
-    /// cancelled. The
-    /// history must end with something to answer; every call in it has its result afterwards.
+    /// cancelled. The history must end with something to answer; every call in it has its result afterwards.
     pub async fn execute_turn(
         &self,
         agent: &mut AgentInternals,
@@ -309,8 +307,7 @@ fn on_cancelled(turn: &mut TurnMachine, agent: &AgentInternals) {
 }
 
 /// Withdraws the verification if the files are not those any more with which the checks passed: a call of the same
-/// reply
-/// or a job changed some.
+/// reply or a job changed some.
 async fn confirm(context: &AgentContext, report: &mut CheckReport, cancel: &CancellationToken) {
     let Some(files) = report.files.as_ref().filter(|_| report.verified) else { return };
     let snapshots = context.snapshots.as_ref();

@@ -1,15 +1,11 @@
 //! The built-in agent loops of Crow.
 //!
 //! [`BaseAgent`] is one model with a system prompt and tools: its [`execute_turn`](BaseAgent::execute_turn) drives
-//! the
-//! turn machine. [`AcpAgent`] combines base agents: a primary, coagents that review its work, and the control flow
-//! that
-//! decides what happens after a turn and who may end the run. [`serve`] runs one on the runtime, with a run for each
-//! input.
-//! Agents are described by files: [`definition::AgentRegistry`] finds them by name in the [`layers`] of a
-//! configuration,
-//! [`PromptRegistry`] renders their prompts, and [`Assembly`] assembles them. The crate contains no HTTP, no protocol
-//! and no
+//! the turn machine. [`AcpAgent`] combines base agents: a primary, coagents that review its work, and the control
+//! flow that decides what happens after a turn and who may end the run. [`serve`] runs one on the runtime, with a run
+//! for each input. Agents are described by files: [`definition::AgentRegistry`] finds them by name in the [`layers`]
+//! of a configuration, [`PromptRegistry`] renders their prompts, and [`Assembly`] assembles them. The crate contains
+//! no HTTP, no protocol and no
 //! terminal.
 //!
 //! ```

@@ -15,8 +15,7 @@ pub(crate) const NAME: &str = "task_complete";
 const DESCRIPTION: &str = "Say that the whole task is done. Call it only when nothing is left to do and you have seen the result work; it ends your turn.";
 
 /// Ends the turn: the agent reports its task as done. If there are checks, they run first, and the call fails if one
-/// of them
-/// fails.
+/// of them fails.
 #[derive(Debug, Clone)]
 pub struct TaskComplete {
     checks: Checks,

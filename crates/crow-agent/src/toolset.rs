@@ -76,8 +76,7 @@ impl<'a> Toolset<'a> {
     }
 
     /// Takes over the current tools of the source, and emits its notices. These report each change and are in the
-    /// log, because
-    /// from there on requests begin differently.
+    /// log, because from there on requests begin differently.
     pub(crate) async fn refresh(
         &mut self,
         agent: &mut AgentInternals,

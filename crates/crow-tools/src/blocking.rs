@@ -10,8 +10,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 /// Runs `work`, which changes nothing, on a thread for blocking work. If the call is cancelled, does not wait for the
-/// thread,
-/// because a file system may hang.
+/// thread, because a file system may hang.
 pub(crate) async fn blocking_until_cancelled<T: Send + 'static>(
     ctx: &ToolContext,
     work: impl FnOnce() -> T + Send + 'static,

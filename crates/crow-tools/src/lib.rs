@@ -1,10 +1,8 @@
 //! The built-in tools: files, edits, search, shell, todo list, thoughts, questions to the user.
 //!
 //! [`builtin_tools`] returns them all; an agent gets a selection of them by name. Each tool plans first (which path,
-//! which
-//! command), so that permission can be decided, and then acts on exactly that. Files are changed in process; programs
-//! are
-//! started only through the runtime's `Processes` and `Jobs`.
+//! which command), so that permission can be decided, and then acts on exactly that. Files are changed in process;
+//! programs are started only through the runtime's `Processes` and `Jobs`.
 //!
 //! ```
 //! use crow_core::tool::ToolRegistry;

@@ -1,9 +1,8 @@
 //! Paths that a model gives: resolved once for the permission, checked again before the tool acts.
 //!
 //! Permission is given for the path to which links resolve when the call is planned. When the call runs, the path is
-//! resolved
-//! again and must be the same. The file is then opened without following links, so that a later change is detected,
-//! too.
+//! resolved again and must be the same. The file is then opened without following links, so that a later change is
+//! detected, too.
 
 use std::{
     ffi::OsString,
@@ -47,9 +46,8 @@ const REASONS: [(io::ErrorKind, &str); 7] = [
 /// A resolved path that a call may use, and the file that was there when the call was planned.
 ///
 /// Files are opened through `crow_fs`, which follows no link: one that appeared since the path was resolved is an
-/// error.
-/// Outside of the workspace the identity of the file is compared as well, because there the user allowed this one
-/// file.
+/// error. Outside of the workspace the identity of the file is compared as well, because there the user allowed this
+/// one file.
 #[derive(Debug, Clone)]
 pub(crate) struct AllowedPath {
     path: PathBuf,
@@ -127,8 +125,7 @@ pub(crate) fn here() -> String {
 }
 
 /// Plans a call that touches one path. The title has `verb` and the path; if a link or `..` leads elsewhere, both the
-/// path
-/// that the model wrote and its target.
+/// path that the model wrote and its target.
 pub(crate) async fn plan(
     verb: &str,
     given: &str,
@@ -148,8 +145,7 @@ pub(crate) async fn plan(
 }
 
 /// Returns the identity of the file at a resolved path. If it cannot be determined, returns one that no file has: the
-/// reason
-/// would tell of a place for which there is no permission yet, so it is reported when the call runs.
+/// reason would tell of a place for which there is no permission yet, so it is reported when the call runs.
 fn identify(path: &Path) -> PlannedFile {
     const NO_FILE: PlannedFile = PlannedFile::Existing { device: 0, inode: 0 };
     match crow_fs::metadata(path) {
@@ -198,8 +194,7 @@ pub(crate) async fn planned(
 }
 
 /// Resolves the path of a call that is being planned. An error of a path in the workspace is reported at once; that
-/// of
-/// another path would tell of files for which there is no permission yet, so it is reported when the call runs.
+/// of another path would tell of files for which there is no permission yet, so it is reported when the call runs.
 async fn destination(given: &str, ctx: &ToolContext) -> Result<PathBuf, ToolError> {
     let (given, workspace) = (given.to_owned(), ctx.workspace.clone());
     let work = move || planned_path(&given, &workspace);
@@ -262,8 +257,7 @@ fn is_home(given: &str) -> bool {
 }
 
 /// Resolves the existing part of `path`. A dangling link is followed, too, because a write would create its target.
-/// If the
-/// way is blocked, the rest of the path stays as it is written, and the error is returned as well.
+/// If the way is blocked, the rest of the path stays as it is written, and the error is returned as well.
 fn follow(path: &Path, workspace: &Workspace) -> (PathBuf, Option<io::Error>) {
     let mut current = path.to_owned();
     let mut missing: Vec<OsString> = Vec::new();

@@ -1,11 +1,11 @@
-//! `think`: a place for thoughts of models that have none of their own.
+//! `think`: a place for thoughts of models that do not reason by themselves.
 
 use async_trait::async_trait;
 use crow_core::tool::{CallPlan, ToolCategory, ToolContext, ToolResult, TypedTool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Does nothing with a thought.
+/// Accepts a thought and has no effect.
 #[derive(Debug)]
 pub(crate) struct Think;
 

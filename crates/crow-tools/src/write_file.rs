@@ -1,4 +1,4 @@
-//! `write_file`: a whole file, new or in place of one that the session knows.
+//! `write_file`: writes an entire file, new or in place of one that the session knows.
 
 use async_trait::async_trait;
 use crow_core::{
@@ -18,7 +18,7 @@ use crate::{
     paths::{self, AllowedPath, shown},
 };
 
-/// Writes whole files.
+/// Writes entire files.
 #[derive(Debug)]
 pub(crate) struct WriteFile;
 
@@ -84,7 +84,7 @@ async fn write_planned(
     let locked = ctx.cancellation.run_until_cancelled(lock(&path)).await;
     let guard = locked.ok_or(ToolError::Cancelled)?;
     let session = ctx.clone();
-    // The lock goes along: the write goes on even if this future is dropped.
+    // The work owns the guard: the write continues even if this future is dropped.
     let work = move || {
         let _guard = guard;
         write(&path, input.content, &session)
@@ -92,7 +92,7 @@ async fn write_planned(
     blocking(work).await?
 }
 
-/// What is going to be written.
+/// A content to write that is not saved yet.
 struct WriteDraft {
     current: CurrentFile,
     content: Vec<u8>,
@@ -128,7 +128,7 @@ fn write(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<ToolR
     Ok(change.into_result(output, Map::new()))
 }
 
-/// Works out what to write, or says why nothing may be written.
+/// Determines the content to write. Fails if the file may not be overwritten.
 fn draft(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<WriteDraft, ToolError> {
     let current =
         CurrentFile::load(path, &ctx.file_views).map_err(|error| unloadable(path, &error, ctx))?;
@@ -149,7 +149,7 @@ fn draft(path: &AllowedPath, content: String, ctx: &ToolContext) -> Result<Write
     }
 }
 
-/// Gives new text the encoding and line ends that the file has. Models write UTF-8 with line feeds.
+/// Gives new text the encoding and line ends of the file. Models write UTF-8 with line feeds.
 fn in_form_of(current: &CurrentFile, content: String, remarks: &mut Vec<String>) -> Vec<u8> {
     let Some(old) = DecodedText::decode(current.bytes()).filter(|_| !current.bytes().is_empty())
     else {

@@ -97,8 +97,7 @@ impl CoagentOutcome {
     }
 
     /// Returns a note for the primary on the files that the coagent changed, if the text of the review does not reach
-    /// the
-    /// primary: only a rejection does.
+    /// the primary: only a rejection does.
     pub(super) fn untold_changes(&self) -> Option<String> {
         let is_told = self.review.verdict == Verdict::Rejected;
         if is_told || self.files_changed.is_empty() {

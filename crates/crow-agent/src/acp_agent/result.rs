@@ -20,7 +20,6 @@ pub struct RunResult {
     /// Rounds that were begun.
     pub rounds: u32,
     /// Index of the coagent that completed the task: the last one that approved. `None` if the primary completed it
-    /// or
-    /// nobody did.
+    /// or nobody did.
     pub completed_by: Option<usize>,
 }

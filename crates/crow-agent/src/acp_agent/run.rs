@@ -1,12 +1,9 @@
 //! The driver of a run: executes the actions of the control-flow machine and reports their results to it.
 //!
 //! `ControlMachine` makes all decisions and does no I/O. The driver loops over its next action: a turn of the
-//! primary, a
-//! generated message, or a review. A round is a turn of the primary and what follows it; `RoundEnd` is emitted once
-//! per
-//! round, by the last of these actions. The time limit cancels a child token, so that it is told apart from a
-//! cancellation
-//! by the caller.
+//! primary, a generated message, or a review. A round is a turn of the primary and what follows it; `RoundEnd` is
+//! emitted once per round, by the last of these actions. The time limit cancels a child token, so that it is told
+//! apart from a cancellation by the caller.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -61,8 +58,7 @@ impl AcpAgent {
     /// The time limit is a deadline: it cancels the call and the request in progress.
     ///
     /// Fails if the primary cannot continue because of its provider or its session. A coagent that cannot review does
-    /// not
-    /// approve.
+    /// not approve.
     pub async fn run(
         &self,
         session: &mut AcpSession,
@@ -161,8 +157,7 @@ impl Run<'_> {
     }
 
     /// Takes in what the user wrote during the review, if a turn of this run will answer it. After any other end the
-    /// text
-    /// stays unread and goes to the next run.
+    /// text stays unread and goes to the next run.
     async fn take_steering(&mut self) -> Result<(), AgentError> {
         match self.machine.next_action() {
             NextAction::PrimaryTurn { .. } | NextAction::Finish(RunFinish::Completed { .. }) => {}

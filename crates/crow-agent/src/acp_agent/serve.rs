@@ -28,8 +28,7 @@ pub async fn serve(
 }
 
 /// Serves like [`serve`], but takes the agent of each run from `agents` when the run begins, so that its model,
-/// limits
-/// and tools can change between runs.
+/// limits and tools can change between runs.
 pub async fn serve_latest(
     mut agents: watch::Receiver<AcpAgent>,
     surroundings: Surroundings,

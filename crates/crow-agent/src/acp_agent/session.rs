@@ -8,8 +8,7 @@ use crow_runtime::{AgentAccess, AgentError, AgentInternals, ChildSpec};
 use super::{AcpAgent, Coagent};
 
 /// The sessions of a composition: the root session of the primary, whose id is the public one, and those of the
-/// coagents,
-/// created when first needed.
+/// coagents, created when first needed.
 #[derive(Debug)]
 pub struct AcpSession {
     pub(super) internals: AgentInternals,
@@ -72,8 +71,7 @@ impl AcpSession {
     }
 
     /// Opens the missing sessions of the coagents: those that an earlier process left are reopened, others are
-    /// created.
-    /// Another agent at an index, or one with another access, gets a new session.
+    /// created. Another agent at an index, or one with another access, gets a new session.
     pub(super) async fn seat(&mut self, agent: &AcpAgent) -> Result<(), AgentError> {
         let reach = agent.reach_of_coagents();
         for (index, coagent) in agent.coagents.iter().enumerate() {

@@ -1,8 +1,7 @@
 //! The checks of a run, and the files with which each of them passed.
 //!
 //! A check is fresh if it passed with the files as they are now, as identified by a `FilesId`; otherwise it is stale
-//! and
-//! runs again. Work is verified only if all checks are fresh with the same files.
+//! and runs again. Work is verified only if all checks are fresh with the same files.
 
 use std::{
     collections::BTreeMap,
@@ -80,12 +79,10 @@ impl Checks {
     }
 
     /// Runs the stale checks in order. A failure does not stop the others, so that the model learns of all failures
-    /// at once;
-    /// a check that exceeds its time limit does.
+    /// at once; a check that exceeds its time limit does.
     ///
     /// A check that changes files makes itself and those before it stale: they are run once more. A check that
-    /// changes files
-    /// each time it runs never becomes fresh, and leaves the work unverified.
+    /// changes files each time it runs never becomes fresh, and leaves the work unverified.
     pub(crate) async fn run_stale(&self, ctx: &ToolContext) -> CheckOutcome {
         let shared = self.0.as_ref();
         if shared.checks.is_empty() {
@@ -191,8 +188,7 @@ impl Pass<'_> {
     }
 
     /// Describes the failures, if any. The text contains nothing that varies from run to run, so that a repeated
-    /// failure is
-    /// recognised as the same.
+    /// failure is recognised as the same.
     fn failures(&self) -> Option<String> {
         let failed: Vec<&CheckExecution> =
             self.ran.iter().flatten().filter(|execution| !execution.run.passed()).collect();

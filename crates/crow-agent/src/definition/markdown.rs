@@ -1,14 +1,11 @@
 //! Agents as Markdown: front matter between two lines of `---`, and the system prompt below it.
 //!
 //! Other programs have such files, too, with keys of their own. Known keys of this kind are ignored with a warning;
-//! any
-//! other unknown key is an error.
+//! any other unknown key is an error.
 //!
 //! The front matter is read line by line, as a small part of YAML: `key: value`, with continuation lines for lists
-//! and
-//! texts. Each key is translated into its path in TOML, so that the result is the same tree of nodes, with origins in
-//! the
-//! Markdown file.
+//! and texts. Each key is translated into its path in TOML, so that the result is the same tree of nodes, with
+//! origins in the Markdown file.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,6 +1,5 @@
 //! Definitions of agents, as their files describe them: base agents, compositions, and the registry that finds them
-//! by
-//! name.
+//! by name.
 
 mod base;
 mod composition;

@@ -5,8 +5,7 @@ use serde::Serialize;
 use super::types::BaseDefinition;
 
 /// Variables that the template of a system prompt can use. They contain no date, no directory and no id: the prompt
-/// is the
-/// same in every request of every session, so that providers can cache it.
+/// is the same in every request of every session, so that providers can cache it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromptContext {
     /// The agent's name.

@@ -12,8 +12,7 @@ use serde::{
 use super::Seconds;
 
 /// Removes `required` from the schema of a table. The schema describes one file, and a file may be an overlay: tables
-/// of
-/// all layers are merged key by key, so a required key may be in another layer.
+/// of all layers are merged key by key, so a required key may be in another layer.
 fn require_nothing(schema: &mut Schema) {
     schema.remove("required");
 }

@@ -85,8 +85,7 @@ impl AgentRegistry {
     }
 
     /// Returns the composition of this name. For a base agent, this is a composition in which it works alone and
-    /// returns to the
-    /// user after every turn.
+    /// returns to the user after every turn.
     pub fn composition(&self, name: &str) -> Result<CompositionDefinition, DefinitionError> {
         if let Some(node) = self.composition_node(name)? {
             return Ok(self.read_composition(name, &node, &mut CompositionWalk::default())?);
@@ -108,8 +107,7 @@ impl AgentRegistry {
     }
 
     /// Returns the names of the agents that other agents start, compositions first. Only the role is read from the
-    /// files;
-    /// other errors in them do not matter.
+    /// files; other errors in them do not matter.
     pub fn subagent_names(&self) -> Vec<(AgentKind, String)> {
         let kinds = [AgentKind::Composition, AgentKind::Base];
         let named = kinds
@@ -150,10 +148,8 @@ impl AgentRegistry {
     }
 
     /// Checks the prompt files that no agent reads: reads all agents, and returns an error for each broken template
-    /// and a
-    /// warning for each valid one. If an agent cannot be read there are no warnings, because it may be the one that
-    /// uses the
-    /// file.
+    /// and a warning for each valid one. If an agent cannot be read there are no warnings, because it may be the one
+    /// that uses the file.
     pub fn check_unread_prompts(&self) -> (Vec<ConfigError>, Vec<String>) {
         let all_valid = self.list().iter().all(|agent| agent.found.is_ok());
         let (mut errors, mut warnings) = (Vec::new(), Vec::new());

@@ -38,8 +38,7 @@ enum TextOrigin {
 
 impl DefinitionTexts<'_> {
     /// Reads the text at a path of keys. A file is searched from the highest layer down, so that a prompt can be
-    /// replaced
-    /// without the agent that uses it.
+    /// replaced without the agent that uses it.
     pub(super) fn read(
         &self,
         raw: &RawText,

@@ -62,8 +62,7 @@ pub struct HandoffScene<'a> {
 
 impl Bundle {
     /// Summarises a turn. `changes` are those since the last review; without them, the changes that the calls of the
-    /// turn
-    /// report are used.
+    /// turn report are used.
     pub fn new(scene: HandoffScene<'_>, turn: &TurnResult, changes: Option<&Patch>) -> Self {
         let task = shortened(scene.task.trim(), TASK);
         let last_text = turn.last_words();

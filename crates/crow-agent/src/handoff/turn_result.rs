@@ -134,8 +134,7 @@ impl TurnResult {
     }
 
     /// Returns the effect of a call. Files that a check writes when the end is refused do not count as a change,
-    /// because they
-    /// repair nothing.
+    /// because they repair nothing.
     fn effect(&self, call: &ExecutedCall, captures: Captures) -> CallEffect {
         let metadata = &call.result.metadata;
         let has_changed = metadata.changes.is_some() || !metadata.files_modified.is_empty();

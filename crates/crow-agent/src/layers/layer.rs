@@ -91,8 +91,7 @@ impl ConfigLayer {
     }
 
     /// Returns the sorted names of the files in a folder that have this ending, without the ending. Hidden files are
-    /// skipped:
-    /// they are locks and copies of editors.
+    /// skipped: they are locks and copies of editors.
     pub fn names(&self, folder: &str, ending: &str) -> Vec<String> {
         let mut names: Vec<String> = match &self.files {
             LayerFiles::Shipped(files) => {

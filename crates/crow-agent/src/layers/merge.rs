@@ -7,8 +7,7 @@ const KINDS: [&str; 2] = ["type", "level"];
 
 impl Node {
     /// Merges a node over this one, key by key. Lists and single values are replaced as a whole. So is a table that
-    /// gives its
-    /// kind and is of another kind than this one, because its other keys would mean something else.
+    /// gives its kind and is of another kind than this one, because its other keys would mean something else.
     #[must_use]
     pub fn under(mut self, over: Self) -> Self {
         if !self.is_same_kind(&over) {

@@ -2,8 +2,8 @@
 //!
 //! Templates are a restricted form of Handlebars. The check walks through a parsed template and the partials that it
 //! includes. It rejects unknown variables and helpers, definitions of templates, and partials that include
-//! themselves. To
-//! bound the size of the result it counts parts, and multiplies those in loops by an assumed number of rounds.
+//! themselves. To bound the size of the result it counts parts, and multiplies those in loops by an assumed number of
+//! rounds.
 
 use std::{collections::BTreeMap, sync::Arc};
 

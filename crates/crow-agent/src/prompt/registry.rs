@@ -11,14 +11,12 @@ use super::{HANDOFF_VARIABLES, SYSTEM_VARIABLES, Template, TemplateError};
 use crate::layers::Layers;
 
 /// Renders the templates of prompts. A partial comes from the highest layer that has it: `{{> rules}}` in a system
-/// prompt
-/// is `prompts/system/rules.md`, in a handoff `prompts/handoff/rules.md`.
+/// prompt is `prompts/system/rules.md`, in a handoff `prompts/handoff/rules.md`.
 #[derive(Debug, Clone, Default)]
 pub struct PromptRegistry {
     layers: Layers,
     /// Checked templates by folder and text: a check is expensive, and each prompt is checked when its file is read
-    /// and
-    /// again when it is rendered.
+    /// and again when it is rendered.
     checked: Arc<Mutex<HashMap<(&'static str, String), Template>>>,
     /// The files read so far that agents name and templates include.
     read: Arc<Mutex<BTreeSet<String>>>,

@@ -41,8 +41,7 @@ pub struct Surroundings {
 
 impl Surroundings {
     /// Gathers the facts: reads `.git/HEAD` and the AGENTS.md files from the root of the repository down to `cwd`.
-    /// Starts no
-    /// program. Blocks.
+    /// Starts no program. Blocks.
     pub fn gather(cwd: &Path, date: impl Into<String>) -> Self {
         let root = cwd.ancestors().find(|folder| folder.join(".git").exists());
         let mut surroundings = Self {
@@ -130,8 +129,7 @@ fn in_a_line(name: &str) -> String {
 }
 
 /// Reads a regular file of the repository as text. Returns `None` for anything else, and for a link out of the
-/// repository,
-/// whose target the repository must not show.
+/// repository, whose target the repository must not show.
 fn read_text(path: &Path, root: &Path) -> Option<(PathBuf, String)> {
     let (real, root) = (path.canonicalize().ok()?, root.canonicalize().ok()?);
     let bytes = real.starts_with(root).then(|| read_start(&real).ok()).flatten()?;

@@ -1,8 +1,7 @@
 //! Templates of prompts, which are checked before they are used.
 //!
 //! Their texts come from files of several authors. A template can use only variables that exist, cannot include
-//! itself, and
-//! its depth and the size of its result have limits.
+//! itself, and its depth and the size of its result have limits.
 
 use std::{collections::BTreeMap, fmt, io, sync::Arc};
 

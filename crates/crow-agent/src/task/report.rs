@@ -10,8 +10,7 @@ use crow_core::{
 use serde_json::json;
 
 /// Bytes of a subagent's text that its parent reads, from the beginning and the end: about 8,000 tokens. The
-/// subagent's
-/// session has the entire text.
+/// subagent's session has the entire text.
 const HEAD_BYTES: usize = 24 * 1024;
 const TAIL_BYTES: usize = 8 * 1024;
 /// Most changed files that are listed.

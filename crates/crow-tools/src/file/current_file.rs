@@ -26,8 +26,7 @@ pub(crate) enum ViewFreshness {
 }
 
 /// The content of a file, or its absence. The directory stays open from then on, so that a change is saved in this
-/// one and
-/// no other.
+/// one and no other.
 #[derive(Debug)]
 pub(crate) struct CurrentFile {
     path: AllowedPath,

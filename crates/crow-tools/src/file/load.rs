@@ -67,8 +67,7 @@ pub(crate) fn open_entry(directory: &Directory, name: &EntryName) -> Result<Open
 }
 
 /// Loads what [`open_any`] opened. A file that was replaced since the call was planned is accepted only with content
-/// that
-/// the session knows: an earlier call of the same reply may have replaced it.
+/// that the session knows: an earlier call of the same reply may have replaced it.
 pub(crate) fn load_opened(
     path: &AllowedPath,
     open: OpenFile,

@@ -89,15 +89,13 @@ fn replace(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, Stor
 }
 
 /// Returns true if the file can be written but not replaced: we may not write to its folder, we cannot set its owner,
-/// or it
-/// is a mount point.
+/// or it is a mount point.
 fn is_pinned(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ResourceBusy)
 }
 
 /// The set-user-id and set-group-id bits. The kernel clears them when anyone other than root writes to a file; here
-/// they are
-/// cleared for root as well, because they were not given to the new content.
+/// they are cleared for root as well, because they were not given to the new content.
 const SET_ID_BITS: u32 = 0o6000;
 
 /// Writes the new content beside the old file, with its owner and mode but without set-user-id and set-group-id.
@@ -117,8 +115,7 @@ fn prepare<'a>(
 }
 
 /// Writes into the file itself. Fails if it has other hard links: their content would change, too, which nobody
-/// allowed, and
-/// they may be anywhere.
+/// allowed, and they may be anywhere.
 fn overwrite(current: &CurrentFile, content: &[u8]) -> Result<StoredFileInfo, StoreError> {
     let identity = check_unchanged(current)?;
     let file = current.nearest().open_for_writing(current.name())?;

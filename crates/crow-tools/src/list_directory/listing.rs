@@ -134,8 +134,7 @@ fn tree(
 }
 
 /// Returns the entries of a folder, folders first, each kind sorted by name. The path serves only to find out which
-/// entries
-/// are ignored.
+/// entries are ignored.
 fn entries(
     folder: &Directory,
     path: &Path,

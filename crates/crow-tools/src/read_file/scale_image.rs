@@ -1,4 +1,4 @@
-//! Pictures that are too large for a model, made smaller.
+//! Scaling of pictures that are too large for a model.
 
 use std::{
     collections::HashSet,
@@ -17,30 +17,30 @@ use tokio_util::sync::CancellationToken;
 
 use super::image::MAX_BYTES;
 
-/// The longest side that models make use of: what is larger, providers scale down themselves.
+/// Longest side in pixels of which models make use: providers scale larger pictures down themselves.
 const MAX_SIDE: u32 = 1568;
-/// No picture with more pixels is decoded: the bound on memory and time.
+/// Most pixels of a picture that is decoded, which limits memory and time.
 const MAX_PIXELS: u64 = 64 << 20;
-/// The most that a decoder may allocate.
+/// Most bytes that a decoder may allocate.
 const MAX_ALLOCATION: u64 = 512 << 20;
-/// With up to so many colours a picture is a drawing or a screenshot, which JPEG would blur.
+/// Most colours of a picture that counts as a drawing or a screenshot, which JPEG would blur.
 const FEW_COLOURS: usize = 4096;
 const JPEG_QUALITY: u8 = 85;
 
-/// A picture made smaller.
+/// A picture that was scaled down.
 #[derive(Debug)]
 pub(super) struct ScaledImage {
     pub(super) media_type: &'static str,
     pub(super) bytes: Vec<u8>,
     /// Width and height in the file.
     pub(super) original: (u32, u32),
-    /// Width and height now.
+    /// Width and height after scaling.
     pub(super) size: (u32, u32),
-    /// The file holds an animation, of which this is the first frame.
+    /// True if the file is an animation, of which this is the first frame.
     pub(super) is_first_frame: bool,
 }
 
-/// Why a picture was not made smaller.
+/// A reason for which a picture was not scaled down.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ScaleError {
     #[error("it has {width}×{height} pixels, and at most {} million are decoded", MAX_PIXELS >> 20)]
@@ -53,14 +53,14 @@ pub(super) enum ScaleError {
     Cancelled,
 }
 
-/// Makes a picture smaller, or returns none if it can be sent as it is.
+/// Scales a picture down. Returns `None` if it can be sent as it is.
 pub(super) fn scaled(
     media_type: &str,
     bytes: &[u8],
     cancellation: &CancellationToken,
 ) -> Result<Option<ScaledImage>, ScaleError> {
     let Some(format) = ImageFormat::from_mime_type(media_type) else { return Ok(None) };
-    // Decoders are fed by strangers: a fault in one must not end the session.
+    // Files may come from strangers: a panic in a decoder must not end the session.
     catch_unwind(AssertUnwindSafe(|| scale(format, bytes, cancellation)))
         .unwrap_or(Err(ScaleError::Panicked))
 }
@@ -74,10 +74,11 @@ fn scale(
     reader.limits(limits());
     let mut decoder = match reader.into_decoder() {
         Ok(decoder) => decoder,
-        // Whoever sends it may understand what this decoder does not.
+        // The provider may understand what this decoder does not.
         Err(_) if bytes.len() <= MAX_BYTES => return Ok(None),
         Err(error) => return Err(error.into()),
     };
+    // Decide by the header alone.
     let (width, height) = decoder.dimensions();
     if width.max(height) <= MAX_SIDE && bytes.len() <= MAX_BYTES {
         return Ok(None);
@@ -85,6 +86,7 @@ fn scale(
     if u64::from(width) * u64::from(height) > MAX_PIXELS {
         return Err(ScaleError::TooManyPixels { width, height });
     }
+    // Decode, scale and encode.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let picture = DynamicImage::from_decoder(decoder)?;
     check(cancellation)?;
@@ -120,7 +122,8 @@ fn has_few_colours(picture: &DynamicImage) -> bool {
     picture.to_rgb8().pixels().filter(|pixel| is_new(pixel)).nth(FEW_COLOURS).is_none()
 }
 
-/// Scales down to the longest side, the coarse part by averages: the good filter needs much memory.
+/// Scales down to the longest side. A very large picture is first reduced by averages, because the good filter needs
+/// much memory.
 fn shrunk(picture: DynamicImage) -> DynamicImage {
     let longest = picture.width().max(picture.height());
     let coarse = 2 * MAX_SIDE;
@@ -154,7 +157,7 @@ fn encoded(
     Ok(("image/jpeg", bytes))
 }
 
-/// JPEG knows no transparency.
+/// Puts a picture on white, because JPEG has no transparency.
 fn on_white(picture: &DynamicImage) -> RgbImage {
     if !picture.color().has_alpha() {
         return picture.to_rgb8();

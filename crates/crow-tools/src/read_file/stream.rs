@@ -6,12 +6,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::page::{LinePage, MAX_LINE_CHARS};
 
-/// How far into a file a page may begin. Further on, a command is the better way.
+/// Most bytes before the first line of a page. Further on, a command is the better way.
 pub(super) const MAX_SCAN: u64 = 1024 * 1024 * 1024;
-/// No more bytes of a line are kept: enough for the characters that are shown.
-const KEPT: usize = MAX_LINE_CHARS * 4;
+/// Most bytes of a line that are stored: enough for the characters that are shown.
+const MAX_LINE_BYTES: usize = MAX_LINE_CHARS * 4;
 
-/// Why there is no page.
+/// A reason for which there is no page.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StreamError {
     #[error("the file has only {lines} lines")]
@@ -24,7 +24,7 @@ pub(super) enum StreamError {
     Io(#[from] io::Error),
 }
 
-/// Fills a page from its first line on. Returns whether the page ends with the file.
+/// Fills a page from its first line on. Returns true if the page ends with the file.
 pub(super) fn fill(
     reader: &mut impl BufRead,
     first: u64,
@@ -48,6 +48,7 @@ pub(super) fn fill(
         if scanned > MAX_SCAN && number < first {
             return Err(StreamError::Far { lines: number });
         }
+        // Take the part of the buffer that belongs to the current line.
         let end = buffer.iter().position(|byte| *byte == b'\n');
         let taken = end.map_or(buffer.len(), |end| end + 1);
         line.push(buffer.get(..end.unwrap_or(taken)).unwrap_or_default(), number >= first);
@@ -64,7 +65,7 @@ pub(super) fn fill(
     Ok(reader.fill_buf()?.is_empty())
 }
 
-/// A line as far as it is kept.
+/// The current line: the bytes that are stored, and the number of characters that are not.
 #[derive(Debug, Default)]
 struct PartialLine {
     kept: Vec<u8>,
@@ -79,9 +80,9 @@ impl PartialLine {
             return;
         }
         let (kept, dropped) =
-            bytes.split_at_checked(KEPT - self.kept.len()).unwrap_or((bytes, &[]));
+            bytes.split_at_checked(MAX_LINE_BYTES - self.kept.len()).unwrap_or((bytes, &[]));
         self.kept.extend_from_slice(kept);
-        // Bytes that continue a character do not count.
+        // Continuation bytes of a character do not count.
         self.dropped += dropped.iter().filter(|byte| **byte & 0xC0 != 0x80).count() as u64;
     }
 
@@ -127,7 +128,7 @@ mod tests {
     fn a_line_without_end_is_not_kept_in_memory() {
         let text = "é".repeat(1_000_000);
         let (shown, at_end) = read(&text, 1, 1).unwrap();
-        assert!(shown.len() < 3 * KEPT && at_end, "{}", shown.len());
+        assert!(shown.len() < 3 * MAX_LINE_BYTES && at_end, "{}", shown.len());
         assert!(shown.ends_with("[998000 more characters]\n"));
     }
 

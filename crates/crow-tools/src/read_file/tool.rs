@@ -30,7 +30,7 @@ use crate::{
     paths::{self, AllowedPath, explain, shown},
 };
 
-/// How a PDF file begins.
+/// The first bytes of a PDF file.
 const PDF: &[u8] = b"%PDF-";
 
 /// Shows a file.
@@ -70,7 +70,7 @@ impl TypedTool for ReadFile {
         if input.limit == Some(0) {
             return Err(ToolError::Model("limit must be at least 1".to_owned()));
         }
-        wanted(input).map_err(ToolError::Model)?;
+        selection(input).map_err(ToolError::Model)?;
         paths::plan("read", &input.path, Access::Read, ctx).await
     }
 
@@ -90,21 +90,21 @@ async fn show(
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
     let path = paths::planned(&input.path, plan, ctx).await?;
-    let wanted = wanted(input).map_err(ToolError::Model)?;
+    let selection = selection(input).map_err(ToolError::Model)?;
     let session = ctx.clone();
-    blocking_until_cancelled(ctx, move || read(&path, wanted, &session)).await
+    blocking_until_cancelled(ctx, move || read(&path, selection, &session)).await
 }
 
-/// What a call asks for.
+/// The part of a file that a call requests.
 #[derive(Debug, Clone, Copy)]
 enum ReadSelection {
-    /// The start of whatever the file is.
+    /// The start, whatever kind of file it is.
     Start,
     Lines(LineRange),
     Pages(PdfPageRange),
 }
 
-fn wanted(input: &ReadFileInput) -> Result<ReadSelection, String> {
+fn selection(input: &ReadFileInput) -> Result<ReadSelection, String> {
     match (&input.pages, input.offset, input.limit) {
         (None, None, None) => Ok(ReadSelection::Start),
         (None, offset, limit) => Ok(ReadSelection::Lines(LineRange {
@@ -116,16 +116,16 @@ fn wanted(input: &ReadFileInput) -> Result<ReadSelection, String> {
     }
 }
 
-fn read(path: &AllowedPath, wanted: ReadSelection, ctx: &ToolContext) -> ToolResult {
+fn read(path: &AllowedPath, selection: ReadSelection, ctx: &ToolContext) -> ToolResult {
     match open_any(path) {
         Ok(OpenFile { file, metadata }) if metadata.size > MAX_WHOLE => {
             match path.check(metadata.identity) {
-                Ok(()) => read_large(path, file, metadata.size, wanted, ctx),
+                Ok(()) => read_large(path, file, metadata.size, selection, ctx),
                 Err(error) => unreadable(path, &error.into(), ctx),
             }
         }
         Ok(open) => match load_opened(path, open, &ctx.file_views) {
-            Ok(bytes) => read_whole(path, &bytes, wanted, ctx),
+            Ok(bytes) => read_whole(path, &bytes, selection, ctx),
             Err(error) => unreadable(path, &error, ctx),
         },
         Err(LoadError::Folder) => list_directory::list(path, 1, ctx),
@@ -144,11 +144,17 @@ fn unreadable(path: &Path, error: &LoadError, ctx: &ToolContext) -> ToolResult {
     })
 }
 
-fn read_whole(path: &Path, bytes: &[u8], wanted: ReadSelection, ctx: &ToolContext) -> ToolResult {
+fn read_whole(
+    path: &Path,
+    bytes: &[u8],
+    selection: ReadSelection,
+    ctx: &ToolContext,
+) -> ToolResult {
+    // The content decides: PDF, picture, notebook, or else text.
     if bytes.starts_with(PDF) {
-        return read_pdf(path, bytes, pages_of(wanted), ctx);
+        return read_pdf(path, bytes, pages_of(selection), ctx);
     }
-    let Some(range) = lines_of(wanted) else { return no_pages(path, ctx) };
+    let Some(range) = lines_of(selection) else { return no_pages(path, ctx) };
     if let Some(media_type) = Image::media_type_of(bytes) {
         return show_image(path, media_type, bytes, ctx);
     }
@@ -179,8 +185,8 @@ fn read_whole(path: &Path, bytes: &[u8], wanted: ReadSelection, ctx: &ToolContex
     with_view(ToolResult::success(output), view, ctx)
 }
 
-fn lines_of(wanted: ReadSelection) -> Option<LineRange> {
-    match wanted {
+fn lines_of(selection: ReadSelection) -> Option<LineRange> {
+    match selection {
         ReadSelection::Start => Some(LineRange { first: 1, count: DEFAULT_LINES }),
         ReadSelection::Lines(range) => Some(range),
         ReadSelection::Pages(_) => None,
@@ -192,8 +198,8 @@ fn no_pages(path: &Path, ctx: &ToolContext) -> ToolResult {
     ToolResult::failure(format!("{name} is no PDF and has no pages; use offset and limit"))
 }
 
-fn pages_of(wanted: ReadSelection) -> Option<PdfPageRange> {
-    match wanted {
+fn pages_of(selection: ReadSelection) -> Option<PdfPageRange> {
+    match selection {
         ReadSelection::Start => Some(PdfPageRange::ALL),
         ReadSelection::Pages(pages) => Some(pages),
         ReadSelection::Lines(_) => None,
@@ -234,7 +240,7 @@ fn read_pdf(
     ))
 }
 
-/// Takes the wanted lines, and counts all.
+/// Collects the requested lines, and counts all lines.
 fn page_of(
     path: &Path,
     text: &DecodedText<'_>,
@@ -258,7 +264,7 @@ fn page_of(
     Ok((page, total))
 }
 
-/// Shows a notebook by its cells. That is not what stands in the file, so it does not count as having seen it.
+/// Shows a notebook by its cells. This is not the content of the file, so the file does not count as seen.
 fn show_notebook(path: &Path, cells: &str, range: LineRange, ctx: &ToolContext) -> ToolResult {
     let Some(text) = DecodedText::decode(cells.as_bytes()) else {
         return binary(path, cells.len() as u64, ctx);
@@ -274,7 +280,7 @@ fn show_notebook(path: &Path, cells: &str, range: LineRange, ctx: &ToolContext) 
     }
 }
 
-/// The numbered lines and which of how many they are.
+/// Returns the numbered lines, with a last line that has their range and the total.
 fn numbered(page: LinePage, text: &DecodedText<'_>, total: u64) -> String {
     let (lines, next) = (page.lines(), page.next_line());
     let mut output = page.into_text();
@@ -293,15 +299,16 @@ fn numbered(page: LinePage, text: &DecodedText<'_>, total: u64) -> String {
     output
 }
 
-/// Answers a read that would show the same lines again. The view then forgets them, so that asking once more shows
-/// them: the earlier result may no longer be in the model's sight.
+/// Answers a read that would show the same lines again. Then removes the lines from the view, so that another read
+/// shows them: the earlier result may no longer be in the model's context.
 fn unchanged_since(view: &FileView, ctx: &ToolContext) -> Option<ToolResult> {
     let earlier = ctx.file_views.get(&view.path)?;
     let (first, last) = view.lines?;
     if (&earlier.hash, earlier.lines) != (&view.hash, view.lines) {
         return None;
     }
-    // The same text each time: a model that reads on and on is stopped by what tells that calls go round in a circle.
+    // The text is the same each time, so that a model that reads on and on is stopped by the detection of repeated
+    // calls.
     let output = format!(
         "Unchanged: lines {first}-{last} of {} are as an earlier call showed them. If that is out of sight, read again.",
         shown(&view.path, ctx),
@@ -343,14 +350,14 @@ fn show_image(path: &Path, media_type: &str, bytes: &[u8], ctx: &ToolContext) ->
     }
 }
 
-/// A picture as it is sent.
+/// A picture in the form in which it is sent.
 struct FittedImage {
     image: Image,
-    /// What was done to it.
+    /// Description of the changes to it.
     note: String,
 }
 
-/// Why no picture is sent.
+/// A reason for which no picture is sent.
 enum ImageRejection {
     #[cfg_attr(not(feature = "pictures"), expect(dead_code, reason = "only scaling takes long"))]
     Cancelled,
@@ -390,12 +397,12 @@ fn fitted(
     Ok(FittedImage { image: image::image(media_type, bytes), note: String::new() })
 }
 
-/// Shows lines of a file that is too large to be loaded. Its hash is not known, so no view is remembered.
+/// Shows lines of a file that is too large to be loaded. Its hash is not known, so no view is recorded.
 fn read_large(
     path: &Path,
     file: File,
     size: u64,
-    wanted: ReadSelection,
+    selection: ReadSelection,
     ctx: &ToolContext,
 ) -> ToolResult {
     let name = shown(path, ctx);
@@ -409,7 +416,7 @@ fn read_large(
             "{name} is a PDF of {size} bytes, and at most {MAX_WHOLE} are read; use a command in bash (pdftotext)"
         ));
     }
-    let Some(range) = lines_of(wanted) else { return no_pages(path, ctx) };
+    let Some(range) = lines_of(selection) else { return no_pages(path, ctx) };
     let is_utf16 = matches!(probe.as_slice(), [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..]);
     if is_utf16 || probe.contains(&0) {
         return binary(path, size, ctx);

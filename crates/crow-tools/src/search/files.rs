@@ -1,19 +1,19 @@
-//! Which files a search looks at, by their names.
+//! Patterns for the names of the files that a search includes.
 
 use std::path::{Component, Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// A glob pattern together with the folder where its search begins.
+/// A glob pattern, and the folder in which its search begins.
 ///
 /// The fixed folders at the beginning of a pattern are taken out of it: `src/**/*.rs` walks only `src`, and a pattern
-/// that begins with the name of an ignored folder looks into it.
+/// that begins with the name of an ignored folder searches that.
 #[derive(Debug)]
 pub(crate) struct GlobPattern {
     /// The fixed beginning, which may be absolute or empty.
     pub(super) base: PathBuf,
     matcher: GlobMatcher,
-    /// Whether only the file name is matched, at any depth.
+    /// True if only the file name is matched, at any depth.
     is_name: bool,
 }
 
@@ -24,7 +24,7 @@ impl GlobPattern {
             return Err("the pattern is empty; give one such as **/*.rs".to_owned());
         }
         let (base, rest) = split_base(pattern);
-        // A folder stands for all that is in it.
+        // A folder means everything in it.
         let rest = if rest.is_empty() { "**" } else { rest };
         let matcher = GlobBuilder::new(rest)
             .literal_separator(true)
@@ -35,7 +35,7 @@ impl GlobPattern {
         Ok(Self { is_name: !pattern.contains('/'), base, matcher })
     }
 
-    /// Returns whether a path relative to the base matches.
+    /// Returns true if a path relative to the base matches.
     pub(super) fn matches(&self, relative: &Path) -> bool {
         if self.is_name {
             relative.file_name().is_some_and(|name| self.matcher.is_match(name))
@@ -54,7 +54,7 @@ fn split_base(pattern: &str) -> (PathBuf, &str) {
     (PathBuf::from(base), rest)
 }
 
-/// A filter of file names, as several tools of other makers take it: patterns with `!` before those to leave out.
+/// A filter of file names, in the form in which tools of other vendors take it: `!` precedes patterns to leave out.
 #[derive(Debug, Default)]
 pub(super) struct NameFilter {
     included: Vec<GlobPattern>,
@@ -62,7 +62,7 @@ pub(super) struct NameFilter {
 }
 
 impl NameFilter {
-    /// Parses a pattern or several with commas between them.
+    /// Parses one pattern, or several separated by commas.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut filter = Self::default();
         for part in split_commas(text) {
@@ -75,7 +75,7 @@ impl NameFilter {
         Ok(filter)
     }
 
-    /// Returns whether a path relative to the root of the search passes.
+    /// Returns true if a path relative to the root of the search passes.
     pub(super) fn passes(&self, relative: &Path) -> bool {
         let any =
             |patterns: &[GlobPattern]| patterns.iter().any(|pattern| below(pattern, relative));
@@ -83,6 +83,7 @@ impl NameFilter {
     }
 }
 
+/// Returns true if a path is below the base of the pattern and the rest of it matches.
 fn below(pattern: &GlobPattern, relative: &Path) -> bool {
     let base = pattern.base.components().filter(|part| matches!(part, Component::Normal(_)));
     relative.strip_prefix(base.collect::<PathBuf>()).is_ok_and(|rest| pattern.matches(rest))

@@ -29,11 +29,11 @@ use crate::{
     paths::{self, AllowedPath, explain, here, open_folder, shown},
 };
 
-/// How many files are listed.
+/// Most files that are listed.
 const MAX_FILES: usize = 100;
-/// How long a search may take.
+/// Time limit of a search.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
-/// How long the look at ignored files may take.
+/// Time limit of the search for ignored files that match.
 const HINT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Finds files by name.
@@ -61,7 +61,7 @@ pub(crate) struct GlobInput {
 impl GlobInput {
     fn parse(&self) -> Result<(GlobPattern, String), ToolError> {
         let pattern = GlobPattern::parse(&self.pattern).map_err(ToolError::Model)?;
-        // An empty path stays one: it is an error of its own.
+        // An empty path stays empty, because it is an error of its own.
         let root = if self.path.is_empty() || pattern.base.as_os_str().is_empty() {
             self.path.clone()
         } else {
@@ -103,7 +103,7 @@ async fn find_planned(
     blocking_until_cancelled(ctx, move || find(&root, &pattern, &session)).await?
 }
 
-/// The newest files first; of the same time, in order of path.
+/// Modification time and path of a file. The newest files come first; those of the same time, in order of path.
 type GlobHit = ((i64, i64), Reverse<PathBuf>);
 
 fn find(
@@ -111,14 +111,15 @@ fn find(
     pattern: &GlobPattern,
     ctx: &ToolContext,
 ) -> Result<ToolResult, ToolError> {
-    let mut held = match open_folder(root) {
-        Ok(held) => HeldRoot::new(root, held),
+    let mut handle = match open_folder(root) {
+        Ok(handle) => HeldRoot::new(root, handle),
         Err(error) => return Err(ToolError::Model(unsearchable(root, &error, ctx))),
     };
     let matches = |entry: &DirEntry| {
         entry.path().strip_prefix(root).is_ok_and(|relative| pattern.matches(relative))
     };
     let stop = SearchDeadline::new(ctx.cancellation.clone(), TIME_LIMIT);
+    // The heap has the newest files so far, with the oldest of them on top.
     let mut newest: BinaryHeap<Reverse<GlobHit>> = BinaryHeap::new();
     let mut total = 0_usize;
     let withheld = WithheldFiles::below(root, ctx);
@@ -126,8 +127,8 @@ fn find(
         |entry: &DirEntry| entry.path().parent().is_none_or(|folder| !withheld.is_unlisted(folder));
     for entry in files(root, &withheld, IgnoreMode::Left, &stop).filter(matches).filter(is_listed) {
         let path = entry.into_path();
-        // The walk lists by name: what is not in the folder without a link on the way was put there meanwhile.
-        let Ok(metadata) = held.metadata(&path) else { continue };
+        // The walk goes by path: a file that is not in the folder without a link on the way was put there in between.
+        let Ok(metadata) = handle.metadata(&path) else { continue };
         total += 1;
         newest.push(Reverse((metadata.modified, Reverse(path))));
         if newest.len() > MAX_FILES {
@@ -154,7 +155,7 @@ fn find(
             TIME_LIMIT.as_secs()
         );
     } else if total == 0 {
-        let mut is_in_folder = |entry: &DirEntry| held.metadata(entry.path()).is_ok();
+        let mut is_in_folder = |entry: &DirEntry| handle.metadata(entry.path()).is_ok();
         let matches = |entry: &DirEntry| matches(entry) && is_in_folder(entry);
         output = nothing(root, &withheld, matches, ctx);
     }
@@ -172,6 +173,7 @@ fn unsearchable(root: &AllowedPath, error: &io::Error, ctx: &ToolContext) -> Str
     }
 }
 
+/// Returns the message for a search without hits, with an ignored file that matches, if there is one.
 fn nothing(
     root: &Path,
     withheld: &WithheldFiles,

@@ -1,4 +1,4 @@
-//! When a search ends early.
+//! The limits that end a search early.
 
 use std::{
     io::{self, Read},
@@ -7,7 +7,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-/// Cancellation and a deadline, asked often.
+/// Cancellation and time limit of a search, which are checked often.
 #[derive(Debug, Clone)]
 pub(super) struct SearchDeadline {
     cancellation: CancellationToken,
@@ -19,7 +19,7 @@ impl SearchDeadline {
         Self { cancellation, deadline: Instant::now() + limit }
     }
 
-    /// Returns whether it is time to end.
+    /// Returns true if the search must stop.
     pub(super) fn is_due(&self) -> bool {
         self.is_cancelled() || self.is_late()
     }
@@ -33,7 +33,7 @@ impl SearchDeadline {
     }
 }
 
-/// A reader that fails once it is time to end: one file can be large.
+/// A reader that fails once the search must stop, because one file can be large.
 #[derive(Debug)]
 pub(super) struct StoppableReader<'a, R> {
     pub(super) reader: R,

@@ -1,4 +1,4 @@
-//! The one way in which tools walk through folders.
+//! The walk through folders that all tools share.
 
 use std::{
     io,
@@ -10,25 +10,26 @@ use ignore::{DirEntry, WalkBuilder};
 
 use super::{search_deadline::SearchDeadline, withheld_files::WithheldFiles};
 
-/// How many files are looked at to find out whether only ignored ones match.
+/// Most files that are examined to find out if only ignored ones match.
 const MAX_IGNORED: usize = 20_000;
 
-/// Which files a walk finds.
+/// The files that a walk returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IgnoreMode {
-    /// Those that no ignore file names.
+    /// Files that no ignore file excludes.
     Left,
-    /// All but `.git`.
+    /// All files outside of `.git`, ignored ones included.
     Found,
 }
 
-/// The root of a walk, held by descriptor. The walk itself goes by path, so a folder that is exchanged meanwhile can lead it
-/// astray; everything that it finds is looked up beneath this descriptor, without following a link.
+/// The root of a walk, with its open descriptor. The walk itself goes by path, so that a folder that is exchanged in
+/// between can lead it elsewhere; everything that it finds is looked up beneath this descriptor, without following a
+/// link.
 #[derive(Debug)]
 pub(super) struct HeldRoot {
     path: PathBuf,
     directory: Directory,
-    /// The folder of the last file: a walk goes through folder after folder.
+    /// The folder of the last file, since a walk goes through folder after folder.
     last: Option<(PathBuf, Directory)>,
 }
 
@@ -37,7 +38,7 @@ impl HeldRoot {
         Self { path: path.to_owned(), directory, last: None }
     }
 
-    /// Returns what is at a path that the walk found.
+    /// Returns the metadata of a path that the walk found.
     pub(super) fn metadata(&mut self, path: &Path) -> io::Result<EntryMetadata> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -56,16 +57,16 @@ impl HeldRoot {
     }
 }
 
-/// Prepares a walk: hidden files too, ignored ones not (with or without git), never into `.git`, never through
-/// symbolic links, never into what is hidden from commands, always in the same order. A folder that is named itself is
-/// walked even if it is ignored.
+/// Prepares a walk, always in the same order. It includes hidden files and excludes ignored ones (with or without
+/// git). It never enters `.git`, symbolic links, or folders that are hidden from commands. A root that is ignored is
+/// walked all the same.
 pub(crate) fn walker(root: &Path, withheld: &WithheldFiles) -> WalkBuilder {
     let mut walker = WalkBuilder::new(root);
     let withheld = withheld.clone();
     walker
         .hidden(false)
         .require_git(false)
-        // The user's own ignore file lies at home, which is not ours to read.
+        // The user's own ignore file is in the home directory, which tools do not read.
         .git_global(false)
         .follow_links(false)
         .sort_by_file_name(Ord::cmp)
@@ -75,7 +76,7 @@ pub(crate) fn walker(root: &Path, withheld: &WithheldFiles) -> WalkBuilder {
     walker
 }
 
-/// Walks through the files below `root`, until it is time to stop.
+/// Walks through the files below `root` until the search must stop.
 pub(super) fn files<'a>(
     root: &Path,
     withheld: &WithheldFiles,
@@ -100,10 +101,10 @@ pub(super) fn first_ignored(
     stop: &SearchDeadline,
     mut matches: impl FnMut(&DirEntry) -> bool,
 ) -> Option<PathBuf> {
-    // Both walks have the same order, so what only the wider one comes across is ignored.
-    let mut left = files(root, withheld, IgnoreMode::Left, stop).peekable();
+    // Both walks have the same order, so a file that only the wider one finds is ignored.
+    let mut visible = files(root, withheld, IgnoreMode::Left, stop).peekable();
     files(root, withheld, IgnoreMode::Found, stop)
-        .filter(|entry| left.next_if(|other| other.path() == entry.path()).is_none())
+        .filter(|entry| visible.next_if(|other| other.path() == entry.path()).is_none())
         .take(MAX_IGNORED)
         .find(|entry| matches(entry))
         .map(DirEntry::into_path)

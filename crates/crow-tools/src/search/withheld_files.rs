@@ -1,4 +1,4 @@
-//! What a search leaves out although permission was given for the folder that is searched.
+//! Files that a search leaves out, although permission was given for the folder that is searched.
 
 use std::path::{Path, PathBuf};
 
@@ -8,24 +8,24 @@ use crow_core::{
     workspace::Workspace,
 };
 
-/// What a search below a folder leaves out: what the sandbox hides from commands, files whose names say that they hold
-/// keys, and what rules keep from being read. All of it is asked about or denied when a call names it, so a call that names
-/// the folder around it must not reach it.
+/// The files that a search below a folder leaves out: those that the sandbox hides from commands, those whose names
+/// suggest keys, and those that rules keep from being read. A call that names one of them is asked about or denied,
+/// so a call that names the folder around it must not reach it.
 #[derive(Debug, Clone)]
 pub(crate) struct WithheldFiles {
     workspace: Workspace,
-    /// The hidden places in the folder.
+    /// The hidden paths in the folder.
     hidden: Vec<PathBuf>,
-    /// Whether the folder itself has the name of what holds keys: then the user was asked about all that is in it.
+    /// True if the name of the folder itself suggests keys: then the user was asked about everything in it.
     was_asked: bool,
-    /// What rules of the user keep from being read.
+    /// Files that rules of the user keep from being read.
     by_rule: WithheldReads,
 }
 
 impl WithheldFiles {
-    /// Finds out what is left out below `root`.
+    /// Determines the files that are left out below `root`.
     pub(crate) fn below(root: &Path, ctx: &ToolContext) -> Self {
-        let is_inside = |place: &&PathBuf| place.starts_with(root) && place.as_path() != root;
+        let is_inside = |path: &&PathBuf| path.starts_with(root) && path.as_path() != root;
         Self {
             workspace: ctx.workspace.clone(),
             hidden: ctx.places.hidden.iter().filter(is_inside).cloned().collect(),
@@ -34,24 +34,24 @@ impl WithheldFiles {
         }
     }
 
-    /// Returns whether a rule keeps a folder below the named one from being read: what it holds is not listed.
+    /// Returns true if a rule keeps a folder below the root from being read: its content is not listed.
     pub(crate) fn is_unlisted(&self, folder: &Path) -> bool {
         self.by_rule.contains(folder, &self.workspace)
     }
 
-    /// Returns whether a file or folder is hidden from commands. A root of the workspace in a hidden place is not.
+    /// Returns true if a file or folder is hidden from commands. A root of the workspace within a hidden path is not.
     pub(super) fn is_hidden(&self, path: &Path) -> bool {
-        self.hidden.iter().any(|place| {
-            path.starts_with(place)
+        self.hidden.iter().any(|entry| {
+            path.starts_with(entry)
                 && !self
                     .workspace
                     .roots()
                     .iter()
-                    .any(|root| root != place && root.starts_with(place) && path.starts_with(root))
+                    .any(|root| root != entry && root.starts_with(entry) && path.starts_with(root))
         })
     }
 
-    /// Returns whether the content of a file is not searched.
+    /// Returns true if the content of a file is not searched.
     pub(super) fn is_secret(&self, path: &Path) -> bool {
         !self.was_asked && is_secret_file_in(path, &self.workspace)
             || self.by_rule.contains(path, &self.workspace)

@@ -44,7 +44,7 @@ const TAIL_BYTES: usize = 20 * 1024;
 const SPILL_BYTES: u64 = 64 * 1024 * 1024;
 const TITLE_CHARS: usize = 80;
 
-/// Nothing may wait for a person or paint for one.
+/// Environment in which no command waits for input or formats its output for a terminal.
 const ENVIRONMENT: [(&str, &str); 5] = [
     ("GIT_TERMINAL_PROMPT", "0"),
     ("PAGER", "cat"),
@@ -53,10 +53,10 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("TERM", "dumb"),
 ];
 
-/// Something that a shell is started for.
+/// An attempt to start something in a shell.
 type ShellAttempt<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProcessError>> + Send + 'a>>;
 
-/// Runs a command in a shell: `bash`, or `sh` where there is none.
+/// Runs a command in a shell: `bash`, or `sh` if there is no `bash`.
 #[derive(Debug, Default)]
 pub(crate) struct Bash {
     lacks_bash: AtomicBool,
@@ -137,18 +137,18 @@ impl TypedTool for Bash {
         if input.run_in_background {
             return self.start_job(&input, plan, start, ctx).await;
         }
-        // Commands in a sandbox write to their own folder alone.
-        let kept = ctx.temp.as_ref().or(ctx.scratch.as_ref());
-        let kept = kept.map(|folder| folder.join(file_name(&ctx.call_id, "folder")));
-        let keeper = CwdFile::new(&line, kept, ctx).await;
+        // Commands in a sandbox can write only to their own temporary folder.
+        let file = ctx.temp.as_ref().or(ctx.scratch.as_ref());
+        let file = file.map(|folder| folder.join(file_name(&ctx.call_id, "folder")));
+        let cwd_file = CwdFile::new(&line, file, ctx).await;
         let spec = spec(&input, plan, &start.folder, ctx);
         let timeout = spec.timeout;
-        let outcome = match self.run(&input.command, spec, keeper.as_ref(), ctx).await {
+        let outcome = match self.run(&input.command, spec, cwd_file.as_ref(), ctx).await {
             Ok(outcome) => outcome,
             Err(error) => return not_run(&error),
         };
-        let end = match keeper {
-            Some(keeper) => keeper.take(ctx).await,
+        let end = match cwd_file {
+            Some(cwd_file) => cwd_file.take(ctx).await,
             None => None,
         };
         let end = end.filter(|_| matches!(outcome.end, ProcessEnd::Exited(_)));
@@ -171,7 +171,7 @@ impl Bash {
         };
         let spec = ProcessSpec {
             timeout: input.timeout.map_or(Duration::MAX, Duration::from_millis),
-            // Nobody takes what it prints once the call is over.
+            // The output of a job is not reported as progress, because the call ends first.
             progress: Progress::default(),
             ..spec(input, plan, &start.folder, ctx)
         };
@@ -196,7 +196,7 @@ impl Bash {
         result
     }
 
-    /// Runs something in `bash`, or in `sh` where there is none, as far as that reads the line in the same way.
+    /// Runs something in `bash`, or in `sh` if there is no `bash` and the line has the same meaning there.
     async fn in_shell<'a, T>(
         &self,
         line: &str,
@@ -204,26 +204,26 @@ impl Bash {
     ) -> Result<T, ProcessError> {
         let needs_bash = needs_bash(line);
         if needs_bash || !self.lacks_bash.load(Ordering::Relaxed) {
-            let done = run("bash").await;
-            if needs_bash || !is_missing(&done) {
-                return done;
+            let outcome = run("bash").await;
+            if needs_bash || !is_missing(&outcome) {
+                return outcome;
             }
         }
-        let done = run("sh").await;
-        // If neither starts, it is the folder that is missing, and says nothing about bash.
-        self.lacks_bash.store(!is_missing(&done), Ordering::Relaxed);
-        done
+        let outcome = run("sh").await;
+        // If neither starts, the folder is missing, which says nothing about `bash`.
+        self.lacks_bash.store(!is_missing(&outcome), Ordering::Relaxed);
+        outcome
     }
 
     async fn run(
         &self,
         command: &str,
         spec: ProcessSpec,
-        keeper: Option<&CwdFile>,
+        cwd_file: Option<&CwdFile>,
         ctx: &ToolContext,
     ) -> Result<ProcessOutcome, ProcessError> {
         self.in_shell(command, |shell| {
-            let spec = ProcessSpec { argv: arguments(shell, command, keeper), ..spec.clone() };
+            let spec = ProcessSpec { argv: arguments(shell, command, cwd_file), ..spec.clone() };
             ctx.processes.run(spec, ctx.cancellation.clone())
         })
         .await
@@ -236,16 +236,16 @@ async fn line(text: &str, folder: &Path, ctx: &ToolContext) -> Result<CommandLin
     blocking_until_cancelled(ctx, work).await
 }
 
-/// Makes sure that the line touches no other places than those for which permission was given.
+/// Makes sure that the line touches no paths other than those for which permission was given.
 async fn planned(
     text: &str,
     folder: &Path,
     plan: &CallPlan,
     ctx: &ToolContext,
 ) -> Result<CommandLine, ToolError> {
-    let now = line(text, folder, ctx).await?;
+    let current = line(text, folder, ctx).await?;
     match &plan.subject {
-        Subject::Command(before) if !is_widened(before, &now, &ctx.workspace) => Ok(now),
+        Subject::Command(allowed) if !is_widened(allowed, &current, &ctx.workspace) => Ok(current),
         Subject::Command(_) | Subject::Nothing | Subject::Path(_) => Err(ToolError::Model(
             "the command was not run: it leads to other files than when it was allowed; make the call again"
                 .to_owned(),
@@ -253,7 +253,7 @@ async fn planned(
     }
 }
 
-/// The answer to a command that did not start.
+/// Makes the result of a command that did not start.
 fn not_run(error: &ProcessError) -> ToolResult {
     if matches!(error, ProcessError::Cancelled) {
         return ToolResult::cancelled();
@@ -261,14 +261,14 @@ fn not_run(error: &ProcessError) -> ToolResult {
     ToolResult::failure(format!("the command was not run: {error}"))
 }
 
-fn is_missing<T>(done: &Result<T, ProcessError>) -> bool {
-    matches!(done, Err(ProcessError::Start { source, .. }) if source.kind() == io::ErrorKind::NotFound)
+fn is_missing<T>(outcome: &Result<T, ProcessError>) -> bool {
+    matches!(outcome, Err(ProcessError::Start { source, .. }) if source.kind() == io::ErrorKind::NotFound)
 }
 
-/// The program and arguments of a shell that runs a command.
-fn arguments(shell: &str, command: &str, keeper: Option<&CwdFile>) -> Vec<String> {
-    keeper
-        .and_then(|keeper| keeper.arguments(shell, command))
+/// Returns the program and arguments of a shell that runs a command.
+fn arguments(shell: &str, command: &str, cwd_file: Option<&CwdFile>) -> Vec<String> {
+    cwd_file
+        .and_then(|cwd_file| cwd_file.arguments(shell, command))
         .unwrap_or_else(|| [shell, "-c", command].map(str::to_owned).to_vec())
 }
 
@@ -290,7 +290,8 @@ fn spec(input: &BashInput, plan: &CallPlan, folder: &Path, ctx: &ToolContext) ->
     }
 }
 
-/// The name of a file of a call. Call ids come from models: only harmless ones are taken as they are.
+/// Returns the name of a file of a call. Call ids come from models: only plain ones are used as they are, others are
+/// hashed.
 fn file_name(call_id: &CallId, extension: &str) -> String {
     let id = call_id.as_str();
     let is_plain = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
@@ -301,7 +302,7 @@ fn file_name(call_id: &CallId, extension: &str) -> String {
     }
 }
 
-/// The first line of a command, shortened, and the folder if it is another one than the working directory.
+/// Returns the first line of a command, shortened, and the folder if it is not the working directory.
 fn title(command: &str, folder: &Path, ctx: &ToolContext) -> String {
     let line = command.trim().lines().next().unwrap_or_default();
     let mut title: String = paths::escape(line).chars().take(TITLE_CHARS).collect();
@@ -329,6 +330,7 @@ fn result(
     if let Some(description) = &input.description {
         extra.insert("description".to_owned(), json!(description));
     }
+    // The status is for events; the last line of the output tells the model.
     let (status, error) = match outcome.end {
         ProcessEnd::Exited(0) => (ToolStatus::Success, None),
         ProcessEnd::Exited(code) => (ToolStatus::Error, Some(format!("exit code {code}"))),

@@ -17,7 +17,7 @@ use crate::paths::shown;
 
 const MAX_WAIT_MS: u64 = 60_000;
 
-/// Shows what a job printed, or which jobs there are.
+/// Shows the output of a job, or lists the jobs.
 #[derive(Debug)]
 pub(crate) struct BashOutput;
 
@@ -86,11 +86,11 @@ impl TypedTool for BashOutput {
             return ToolResult::success(list(&jobs.list()));
         };
         let since = input.since.map_or(OutputPosition::LastRead, OutputPosition::Offset);
-        let patience = Duration::from_millis(input.wait_ms.unwrap_or(0).min(MAX_WAIT_MS));
-        let read = if patience.is_zero() {
+        let wait_time = Duration::from_millis(input.wait_ms.unwrap_or(0).min(MAX_WAIT_MS));
+        let read = if wait_time.is_zero() {
             jobs.read(&id, since)
         } else {
-            jobs.wait(&id, since, patience, &ctx.cancellation).await
+            jobs.wait(&id, since, wait_time, &ctx.cancellation).await
         };
         match read {
             Ok(output) => result(&output, ctx),
@@ -136,7 +136,7 @@ async fn kill(
     id: &JobId,
     ctx: &ToolContext,
 ) -> Result<ToolResult, crow_core::capability::JobError> {
-    // The job goes on ending when nobody waits for it any more.
+    // The job is ended even if this call is cancelled meanwhile.
     match ctx.cancellation.run_until_cancelled(jobs.kill(id)).await {
         Some(ended) => ended?,
         None => return Ok(ToolResult::cancelled()),
@@ -152,12 +152,13 @@ fn list(jobs: &[JobInfo]) -> String {
     if jobs.is_empty() {
         return "There are no jobs.".to_owned();
     }
-    let line = |job: &JobInfo| format!("{}: {}", told(job), job.title);
+    let line = |job: &JobInfo| format!("{}: {}", job_summary(job), job.title);
     jobs.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A job and its state, in a few words. Whole seconds: asked again at once, it says the same.
-fn told(job: &JobInfo) -> String {
+/// Describes a job and its state in a few words. The time is in whole seconds, so that a call repeated at once gives
+/// the same text.
+fn job_summary(job: &JobInfo) -> String {
     let seconds = job.duration.as_secs();
     match &job.state {
         JobState::Running => format!("{} running for {seconds} s", job.id),
@@ -178,7 +179,7 @@ fn result(output: &JobOutput, ctx: &ToolContext) -> ToolResult {
     if text.is_empty() {
         text.push_str("(nothing new)");
     }
-    let _ = write!(text, "\n[{}, {} bytes so far]", told(&output.job), output.next);
+    let _ = write!(text, "\n[{}, {} bytes so far]", job_summary(&output.job), output.next);
     if output.detached > 0 {
         let _ = write!(text, "\n[{}]", ended_detached(output.detached));
     }
@@ -198,12 +199,12 @@ fn extra(output: &JobOutput) -> Map<String, Value> {
     extra
 }
 
-/// Says that processes were ended that had left their group.
+/// Describes processes that were ended although they had left their process group.
 pub(super) fn ended_detached(count: usize) -> String {
-    let what = if count == 1 {
+    let subject = if count == 1 {
         "1 detached process was"
     } else {
         &format!("{count} detached processes were")
     };
-    format!("{what} ended with it: only jobs outlive a call, see run_in_background")
+    format!("{subject} ended with it: only jobs outlive a call, see run_in_background")
 }

@@ -1,4 +1,4 @@
-//! The captured bytes of a process as text: beginning and end, with a note of what lies between.
+//! The captured bytes of a process as text: beginning and end, with a note on the bytes in between.
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use crow_core::capability::CapturedOutput;
 
 use super::terminal::plain;
 
-/// How far the ends of a gap are moved so that they fall between lines.
+/// Most bytes by which the ends of a gap are moved to fall between lines.
 const LINE_SEARCH: usize = 2 * 1024;
 
 /// Writes captured output as text.
 pub(super) fn to_text(output: &CapturedOutput, scratch_name: impl Fn(&Path) -> String) -> String {
     if output.omitted() == 0 {
-        let whole = [output.head.as_slice(), output.tail.as_slice()].concat();
-        return plain(&String::from_utf8_lossy(&whole)).trim_end().to_owned();
+        let bytes = [output.head.as_slice(), output.tail.as_slice()].concat();
+        return plain(&String::from_utf8_lossy(&bytes)).trim_end().to_owned();
     }
     let head = up_to_line_end(&output.head);
     let tail = from_line_start(&output.tail);
     let omitted = output.total.saturating_sub((head.len() + tail.len()) as u64);
-    let place = match &output.spill {
+    let location = match &output.spill {
         Some(file) if file.missing == 0 => {
             format!("; whole output in {}", scratch_name(&file.path))
         }
@@ -29,12 +29,12 @@ pub(super) fn to_text(output: &CapturedOutput, scratch_name: impl Fn(&Path) -> S
     };
     let (head, tail) =
         (plain(&String::from_utf8_lossy(head)), plain(&String::from_utf8_lossy(tail)));
-    let gap = format!("[… {omitted} bytes omitted{place} …]");
+    let gap = format!("[… {omitted} bytes omitted{location} …]");
     let parts = [head.trim_end(), &gap, tail.trim_end()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// Cuts off the last piece of a line, or at least of a character.
+/// Cuts off an incomplete last line, or at least an incomplete last character.
 fn up_to_line_end(head: &[u8]) -> &[u8] {
     let near = head.len().saturating_sub(LINE_SEARCH);
     let line_end = head.iter().rposition(|byte| *byte == b'\n').filter(|end| *end >= near);
@@ -42,7 +42,7 @@ fn up_to_line_end(head: &[u8]) -> &[u8] {
     head.get(..end).unwrap_or_default()
 }
 
-/// Cuts off the first piece of a line, or at least of a character.
+/// Cuts off an incomplete first line, or at least an incomplete first character.
 fn from_line_start(tail: &[u8]) -> &[u8] {
     let line_end = tail.iter().take(LINE_SEARCH).position(|byte| *byte == b'\n');
     let continues = |byte: &&u8| **byte & 0xC0 == 0x80;
@@ -53,7 +53,7 @@ fn from_line_start(tail: &[u8]) -> &[u8] {
     tail.get(start..).unwrap_or_default()
 }
 
-/// Where the last complete character ends; bytes that are no UTF-8 at all are left as they are.
+/// Returns the end of the last complete character. Bytes that are no UTF-8 at all are not cut off.
 fn character_boundary(bytes: &[u8]) -> usize {
     let last = bytes.len().saturating_sub(3);
     let start = bytes.iter().rposition(|byte| *byte & 0xC0 != 0x80).filter(|at| *at >= last);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_has_only_the_beginning_is_not_said_to_have_the_whole() {
+    fn a_log_that_has_only_the_beginning_is_reported_as_such() {
         assert_eq!(
             text_with(b"one\n", b"four\n", 100, 50),
             "one\n[… 91 bytes omitted; the first 50 bytes are in /s/c1.log …]\nfour"

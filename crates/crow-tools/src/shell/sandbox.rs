@@ -1,4 +1,4 @@
-//! What a result tells of the sandbox.
+//! The parts of a result that concern the sandbox.
 
 use crow_core::{
     capability::{
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::paths::shown;
 
-/// What commands print when something holds them back.
+/// Messages of commands that the sandbox may have blocked.
 const SIGNS: [&str; 9] = [
     "Permission denied",
     "Operation not permitted",
@@ -25,13 +25,14 @@ const SIGNS: [&str; 9] = [
 const HINT: &str = "\n[if the sandbox was in the way: commands change files of the project and of /tmp alone, not those \
      that start programs (.git/hooks, .git/config, settings of editors, agents and CI), and reach no network but their own \
      loopback; tell the user what you need]";
-/// How protected files are changed all the same.
+/// Text on how protected files can be changed.
 const ASKED: &str =
     "a call of write_file for it is asked about, and refused where nobody can be asked";
-/// How many hosts that a command could not reach are named.
-const TOLD_HOSTS: usize = 5;
+/// Most refused hosts that are named.
+const MOST_HOSTS: usize = 5;
 
-/// Adds what a command in a sandbox, and whoever reads of it, must know. Returns an error if it made what it may not.
+/// Adds what the model and readers of the result must know of the sandbox. Returns an error if the command made or
+/// changed a protected file.
 pub(super) fn tell(
     outcome: &ProcessOutcome,
     output: &mut String,
@@ -47,7 +48,7 @@ pub(super) fn tell(
         output.push_str(HINT);
     }
     tell_what_was_held(&outcome.refused_hosts, &outcome.put_aside, output, ctx);
-    // What was found while others ran as well may be theirs, or the user's.
+    // A file that was found while other commands ran may be theirs, or the user's.
     let first = outcome.put_aside.iter().find(|aside| aside.during.len() <= 1)?;
     let did = match first.original {
         Original::Absent => "made",
@@ -63,15 +64,15 @@ pub(super) fn tell_what_was_held(
     output: &mut String,
     ctx: &ToolContext,
 ) {
-    for host in refused_hosts.iter().take(TOLD_HOSTS) {
-        output.push_str(&told(host));
+    for host in refused_hosts.iter().take(MOST_HOSTS) {
+        output.push_str(&host_note(host));
     }
     for aside in put_aside {
-        output.push_str(&told_of(aside, ctx));
+        output.push_str(&file_note(aside, ctx));
     }
 }
 
-fn told_of(aside: &PutAside, ctx: &ToolContext) -> String {
+fn file_note(aside: &PutAside, ctx: &ToolContext) -> String {
     let PutAside { path, kept, original, during } = aside;
     let mut path = shown(path, ctx);
     if during.len() > 1 {
@@ -108,7 +109,7 @@ fn told_of(aside: &PutAside, ctx: &ToolContext) -> String {
     }
 }
 
-fn told(refused: &RefusedHost) -> String {
+fn host_note(refused: &RefusedHost) -> String {
     let pattern = refused.pattern();
     match refused.reason {
         HostRefusal::NotAllowed => {

@@ -1,8 +1,8 @@
-//! What a terminal would be left showing: escape sequences gone, overwritten text overwritten.
+//! Output in the form in which a terminal finally shows it: without escape sequences and without overwritten text.
 
 use std::{iter::Peekable, str::Chars};
 
-/// Removes escape sequences and control characters, and keeps of each line what was printed over it last.
+/// Removes escape sequences and control characters. Of each line, only what was printed over it last remains.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut line = TerminalLine::default();
@@ -32,7 +32,7 @@ pub(super) fn plain(text: &str) -> String {
 #[derive(Debug, Default)]
 struct TerminalLine {
     text: String,
-    /// Whether the next character is printed over what is there.
+    /// True if the next character overwrites the line.
     is_restarted: bool,
 }
 
@@ -45,7 +45,7 @@ impl TerminalLine {
     }
 }
 
-/// Skips what follows an escape character.
+/// Skips the sequence after an escape character.
 fn skip_sequence(chars: &mut Peekable<Chars<'_>>) {
     match chars.peek() {
         Some('[') => {
@@ -69,13 +69,13 @@ fn skip_sequence(chars: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// Skips the parameters and the final character of a control sequence. A line end ends a broken one.
+/// Skips the parameters and the final character of a control sequence. A line end terminates an incomplete one.
 fn skip_control(chars: &mut Peekable<Chars<'_>>) {
     while chars.next_if(|char| (' '..='?').contains(char)).is_some() {}
     chars.next_if(|char| ('@'..='~').contains(char));
 }
 
-/// Skips to the end of a string: BEL or ESC `\`. A line end ends a broken one.
+/// Skips to the end of a string: BEL or ESC `\`. A line end terminates an incomplete one.
 fn skip_string(chars: &mut Peekable<Chars<'_>>) {
     while let Some(char) = chars.next_if(|char| *char != '\n') {
         match char {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_not_show_is_gone() {
+    fn escape_sequences_and_control_characters_are_removed() {
         for (printed, shown) in [
             ("plain ä 漢\ttext\n", "plain ä 漢\ttext\n"),
             ("\u{1b}[1;31merror\u{1b}[0m: x", "error: x"),

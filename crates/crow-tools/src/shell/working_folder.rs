@@ -1,7 +1,7 @@
-//! The folder that a command ends in, carried to the next command of the session.
+//! The folder in which a command ends, which is carried over to the next command of the session.
 //!
-//! A shell that may change its folder writes it into a file when it exits. Where it cannot (it was killed, `exec`
-//! replaced it, the command has an EXIT trap of its own), the folder stays as it was.
+//! A shell that may change its folder writes it to a file when it exits. If it cannot (it was killed, `exec` replaced
+//! it, the command has an EXIT trap of its own), the folder stays as it was.
 
 use std::{
     fs, io,
@@ -18,21 +18,21 @@ use crate::{
     paths::{self, explain, shown},
 };
 
-/// Runs its first argument and writes the folder that it ends in into the file that is its second one. The command
-/// comes through `eval`, so that its lines keep their numbers.
+/// Script that runs its first argument and writes the folder in which that ends to the file that is its second
+/// argument. The command is run by `eval`, so that its lines keep their numbers.
 const KEEPER: &str = "__crow_command=$1 __crow_folder=$2; shift 2; \
      trap '{ command pwd -P >|\"$__crow_folder\"; } 2>/dev/null || :' EXIT; eval \"$__crow_command\"";
 
-/// Where a command starts.
+/// The folder in which a command starts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StartFolder {
     pub folder: PathBuf,
-    /// Where it would have started, if that were still there.
+    /// The folder in which it would have started, if that still existed.
     pub gone: Option<PathBuf>,
 }
 
 impl StartFolder {
-    /// Finds where a command starts: in the folder that is given, else where the last command ended.
+    /// Finds the folder in which a command starts: the given one, or else the one in which the last command ended.
     pub(super) async fn find(given: Option<&str>, ctx: &ToolContext) -> Result<Self, ToolError> {
         let Some(given) = given else { return Self::carried(ctx).await };
         let path = paths::resolve(given, ctx).await?;
@@ -45,6 +45,8 @@ impl StartFolder {
         blocking_until_cancelled(ctx, work).await?
     }
 
+    /// Returns the folder in which the last command ended, if it still exists in the workspace, or else the working
+    /// directory.
     async fn carried(ctx: &ToolContext) -> Result<Self, ToolError> {
         let cwd = ctx.workspace.cwd().to_owned();
         let Some(carried) = ctx.resources.get::<ShellFolder>() else {
@@ -52,7 +54,7 @@ impl StartFolder {
         };
         let workspace = ctx.workspace.clone();
         let work = move || {
-            // A link may have taken its place.
+            // A link may have replaced it.
             let is_same = fs::canonicalize(&carried.0).is_ok_and(|path| path == carried.0);
             if is_same && carried.0.is_dir() && workspace.contains(&carried.0) {
                 Self { folder: carried.0.clone(), gone: None }
@@ -64,20 +66,21 @@ impl StartFolder {
     }
 }
 
-/// How long what a shell wrote may be: a path and a line end.
+/// Most bytes that a shell writes: a path and a line end.
 const MAX_WRITTEN: u64 = 8 * 1024;
 
-/// Where a command's shell writes the folder it ends in.
+/// The file to which a command's shell writes the folder in which it ends.
 #[derive(Debug)]
 pub(super) struct CwdFile {
     file: PathBuf,
-    /// The same with its folder resolved. Commands write there, too: what they put in its place is neither followed nor
-    /// waited for.
+    /// The same path with its folder resolved. Commands can write to this folder, too: a link or pipe that they put
+    /// in place of the file is neither followed nor waited for.
     resolved: PathBuf,
 }
 
 impl CwdFile {
-    /// Makes ready for a command that may change the folder. None where it cannot, or where nothing can be kept.
+    /// Prepares the file for a command that may change the folder. Returns `None` if the command cannot, or if there
+    /// is no file to write to.
     pub(super) async fn new(
         line: &CommandLine,
         file: Option<PathBuf>,
@@ -88,7 +91,7 @@ impl CwdFile {
         let work = move || {
             fs::create_dir_all(&folder)?;
             let resolved = fs::canonicalize(folder)?.join(name);
-            // A call before this one may have had its id, and have been cut off before this was read.
+            // An earlier call may have had the same id and have been interrupted before its file was read.
             match crow_fs::remove_file(&resolved) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 Ok(()) | Err(_) => Ok(Self { file, resolved }),
@@ -97,18 +100,18 @@ impl CwdFile {
         blocking_until_cancelled(ctx, work).await.ok()?.ok()
     }
 
-    /// Returns the arguments of a shell that runs the command and writes down where it ended.
+    /// Returns the arguments of a shell that runs the command and writes the folder in which it ends.
     pub(super) fn arguments(&self, shell: &str, command: &str) -> Option<Vec<String>> {
         let file = self.file.to_str()?;
         Some([shell, "-c", KEEPER, shell, command, file].map(str::to_owned).to_vec())
     }
 
-    /// Returns the folder that the command ended in, if it is known and is still there.
+    /// Returns the folder in which the command ended, if it is known and still exists.
     pub(super) async fn take(self, ctx: &ToolContext) -> Option<PathBuf> {
         let work = move || -> io::Result<PathBuf> {
-            let written = crow_fs::read_bounded(&self.resolved, MAX_WRITTEN);
+            let content = crow_fs::read_bounded(&self.resolved, MAX_WRITTEN);
             crow_fs::remove_file(&self.resolved)?;
-            let text = String::from_utf8(written?).map_err(io::Error::other)?;
+            let text = String::from_utf8(content?).map_err(io::Error::other)?;
             let path = Path::new(text.strip_suffix('\n').unwrap_or(&text)).canonicalize()?;
             if path.is_dir() { Ok(path) } else { Err(io::ErrorKind::NotADirectory.into()) }
         };
@@ -116,13 +119,13 @@ impl CwdFile {
     }
 }
 
-/// What a command's end means for the next one: a note for the model, and the folder to keep.
+/// The effect of a command on the folder of the next one: a note for the model, and the new folder.
 pub(super) struct FolderChange {
     pub note: String,
     pub kept: Option<PathBuf>,
 }
 
-/// Compares where a command started with where it ended, and lets the next one start there.
+/// Compares the folders in which a command started and ended, and lets the next command start where it ended.
 pub(super) fn carry(
     start: StartFolder,
     end: Option<PathBuf>,

@@ -1,8 +1,7 @@
 //! The table that maps the codes of a font to text.
 //!
 //! Only the entries between `beginbfchar` or `beginbfrange` and the next `end…` matter. A range is one entry with the
-//! text of
-//! its first code, however many codes it has.
+//! text of its first code, however many codes it has.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +9,7 @@ use std::collections::BTreeMap;
 const MAX_ENTRIES: usize = 1 << 16;
 
 /// Codes and their texts. The table of `lopdf` is not used: it lists every code of every range, and one short line
-/// can
-/// contain four thousand million.
+/// can contain four thousand million.
 #[derive(Debug, Default)]
 pub(super) struct CMap {
     /// By length and first code of a range: its last code, and the text of its first code in UTF-16.

@@ -1,10 +1,8 @@
 //! From the bytes of a PDF file to the text of some of its pages.
 //!
-//! Files may be hostile. The loader of `lopdf` limits neither all memory nor time and cannot be cancelled. Its filter is
-//! called
-//! with each object, so the filter charges a budget, and unwinds out of the loader when that is used up. Panics of
-//! the
-//! library are caught in the same place.
+//! Files may be hostile. The loader of `lopdf` limits neither all memory nor time and cannot be cancelled. Its filter
+//! is called with each object, so the filter charges a budget, and unwinds out of the loader when that is used up.
+//! Panics of the library are caught in the same place.
 
 use std::{
     cell::RefCell,
@@ -120,8 +118,7 @@ fn load(bytes: &[u8], budget: &PdfBudget) -> Result<Document, PdfError> {
 }
 
 /// Charges the budget for a loaded object. Returns what the loader stores of a member of an object stream. Unwinding
-/// is the
-/// only way out of the loader.
+/// is the only way out of the loader.
 fn charge(object: &Object) -> Object {
     let weight = weight(object);
     let result = LOADING.with_borrow_mut(|budget| {
@@ -163,8 +160,7 @@ fn weight(object: &Object) -> usize {
 }
 
 /// Returns true if the name `Encrypt` is anywhere in the file, with or without escapes. Encrypted objects would be
-/// loaded in
-/// a way that bypasses the filter.
+/// loaded in a way that bypasses the filter.
 fn names_encryption(bytes: &[u8]) -> bool {
     let names = bytes.split(|byte| *byte == b'/').skip(1);
     names.into_iter().any(|name| {

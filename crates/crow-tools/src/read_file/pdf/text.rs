@@ -1,4 +1,6 @@
 //! The text of a page, in the order in which it is painted.
+//!
+//! Positions are followed only as far as they show where lines and words end.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +11,14 @@ use super::{
     document::{MAX_INFLATED, PdfBudget, PdfError},
 };
 
-/// The most bytes of the text of a page.
+/// Most bytes of the text of a page.
 const MAX_TEXT: usize = 512 * 1024;
-/// The most fonts of a page that are read.
+/// Most fonts of a page that are read.
 const MAX_FONTS: usize = 128;
-/// How many operations are done between two looks at the clock.
+/// Number of operations between two checks of the budget.
 const OPERATIONS_PER_CHECK: usize = 256;
 
-/// How codes become text.
+/// The table by which the codes of a font become text.
 enum PdfFont<'a> {
     Map(CMap),
     Encoding(Encoding<'a>),
@@ -58,7 +60,8 @@ pub(super) fn of_page(
     Ok(painter.text)
 }
 
-/// One stream after the other, for a page may name many that cost much and yield little.
+/// Reads the content streams of a page one after the other, because a page may name many that cost much and yield
+/// little.
 fn content_of(
     document: &Document,
     page: ObjectId,
@@ -68,15 +71,15 @@ fn content_of(
     for id in document.get_page_contents(page) {
         budget.check()?;
         let Ok(stream) = document.get_object(id).and_then(Object::as_stream) else { continue };
-        let left = MAX_INFLATED.saturating_sub(content.len());
-        content.extend(stream.get_plain_content_with_limit(left)?);
+        let remaining = MAX_INFLATED.saturating_sub(content.len());
+        content.extend(stream.get_plain_content_with_limit(remaining)?);
         content.push(b'\n');
     }
     Ok(content)
 }
 
 fn font_of<'a>(document: &'a Document, font: &'a Dictionary) -> Option<PdfFont<'a>> {
-    // With a table of its own a font never reaches the table of `lopdf`, which no limit holds.
+    // A font with a table of its own never uses that of `lopdf`, which has no limit.
     if font.has(b"ToUnicode") {
         let table = font.get_deref(b"ToUnicode", document).and_then(Object::as_stream).ok()?;
         let bytes = table.get_plain_content_with_limit(MAX_INFLATED).ok()?;
@@ -85,18 +88,18 @@ fn font_of<'a>(document: &'a Document, font: &'a Dictionary) -> Option<PdfFont<'
     font.get_font_encoding_with_limit(document, MAX_INFLATED).ok().map(PdfFont::Encoding)
 }
 
-/// Where the next text goes, as far as it says where lines and words end.
+/// Position of the next text, as far as it shows where lines and words end.
 #[derive(Default)]
 struct TextPainter {
     text: String,
     size: f32,
     scale: f32,
     leading: f32,
-    /// The start of the line.
+    /// Start of the line.
     line: (f32, f32),
-    /// About where the last text ended.
+    /// Approximate end of the last text.
     end: Option<(f32, f32)>,
-    /// Whether the position was set since the last text.
+    /// True if the position was set since the last text.
     has_moved: bool,
 }
 
@@ -104,22 +107,22 @@ impl TextPainter {
     fn paint(&mut self, operator: &str, operands: &[Object], font: Option<&PdfFont<'_>>) {
         let at = |index| number_at(operands, index);
         match operator {
-            "BT" => self.place((0.0, 0.0), 1.0),
-            "Tm" => self.place((at(4), at(5)), at(0).hypot(at(1))),
+            "BT" => self.move_to((0.0, 0.0), 1.0),
+            "Tm" => self.move_to((at(4), at(5)), at(0).hypot(at(1))),
             "TL" => self.leading = at(0),
-            "Td" => self.step(at(0), at(1)),
+            "Td" => self.move_by(at(0), at(1)),
             "TD" => {
                 self.leading = -at(1);
-                self.step(at(0), at(1));
+                self.move_by(at(0), at(1));
             }
-            "T*" => self.step(0.0, -self.leading),
+            "T*" => self.move_by(0.0, -self.leading),
             "Tj" => self.show(operands, font),
             "'" => {
-                self.step(0.0, -self.leading);
+                self.move_by(0.0, -self.leading);
                 self.show(operands, font);
             }
             "\"" => {
-                self.step(0.0, -self.leading);
+                self.move_by(0.0, -self.leading);
                 self.show(operands.get(2..).unwrap_or_default(), font);
             }
             "TJ" => {
@@ -130,18 +133,19 @@ impl TextPainter {
         }
     }
 
-    fn place(&mut self, position: (f32, f32), scale: f32) {
+    fn move_to(&mut self, position: (f32, f32), scale: f32) {
         self.line = position;
         self.scale = scale;
         self.has_moved = true;
     }
 
-    fn step(&mut self, right: f32, up: f32) {
-        // A leading that was never set still means a new line.
+    fn move_by(&mut self, right: f32, up: f32) {
+        // A move by nothing, as with a leading that was never set, still means a new line.
         let up = if right == 0.0 && up == 0.0 { -self.size } else { up };
-        self.place((self.line.0 + right * self.scale, self.line.1 + up * self.scale), self.scale);
+        self.move_to((self.line.0 + right * self.scale, self.line.1 + up * self.scale), self.scale);
     }
 
+    /// Appends strings, and spaces for large gaps between them.
     fn show(&mut self, items: &[Object], font: Option<&PdfFont<'_>>) {
         self.separate();
         let em = self.size * self.scale;
@@ -168,7 +172,7 @@ impl TextPainter {
         self.end = Some((right, self.line.1));
     }
 
-    /// Ends a line or a word if the position says so.
+    /// Appends a line break or a space if the position requires it.
     fn separate(&mut self) {
         let Some((right, height)) = self.end.filter(|_| self.has_moved) else {
             self.end.get_or_insert(self.line);

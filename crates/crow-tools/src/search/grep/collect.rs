@@ -1,4 +1,4 @@
-//! What a search finds in one file.
+//! The hits of a search in one file.
 
 use std::{io, path::PathBuf};
 
@@ -6,17 +6,17 @@ use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 
-/// How many characters of a line are shown.
+/// Most characters of a line that are shown.
 const MAX_LINE_CHARS: usize = 500;
 
-/// How much is wanted of each file.
+/// The hits to collect in each file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CollectMode {
-    /// This many lines, matching or around a match.
+    /// At most this many lines, matching or around a match.
     Lines(usize),
-    /// Whether there is a match.
+    /// None, only the fact that there is a match.
     Whether,
-    /// How many lines match.
+    /// None, only the number of matching lines.
     Number,
 }
 
@@ -28,12 +28,12 @@ pub(super) struct GrepLine {
     pub(super) is_match: bool,
 }
 
-/// What was found in a file.
+/// The hits in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FileHits {
     pub(super) path: PathBuf,
     pub(super) lines: Vec<GrepLine>,
-    /// How many lines match, as far as the file was searched.
+    /// Number of matching lines, as far as the file was searched.
     pub(super) matches: u64,
 }
 
@@ -41,20 +41,20 @@ pub(super) struct FileHits {
 #[derive(Debug)]
 pub(super) struct HitCollector<'a> {
     matcher: &'a RegexMatcher,
-    wanted: CollectMode,
+    mode: CollectMode,
     pub(super) lines: Vec<GrepLine>,
     pub(super) matches: u64,
     pub(super) is_binary: bool,
 }
 
 impl<'a> HitCollector<'a> {
-    pub(super) fn new(matcher: &'a RegexMatcher, wanted: CollectMode) -> Self {
-        Self { matcher, wanted, lines: Vec::new(), matches: 0, is_binary: false }
+    pub(super) fn new(matcher: &'a RegexMatcher, mode: CollectMode) -> Self {
+        Self { matcher, mode, lines: Vec::new(), matches: 0, is_binary: false }
     }
 
-    /// Adds a line and says whether more are wanted.
+    /// Adds a line. Returns true if more are needed.
     fn push(&mut self, number: u64, bytes: &[u8], is_match: bool) -> bool {
-        match self.wanted {
+        match self.mode {
             CollectMode::Number => true,
             CollectMode::Whether => false,
             CollectMode::Lines(count) => {
@@ -64,16 +64,16 @@ impl<'a> HitCollector<'a> {
         }
     }
 
-    /// The text of a line, or of a long one the part around the match.
+    /// Returns the text of a line, or of a long one the part around the match.
     fn clip(&self, bytes: &[u8]) -> String {
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_end_matches(['\n', '\r']);
         if text.chars().nth(MAX_LINE_CHARS).is_none() {
             return text.to_owned();
         }
-        let found = self.matcher.find(text.as_bytes()).ok().flatten();
-        let middle = found.map_or(0, |found| {
-            found.start().midpoint(found.end().min(found.start() + MAX_LINE_CHARS))
+        let range = self.matcher.find(text.as_bytes()).ok().flatten();
+        let middle = range.map_or(0, |range| {
+            range.start().midpoint(range.end().min(range.start() + MAX_LINE_CHARS))
         });
         let before = text.get(..middle).map_or(0, |before| before.chars().count());
         let first = before.saturating_sub(MAX_LINE_CHARS / 2);
@@ -93,13 +93,13 @@ impl<'a> HitCollector<'a> {
 impl Sink for HitCollector<'_> {
     type Error = io::Error;
 
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        let mut goes_on = true;
-        for (number, line) in (found.line_number().unwrap_or_default()..).zip(found.lines()) {
+    fn matched(&mut self, _: &Searcher, hit: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        let mut continues = true;
+        for (number, line) in (hit.line_number().unwrap_or_default()..).zip(hit.lines()) {
             self.matches += 1;
-            goes_on = goes_on && self.push(number, line, true);
+            continues = continues && self.push(number, line, true);
         }
-        Ok(goes_on)
+        Ok(continues)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {

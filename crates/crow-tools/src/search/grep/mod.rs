@@ -1,4 +1,4 @@
-//! `grep`: lines by regular expression, with the libraries that ripgrep is made of.
+//! `grep`: search for lines by regular expression, with the libraries of ripgrep.
 
 mod collect;
 mod query;

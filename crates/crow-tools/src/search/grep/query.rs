@@ -4,10 +4,10 @@ use grep_matcher::LineTerminator;
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
-/// The longest line, or file in multi-line searches, that is held in memory.
+/// Longest line in bytes, or file in multi-line searches, that is held in memory.
 const HEAP_LIMIT: usize = 64 * 1024 * 1024;
 
-/// How a pattern is meant.
+/// The options of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GrepOptions {
     pub(super) ignore_case: bool,
@@ -16,17 +16,17 @@ pub(super) struct GrepOptions {
     pub(super) after: usize,
 }
 
-/// A pattern that can be searched for.
+/// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct GrepQuery {
     pub(super) matcher: RegexMatcher,
-    /// What was done to make it one, for the model.
+    /// Note for the model on how the pattern was changed.
     pub(super) note: Option<String>,
     options: GrepOptions,
 }
 
 impl GrepQuery {
-    /// Compiles a pattern. One that is no regular expression is searched for as the text that it is.
+    /// Compiles a pattern. One that is no regular expression is searched for as plain text.
     pub(super) fn compile(pattern: &str, options: GrepOptions) -> Result<Self, String> {
         if pattern.is_empty() {
             return Err("the pattern is empty".to_owned());
@@ -78,7 +78,7 @@ fn matcher(
         .multi_line(true)
         .dot_matches_new_line(options.multiline)
         .fixed_strings(is_literal);
-    // The end of a line is also before a carriage return.
+    // A line also ends before a carriage return.
     builder.crlf(true);
     if options.multiline {
         builder.line_terminator(None);

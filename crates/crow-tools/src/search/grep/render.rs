@@ -1,4 +1,4 @@
-//! Hits as text, a page of them.
+//! The text form of a page of hits.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use crow_core::tool::ToolContext;
 use super::collect::FileHits;
 use crate::paths::shown;
 
-/// How many bytes are shown, whatever the number of lines.
+/// Most bytes that are shown, whatever the number of lines.
 const MAX_BYTES: usize = 50 * 1024;
 
-/// The part that is shown.
+/// The part of the hits that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HitPage {
     pub(super) offset: usize,
@@ -18,31 +18,32 @@ pub(super) struct HitPage {
 }
 
 impl HitPage {
-    /// Returns how many things must be found to fill the page and to know whether there are more.
+    /// Returns the number of hits that fill the page and show if there are more.
     pub(super) fn needed(self) -> usize {
         self.offset.saturating_add(self.limit).saturating_add(1)
     }
 }
 
-/// Writes lines under the name of their file: `12:text` where it matches, `12-text` around that.
+/// Writes lines under the name of their file: `12:text` if it matches, `12-text` if it is context.
 pub(super) fn lines(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> String {
     let mut text = String::new();
     let mut last: Option<(usize, u64)> = None;
-    let mut place = 0;
+    let mut position = 0;
     for (index, file) in hits.iter().enumerate() {
         for line in &file.lines {
-            place += 1;
-            if place <= page.offset {
+            position += 1;
+            if position <= page.offset {
                 continue;
             }
-            if place > page.offset.saturating_add(page.limit) || text.len() > MAX_BYTES {
-                let _ = writeln!(text, "[there are more lines: go on with offset {}]", place - 1);
+            if position > page.offset.saturating_add(page.limit) || text.len() > MAX_BYTES {
+                let _ =
+                    writeln!(text, "[there are more lines: go on with offset {}]", position - 1);
                 return text;
             }
             match last {
                 Some((file, number)) if file == index && number + 1 == line.number => {}
                 Some((file, _)) if file == index => {
-                    // Without lines around them, matches are not groups.
+                    // Without context lines the matches need no separators.
                     if hits.iter().any(|file| file.lines.iter().any(|line| !line.is_match)) {
                         text.push_str("--\n");
                     }
@@ -68,7 +69,7 @@ pub(super) fn names(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> Stri
     list(lines, hits.len(), page)
 }
 
-/// Writes how many lines match in each file and in all.
+/// Writes the number of matching lines in each file and in all.
 pub(super) fn counts(hits: &[FileHits], page: HitPage, ctx: &ToolContext) -> String {
     let lines = hits.iter().map(|file| format!("{}:{}", shown(&file.path, ctx), file.matches));
     let mut text = list(lines, hits.len(), page);

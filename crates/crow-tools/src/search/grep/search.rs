@@ -1,4 +1,7 @@
-//! Searching many files: in the order of their paths, several at a time, no further than needed.
+//! Search of many files: in the order of their paths, several at a time, no further than needed.
+//!
+//! The walk is divided into chunks. Threads take the files of a chunk one by one, and the outcomes are sorted by
+//! index. After each chunk the search ends if there are enough hits.
 
 use std::{
     cell::RefCell,
@@ -31,21 +34,22 @@ use crate::{
     paths::AllowedPath,
 };
 
-/// How many files are searched before it is asked whether there is enough: at least and at most this many, and fewer
-/// the more lines each of them may have.
+/// Fewest and most files of a chunk, after which the search may end. The more lines each file may have, the smaller
+/// is the chunk.
 const CHUNKS: (usize, usize) = (16, 256);
-/// How many lines the files of a chunk should have at most.
+/// Most lines that the files of a chunk should have.
 const LINES_OF_CHUNK: usize = 64_000;
-/// Fewer files are not worth a thread.
+/// Number of files for which another thread is worth its cost.
 const WORTH_A_THREAD: usize = 16;
 const MAX_THREADS: usize = 8;
 
-/// Which files are searched.
+/// The files to search.
 #[derive(Debug)]
 pub(super) struct SearchScope {
     /// A folder, or one file.
     pub(super) root: AllowedPath,
-    /// The folder. The walk through it goes by path; what it finds is opened beneath this descriptor.
+    /// The folder, unless the root is a file. The walk through it goes by path; its files are opened beneath this
+    /// descriptor.
     pub(super) folder: Option<Directory>,
     pub(super) names: NameFilter,
     pub(super) types: Option<Types>,
@@ -65,10 +69,10 @@ impl SearchScope {
         }
     }
 
-    /// Returns whether a file below the root is searched.
+    /// Returns true if a file below the root is searched.
     pub(super) fn includes(&self, path: &Path) -> bool {
         let relative = path.strip_prefix(&self.root).unwrap_or(path);
-        // A file that is named itself is searched whatever its name is.
+        // A file that is the root itself is searched whatever its name is.
         relative.as_os_str().is_empty()
             || (self.names.passes(relative)
                 && self
@@ -78,18 +82,18 @@ impl SearchScope {
     }
 }
 
-/// What was found.
+/// The results of a search.
 #[derive(Debug, Default)]
 pub(super) struct GrepResults {
-    /// In the order of the paths.
+    /// Files with hits, in the order of their paths.
     pub(super) hits: Vec<FileHits>,
     pub(super) binary: usize,
     pub(super) unreadable: usize,
-    /// Files that were not searched, because their names say that they hold keys.
+    /// Files that were not searched, because their names suggest keys or a rule of the user withholds them.
     pub(super) withheld: Vec<PathBuf>,
 }
 
-/// What came of one file.
+/// The outcome of the search of one file.
 enum FileSearchOutcome {
     Hits(FileHits),
     Nothing,
@@ -97,15 +101,15 @@ enum FileSearchOutcome {
     Unreadable,
 }
 
-/// Searches file after file until `is_enough` or it is time to stop.
+/// Searches file after file until `is_enough` returns true or the search must stop.
 pub(super) fn search(
     scope: &SearchScope,
     query: &GrepQuery,
-    wanted: CollectMode,
+    mode: CollectMode,
     stop: &SearchDeadline,
     is_enough: impl Fn(&[FileHits]) -> bool,
 ) -> GrepResults {
-    let mut found = GrepResults::default();
+    let mut results = GrepResults::default();
     let withheld = RefCell::new(Vec::new());
     let mut paths = files(&scope.root, &scope.withheld, IgnoreMode::Left, stop)
         .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
@@ -118,33 +122,33 @@ pub(super) fn search(
             }
             !is_secret
         });
-    let size = chunk_size(wanted);
+    let size = chunk_size(mode);
     loop {
         let chunk: Vec<PathBuf> = paths.by_ref().take(size).collect();
-        for outcome in search_chunk(scope, &chunk, query, wanted, stop) {
+        for outcome in search_chunk(scope, &chunk, query, mode, stop) {
             match outcome {
-                FileSearchOutcome::Hits(hits) => found.hits.push(hits),
-                FileSearchOutcome::Binary => found.binary += 1,
-                FileSearchOutcome::Unreadable => found.unreadable += 1,
+                FileSearchOutcome::Hits(hits) => results.hits.push(hits),
+                FileSearchOutcome::Binary => results.binary += 1,
+                FileSearchOutcome::Unreadable => results.unreadable += 1,
                 FileSearchOutcome::Nothing => {}
             }
         }
-        if chunk.len() < size || is_enough(&found.hits) || stop.is_due() {
-            found.withheld = withheld.take();
-            return found;
+        if chunk.len() < size || is_enough(&results.hits) || stop.is_due() {
+            results.withheld = withheld.take();
+            return results;
         }
     }
 }
 
-fn chunk_size(wanted: CollectMode) -> usize {
+fn chunk_size(mode: CollectMode) -> usize {
     let (least, most) = CHUNKS;
-    match wanted {
+    match mode {
         CollectMode::Lines(count) => (LINES_OF_CHUNK / count.max(1)).clamp(least, most),
         CollectMode::Whether | CollectMode::Number => most,
     }
 }
 
-/// Returns whether a file has a match.
+/// Returns true if a file has a match.
 pub(super) fn has_match(
     scope: &SearchScope,
     path: &Path,
@@ -156,11 +160,12 @@ pub(super) fn has_match(
     matches!(outcome, FileSearchOutcome::Hits(_))
 }
 
+/// Searches the files of a chunk in parallel. Returns their outcomes in order.
 fn search_chunk(
     scope: &SearchScope,
     chunk: &[PathBuf],
     query: &GrepQuery,
-    wanted: CollectMode,
+    mode: CollectMode,
     stop: &SearchDeadline,
 ) -> Vec<FileSearchOutcome> {
     let next = AtomicUsize::new(0);
@@ -171,7 +176,7 @@ fn search_chunk(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(path) = chunk.get(index) else { break };
-            own.push((index, search_file(&mut searcher, scope, path, query, wanted, stop)));
+            own.push((index, search_file(&mut searcher, scope, path, query, mode, stop)));
         }
         outcomes.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
     };
@@ -193,13 +198,13 @@ fn search_file(
     scope: &SearchScope,
     path: &Path,
     query: &GrepQuery,
-    wanted: CollectMode,
+    mode: CollectMode,
     stop: &SearchDeadline,
 ) -> FileSearchOutcome {
     let Ok(OpenFile { file: reader, .. }) = scope.open(path) else {
         return FileSearchOutcome::Unreadable;
     };
-    let mut collector = HitCollector::new(&query.matcher, wanted);
+    let mut collector = HitCollector::new(&query.matcher, mode);
     let reader = StoppableReader { reader, stop };
     if searcher.search_reader(&query.matcher, reader, &mut collector).is_err() {
         return if stop.is_due() {

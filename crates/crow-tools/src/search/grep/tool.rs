@@ -27,21 +27,21 @@ use crate::{
     paths::{self, AllowedPath, here, open_folder, shown},
 };
 
-/// How many lines are shown without a limit.
+/// Lines that are shown if the call has no limit.
 const DEFAULT_LINES: usize = 250;
-/// How many files are named without a limit.
+/// Files that are named if the call has no limit.
 const DEFAULT_FILES: usize = 100;
-/// How many lines or files can be asked for.
+/// Most lines or files that can be shown.
 const MAX_LIMIT: usize = 2000;
-/// How many lines or files can be skipped: all of them are held in memory.
+/// Most lines or files that can be skipped: all of them are held in memory.
 const MAX_OFFSET: usize = 10_000;
-/// How many lines around a match can be asked for.
+/// Most lines around a match that can be shown.
 const MAX_CONTEXT: usize = 50;
-/// How many files are named that were not searched.
+/// Most files that are named as not searched.
 const MAX_WITHHELD: usize = 5;
-/// How long a search may take.
+/// Time limit of a search.
 const TIME_LIMIT: Duration = Duration::from_mins(1);
-/// How long the look at ignored files may take.
+/// Time limit of the search for ignored files that match.
 const HINT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Finds lines by regular expression.
@@ -201,7 +201,7 @@ fn grep(
     let (query, page) = (input.query()?, input.page());
     let stop = SearchDeadline::new(ctx.cancellation.clone(), TIME_LIMIT);
     let needed = page.needed();
-    let found = match input.output_mode {
+    let results = match input.output_mode {
         OutputMode::Content => search(scope, &query, CollectMode::Lines(needed), &stop, |hits| {
             hits.iter().map(|file| file.lines.len()).sum::<usize>() >= needed
         }),
@@ -214,10 +214,10 @@ fn grep(
         return Err(ToolError::Cancelled);
     }
     let mut text = match input.output_mode {
-        _ if found.hits.is_empty() => nothing(scope, &query, &found, &stop, ctx),
-        OutputMode::Content => render::lines(&found.hits, page, ctx),
-        OutputMode::FilesWithMatches => render::names(&found.hits, page, ctx),
-        OutputMode::Count => render::counts(&found.hits, page, ctx),
+        _ if results.hits.is_empty() => nothing(scope, &query, &results, &stop, ctx),
+        OutputMode::Content => render::lines(&results.hits, page, ctx),
+        OutputMode::FilesWithMatches => render::names(&results.hits, page, ctx),
+        OutputMode::Count => render::counts(&results.hits, page, ctx),
     };
     if text.is_empty() {
         let _ = writeln!(text, "Nothing is left behind offset {}.", page.offset);
@@ -229,11 +229,11 @@ fn grep(
             "[stopped after {seconds} s: not everything was searched; give a smaller folder]"
         );
     }
-    if !found.withheld.is_empty() {
-        let _ = writeln!(text, "{}", not_searched(&found.withheld, ctx));
+    if !results.withheld.is_empty() {
+        let _ = writeln!(text, "{}", not_searched(&results.withheld, ctx));
     }
-    if found.unreadable > 0 {
-        let _ = writeln!(text, "[{} files could not be searched]", found.unreadable);
+    if results.unreadable > 0 {
+        let _ = writeln!(text, "[{} files could not be searched]", results.unreadable);
     }
     if let Some(note) = &query.note {
         let _ = writeln!(text, "[{note}]");
@@ -241,7 +241,7 @@ fn grep(
     Ok(ToolResult::success(text))
 }
 
-/// Says which files were not searched because of their names, and how they are.
+/// Names files that were not searched because of their names or a rule, and says how to search them.
 fn not_searched(withheld: &[PathBuf], ctx: &ToolContext) -> String {
     let mut names: Vec<String> =
         withheld.iter().take(MAX_WITHHELD).map(|path| shown(path, ctx)).collect();
@@ -254,7 +254,7 @@ fn not_searched(withheld: &[PathBuf], ctx: &ToolContext) -> String {
     )
 }
 
-/// Opens the folder that is searched; none if it is a file.
+/// Opens the folder to search. Returns `None` if it is a file.
 fn open_root(root: &AllowedPath, ctx: &ToolContext) -> Result<Option<Directory>, ToolError> {
     let name = shown(root, ctx);
     match open(root) {
@@ -271,11 +271,11 @@ fn open_root(root: &AllowedPath, ctx: &ToolContext) -> Result<Option<Directory>,
     }
 }
 
-/// Says that nothing matches, and why that may be.
+/// Returns the message for a search without matches, with possible reasons.
 fn nothing(
     scope: &SearchScope,
     query: &GrepQuery,
-    found: &GrepResults,
+    results: &GrepResults,
     stop: &SearchDeadline,
     ctx: &ToolContext,
 ) -> String {
@@ -283,8 +283,8 @@ fn nothing(
         "." => "No matches.".to_owned(),
         root => format!("No matches in {root}."),
     };
-    if found.binary > 0 {
-        let _ = write!(text, " {} binary files were left out.", found.binary);
+    if results.binary > 0 {
+        let _ = write!(text, " {} binary files were left out.", results.binary);
     }
     let hint = SearchDeadline::new(ctx.cancellation.clone(), HINT_LIMIT);
     let ignored = (!stop.is_due() && scope.folder.is_some()).then(|| {
