@@ -31,7 +31,7 @@ pub(crate) struct AskUserInput {
     header: Option<String>,
 }
 
-/// A choice: only its label, which is the form that the model is told of, or more.
+/// A choice: only its label, which is the form in the schema, or a label with a description.
 #[derive(Debug, Deserialize)]
 #[serde(from = "AnyChoice")]
 struct ChoiceInput(QuestionChoice);

@@ -211,6 +211,7 @@ fn draft(
     }
     let name = shown(path, ctx);
     let seen = current.seen(&ctx.file_views);
+    // The reason for which the content is not known to the session, if it is not.
     let unknown = match seen {
         ViewFreshness::Current => None,
         ViewFreshness::Never => Some("the file was not read in this session"),

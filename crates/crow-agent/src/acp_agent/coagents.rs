@@ -52,7 +52,7 @@ impl CoagentOutcome {
                 outcome.review.text = summary;
             }
             TurnEnd::Text | TurnEnd::SubmitForReview { .. } => outcome.review.text = reply,
-            // No verdict, and no failure that would end the run: the primary is told, and may submit again.
+            // Neither a verdict nor a failure that would end the run: the primary gets the text and may submit again.
             TurnEnd::MaxSteps { steps } => {
                 outcome.review.verdict = Verdict::Unfinished;
                 let last_text = if reply.trim().is_empty() {

@@ -106,8 +106,8 @@ impl AgentRegistry {
         self.list_of(DefinedRole::Subagent)
     }
 
-    /// Returns the names of the agents that other agents start, compositions first. Only the role is read from the
-    /// files; other errors in them do not matter.
+    /// Returns the names of the agents that other agents start, compositions first. Only the role in their files is
+    /// considered, nothing else.
     pub fn subagent_names(&self) -> Vec<(AgentKind, String)> {
         let kinds = [AgentKind::Composition, AgentKind::Base];
         let named = kinds
@@ -301,10 +301,12 @@ impl AgentRegistry {
     ) -> Result<CompositionDefinition, ConfigError> {
         let texts = DefinitionTexts { layers: &self.layers, prompts: &self.prompts };
         let composition = composition::read(name, node, &texts)?;
+        // 1) The primary must be a base agent.
         if !self.has(AgentKind::Base, &composition.primary) {
             let origin = node.origin_of(&["composition", "primary"]);
             return Err(self.missing(origin, &composition.primary, &[AgentKind::Base]));
         }
+        // 2) Each coagent must exist, without circles and within the limit of depth.
         walk.path.push(name.to_owned());
         for (number, coagent) in composition.coagents.iter().enumerate() {
             let number = number.to_string();

@@ -50,7 +50,7 @@ pub struct Bundle {
     pub reviewer: String,
 }
 
-/// The task, the round and the agents of a review.
+/// The facts of a review: task, todo list, round, and the names of both agents.
 #[derive(Debug, Clone, Copy)]
 pub struct HandoffScene<'a> {
     pub task: &'a str,

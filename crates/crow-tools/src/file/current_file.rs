@@ -14,7 +14,7 @@ use super::{
 };
 use crate::paths::AllowedPath;
 
-/// What the session knows of the content of a file.
+/// State of the session's knowledge of a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ViewFreshness {
     /// The agent was shown this content or wrote it.

@@ -330,7 +330,7 @@ fn result(
     if let Some(description) = &input.description {
         extra.insert("description".to_owned(), json!(description));
     }
-    // The status is for events; the last line of the output tells the model.
+    // Status and error of the call, then the last line of its output, which tells the model.
     let (status, error) = match outcome.end {
         ProcessEnd::Exited(0) => (ToolStatus::Success, None),
         ProcessEnd::Exited(code) => (ToolStatus::Error, Some(format!("exit code {code}"))),

@@ -35,6 +35,7 @@ impl GrepQuery {
             Ok(matcher) => return Ok(Self { matcher, note: None, options }),
             Err(error) => error,
         };
+        // A line break is not allowed in a search by lines: search across lines instead.
         if let (ErrorKind::NotAllowed(_), false) = (error.kind(), options.multiline) {
             let options = GrepOptions { multiline: true, ..options };
             if let Ok(matcher) = matcher(pattern, options, false) {
@@ -42,6 +43,7 @@ impl GrepQuery {
                 return Ok(Self { matcher, note: Some(note), options });
             }
         }
+        // Everything else is searched for as plain text, with the reason in the note.
         let reason = error.to_string();
         let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
         let literal = matcher(pattern, options, true).map_err(|_| reason.to_owned())?;

@@ -124,6 +124,7 @@ pub(super) fn search(
         });
     let size = chunk_size(mode);
     loop {
+        // One chunk at a time, so that the walk goes no further than needed.
         let chunk: Vec<PathBuf> = paths.by_ref().take(size).collect();
         for outcome in search_chunk(scope, &chunk, query, mode, stop) {
             match outcome {
