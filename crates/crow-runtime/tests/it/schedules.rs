@@ -106,7 +106,7 @@ async fn run_steps(internals: &mut AgentInternals, steps: Vec<Step>) -> Result<(
 }
 
 async fn listen(handle: &AgentHandle, listener: Listener) -> Vec<ObserverItem> {
-    for _ in 0..listener.late {
+    for _ in 0..listener.delay {
         yield_now().await;
     }
     let mut observer = match listener.after {
