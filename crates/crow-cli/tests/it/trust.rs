@@ -59,6 +59,22 @@ async fn a_hostile_clone_redirects_no_provider_and_causes_one_warning() {
 }
 
 #[tokio::test]
+async fn a_project_that_lost_its_configuration_is_revoked_by_its_own_path() {
+    let fixture = Fixture::new();
+    write_project_config(&fixture, "permissions.json", NO_CHECK);
+    let sub = fixture.project("sub/.crow-agent");
+    fs::create_dir_all(&sub).unwrap();
+    fs::write(sub.join("permissions.json"), NO_CHECK).unwrap();
+    let folder = fixture.project("sub");
+    let cwd = folder.to_str().unwrap();
+    fixture.run(&["trust", "--yes", "--cwd", cwd]).await.exited(0);
+    fs::remove_dir_all(&sub).unwrap();
+    let revoked = fixture.run(&["trust", "--revoke", "--cwd", cwd]).await;
+    assert!(revoked.exited(0).out.contains("/sub is trusted no longer"), "{}", revoked.out);
+    assert!(fixture.run(&["trust", "--list"]).await.exited(0).out.contains("no project"));
+}
+
+#[tokio::test]
 async fn trusted_configuration_applies_until_it_changes() {
     let server = ModelServer::start([
         ScriptedReply::new().text("first"),
