@@ -1,9 +1,9 @@
-//! The Agent Client Protocol over any product: sessions, events and questions as editors know them.
+//! Server of the Agent Client Protocol (ACP), which editors speak, for any product that implements
+//! [`AgentHost`](crow_runtime::AgentHost).
 //!
-//! [`AcpServer`] serves clients with what an [`AgentHost`](crow_runtime::AgentHost) gives out. It translates and nothing
-//! else: history, snapshots, permission and cancellation are the runtime's, and a session that is seen here is the one
-//! that every other adapter sees. Servers of tools that a client serves itself become links of the product's
-//! ([`McpLink`](crow_core::capability::McpLink)), which hold as long as the connection.
+//! [`AcpServer`] translates between the protocol and the host, and nothing else: history, snapshots, permissions and
+//! cancellation belong to the runtime, and all adapters see the same sessions. MCP servers that a client serves itself
+//! become [`McpLink`](crow_core::capability::McpLink)s of the product, which last as long as the connection.
 
 mod server;
 mod view;

@@ -1,4 +1,4 @@
-//! Questions of agents, and what the client answers.
+//! Permission requests and user questions of agents, and the client's answers to them.
 
 use crow_core::{
     capability::{PermissionAnswer, PermissionRequest, QuestionRequest},
@@ -9,8 +9,9 @@ use super::{peer::SessionProgress, pump::Pump, question};
 use crate::view::{self, PermissionReply};
 
 impl Pump {
-    /// Asks what an agent of the session asks, and takes back what is no question any more.
+    /// Sends the client the question that an event asks, or withdraws the one that it settles.
     pub(super) async fn question(&mut self, event: &AgentEvent) {
+        // 1) Permission requests.
         if let AgentEvent::PermissionRequest { request_id, .. } = event {
             self.flush().await;
             let open = self.handle.open_questions();
@@ -20,13 +21,14 @@ impl Pump {
         }
         if let AgentEvent::PermissionWithdrawn { request_id, .. }
         | AgentEvent::PermissionDecision { request_id, .. } = event
-            && let Some(asked) = self.asked.remove(request_id)
+            && let Some(task) = self.asked.remove(request_id)
         {
-            asked.abort();
+            task.abort();
             if self.asked.is_empty() {
                 self.peer.progress(&self.root, SessionProgress::GoesOn);
             }
         }
+        // 2) Questions to the user.
         if let AgentEvent::QuestionAsked { request_id, .. } = event {
             self.flush().await;
             let open = self.handle.open_user_questions();
@@ -36,23 +38,23 @@ impl Pump {
         }
         if let AgentEvent::QuestionWithdrawn { request_id, .. }
         | AgentEvent::QuestionAnswered { request_id, .. } = event
-            && let Some(asked) = self.asked.remove(request_id)
+            && let Some(task) = self.asked.remove(request_id)
         {
-            asked.abort();
+            task.abort();
             if self.asked.is_empty() {
                 self.peer.progress(&self.root, SessionProgress::GoesOn);
             }
         }
     }
 
-    /// Asks the user about a call. The question goes when it is answered otherwise.
+    /// Asks the user about a call. The question is withdrawn when it is settled elsewhere.
     pub(super) fn ask(&mut self, question: PermissionRequest) {
         let request = self.view.permission_request(&question, &mut self.out);
         self.send();
-        let answered = self.peer.ask(request);
+        let pending_response = self.peer.ask(request);
         let (handle, id) = (self.handle.clone(), question.id.clone());
         let task = self.tasks.spawn(async move {
-            let answer = match answered.await {
+            let answer = match pending_response.await {
                 Ok(response) => match view::answer(&response.outcome, &question) {
                     PermissionReply::Answer(answer) => answer,
                     PermissionReply::Cancelled => return handle.interrupt(),
@@ -61,42 +63,42 @@ impl Pump {
                     hint: format!("the editor could not ask: {}", error.message),
                 },
             };
-            // Somebody else was faster.
+            // Fails if the question was pending_response elsewhere first.
             drop(handle.answer(&question.id, answer));
         });
         self.asked.insert(id, task);
         self.peer.progress(&self.root, SessionProgress::Waits);
     }
 
-    /// Asks the user what an agent wants to know: with a form, or a choice, or not at all.
-    pub(super) fn ask_user(&mut self, asked: QuestionRequest) {
+    /// Asks the user an agent's question: with a form, else with a choice, else answers that nobody can be asked.
+    pub(super) fn ask_user(&mut self, request: QuestionRequest) {
         let root = self.root.clone();
-        let id = asked.id.clone();
+        let id = request.id.clone();
         let handle = self.handle.clone();
         let task = if self.abilities.forms.is_yes() {
-            let filled = self.peer.elicit(question::form(root, &asked));
+            let pending_form = self.peer.elicit(question::form(root, &request));
             self.tasks.spawn(async move {
-                let answer = match filled.await {
-                    Ok(response) => question::form_answer(response, &asked.question),
+                let answer = match pending_form.await {
+                    Ok(response) => question::form_answer(response, &request.question),
                     Err(_) => question::nobody(),
                 };
-                // Somebody else was faster.
-                drop(handle.answer_question(&asked.id, answer));
+                // Fails if the question was answered elsewhere first.
+                drop(handle.answer_question(&request.id, answer));
             })
-        } else if let Some(request) = question::choice(root, &asked) {
-            let chosen = self.peer.ask(request);
+        } else if let Some(permission_request) = question::choice(root, &request) {
+            let pending_choice = self.peer.ask(permission_request);
             self.tasks.spawn(async move {
-                let answer = match chosen.await {
-                    Ok(response) => question::choice_answer(response.outcome, &asked.question),
+                let answer = match pending_choice.await {
+                    Ok(response) => question::choice_answer(response.outcome, &request.question),
                     Err(_) => Some(question::nobody()),
                 };
                 match answer {
-                    Some(answer) => drop(handle.answer_question(&asked.id, answer)),
+                    Some(answer) => drop(handle.answer_question(&request.id, answer)),
                     None => handle.interrupt(),
                 }
             })
         } else {
-            // As above.
+            // Fails if the question was answered elsewhere first.
             drop(self.handle.answer_question(&id, question::nobody()));
             return;
         };

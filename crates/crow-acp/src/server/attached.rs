@@ -1,4 +1,4 @@
-//! A session that a connection shows.
+//! A session that is attached to a connection, and its task.
 
 use crow_runtime::AgentHandle;
 use tokio::{sync::mpsc, task::JoinSet};
@@ -9,21 +9,21 @@ use super::{
     requests::{AttachedRequest, CancelCount},
 };
 
-/// How many requests of a session may wait.
+/// Capacity of a session's request queue.
 pub(super) const WAITING_REQUESTS: usize = 64;
 
-/// A session that a connection shows. Its task ends with it.
+/// A session that is attached to a connection. Dropping it ends its task.
 #[derive(Debug)]
 pub(super) struct AttachedSession {
     pub handle: AgentHandle,
     pub cancels: CancelCount,
     requests: mpsc::Sender<AttachedRequest>,
     leave: CancellationToken,
-    /// None while it is paused.
+    /// `None` while the task is paused.
     task: Option<PumpTask>,
 }
 
-/// The task of a session that a connection shows, while it works.
+/// The running task of an attached session.
 #[derive(Debug)]
 pub(super) struct PumpTask {
     pause: CancellationToken,
@@ -38,14 +38,14 @@ impl PumpTask {
         Self { pause, task }
     }
 
-    /// Pauses it, when what it does at the moment is done. None if it has ended.
+    /// Pauses the task after its current step and returns the pump; `None` if the task has ended.
     pub(super) async fn pause(self) -> Option<Box<Pump>> {
         self.pause.cancel();
         self.ended().await
     }
 
     async fn ended(mut self) -> Option<Box<Pump>> {
-        // A task that broke down has nothing more to say.
+        // A task that panicked returns no pump.
         self.task.join_next().await?.ok().flatten()
     }
 }
@@ -60,17 +60,17 @@ impl AttachedSession {
         Self { handle, cancels: CancelCount::default(), requests, leave, task: Some(task) }
     }
 
-    /// Takes the task, to pause it. Requests wait meanwhile.
+    /// Takes the task out, to pause it. Requests stay in the queue meanwhile.
     pub(super) fn take_task(&mut self) -> Option<PumpTask> {
         self.task.take()
     }
 
-    /// Puts back the task that was paused and goes on.
+    /// Stores the task of a resumed pump.
     pub(super) fn put_task(&mut self, task: PumpTask) {
         self.task = Some(task);
     }
 
-    /// Puts a request into the queue. Gives it back if that is full or the session has ended.
+    /// Queues a request. Returns it as the error if the queue is full or the task has ended.
     pub(super) fn request(&self, request: AttachedRequest) -> Result<(), AttachedRequest> {
         self.requests.try_send(request).map_err(|error| match error {
             mpsc::error::TrySendError::Full(request)
@@ -78,7 +78,7 @@ impl AttachedSession {
         })
     }
 
-    /// Ends the task, after it answered what waits.
+    /// Cancels the task, and waits until it has answered its open requests.
     pub(super) async fn leave(mut self) {
         self.leave.cancel();
         if let Some(task) = self.task.take() {

@@ -1,4 +1,9 @@
-//! What a client takes of its streams of events: the library queues without a bound, and does not say.
+//! Counts what clients read of their event streams, because the library queues without a bound and does not report its
+//! queue length.
+//!
+//! The [`Ways`] of a connection are created inside the request that opens it ([`EventStreams::begin`]) and handed to the
+//! middleware through a task-local, because the connection's id only appears in the headers of the response. Later
+//! requests that open an event stream find them by that id.
 
 use std::{
     collections::HashMap,
@@ -16,36 +21,36 @@ use futures_util::StreamExt as _;
 
 use super::ways::Ways;
 
-/// Names a connection.
+/// Header with the id of a connection.
 pub(super) const CONNECTION: &str = "acp-connection-id";
-/// Names a session.
+/// Header with the id of a session.
 const SESSION: &str = "acp-session-id";
 
 tokio::task_local! {
-    /// The ways of the connection that the request under way makes.
+    /// Wires of the connection that the current request creates.
     static MADE: Arc<OnceLock<Arc<Ways>>>;
 }
 
-/// The connections whose clients open streams of events, by their ids.
+/// Wires of the connections whose clients open event streams, by connection id.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EventStreams {
     connections: Arc<Mutex<HashMap<String, Weak<Ways>>>>,
 }
 
 impl EventStreams {
-    /// Makes the ways of a connection, while the request that begins it is answered.
+    /// Creates the wires of a connection. Must be called while the request that opens the connection is answered.
     pub(super) fn begin() -> Arc<Ways> {
         let ways = Arc::new(Ways::of_sessions());
-        // Only such requests make connections.
+        // Connections are only created within the scope of `MADE`.
         drop(MADE.try_with(|made| made.set(Arc::clone(&ways))));
         ways
     }
 
-    /// Answers a request, and counts what is taken of a stream that it opens.
+    /// Middleware that answers a request, and counts what the client reads of an event stream that it opens.
     pub(super) async fn answer(&self, request: Request, next: Next) -> Response {
         if request.method() == Method::GET {
-            let asked = request.headers().clone();
-            return self.counted(&asked, next.run(request).await);
+            let headers = request.headers().clone();
+            return self.count_reads(&headers, next.run(request).await);
         }
         let made = Arc::new(OnceLock::new());
         let response = MADE.scope(Arc::clone(&made), next.run(request)).await;
@@ -57,19 +62,19 @@ impl EventStreams {
         response
     }
 
-    fn counted(&self, asked: &HeaderMap, response: Response) -> Response {
-        let (Some(connection), Some(session)) = (text(asked, CONNECTION), text(asked, SESSION))
+    fn count_reads(&self, headers: &HeaderMap, response: Response) -> Response {
+        let (Some(connection), Some(session)) = (text(headers, CONNECTION), text(headers, SESSION))
         else {
             return response;
         };
         let ways = self.connections().get(connection).and_then(Weak::upgrade);
         let Some(ways) = ways.filter(|_| response.status().is_success()) else { return response };
-        let way = ways.of(session);
+        let wire = ways.of(session);
         response.map(|body| {
-            // An event is a piece of its own. It is taken when there is room for it on the socket.
-            Body::from_stream(body.into_data_stream().inspect(move |piece| {
-                if let Ok(piece) = piece {
-                    way.written(piece);
+            // Each event is one chunk of the body, and is polled when the socket has room for it.
+            Body::from_stream(body.into_data_stream().inspect(move |chunk| {
+                if let Ok(chunk) = chunk {
+                    wire.written(chunk);
                 }
             }))
         })
@@ -112,12 +117,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_client_takes_of_a_stream_makes_room_on_the_way_of_its_session() {
+    async fn reading_an_event_stream_makes_room_for_more_updates_of_its_session() {
         let streams = EventStreams::default();
         let made = Arc::new(Mutex::new(None));
-        let kept = Arc::clone(&made);
+        let slot = Arc::clone(&made);
         let begin = move || async move {
-            *kept.lock().unwrap() = Some(EventStreams::begin());
+            *slot.lock().unwrap() = Some(EventStreams::begin());
             [(CONNECTION, "c")].into_response()
         };
         let events = || async {
@@ -133,19 +138,19 @@ mod tests {
         let router = Router::new().route("/", get(events).post(begin)).layer(layer);
         router.clone().oneshot(request("POST", None)).await.unwrap();
         let ways = made.lock().unwrap().clone().unwrap();
-        let way = ways.of("s");
+        let wire = ways.of("s");
         for _ in 0..1000 {
-            way.sent();
+            wire.sent();
         }
-        assert!(futures_util::poll!(std::pin::pin!(way.room())).is_pending());
+        assert!(futures_util::poll!(std::pin::pin!(wire.room())).is_pending());
         let response = router.oneshot(request("GET", Some("s"))).await.unwrap();
         let mut taken = response.into_body().into_data_stream();
         for _ in 0..744 {
             taken.next().await.unwrap().unwrap();
         }
-        assert!(futures_util::poll!(std::pin::pin!(way.room())).is_pending(), "256 wait");
+        assert!(futures_util::poll!(std::pin::pin!(wire.room())).is_pending(), "256 wait");
         taken.next().await.unwrap().unwrap();
-        assert!(futures_util::poll!(std::pin::pin!(way.room())).is_ready());
+        assert!(futures_util::poll!(std::pin::pin!(wire.room())).is_ready());
         assert!(futures_util::poll!(std::pin::pin!(ways.of("other").room())).is_ready());
     }
 }

@@ -1,31 +1,31 @@
-//! Who the agent is to a client.
+//! Identity of the agent towards clients.
 
 use crow_runtime::SessionSetup;
 
-/// Who the agent is to a client.
+/// Identity of the agent towards clients, and defaults of its sessions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AcpIdentity {
-    /// Its name, for programs.
+    /// Machine-readable name.
     pub name: String,
-    /// Its name, for people.
+    /// Display name.
     pub title: String,
-    /// Its version.
+    /// Version of the agent.
     pub version: String,
-    /// How a person logs in, where there is a way.
+    /// Interactive login, if the agent has one.
     pub login: Option<TerminalLogin>,
-    /// What sessions work with, where the client does not say.
+    /// Defaults of new sessions, which clients can override or extend.
     pub setup: SessionSetup,
 }
 
-/// How a person logs in with a terminal.
+/// Login of a user in a terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TerminalLogin {
-    /// The program, absolute.
+    /// Absolute path of the program.
     pub program: String,
-    /// What is appended to the program.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// What it is called.
+    /// Display name of the login method.
     pub name: String,
-    /// What it does.
+    /// Description of the login method.
     pub description: String,
 }

@@ -1,4 +1,4 @@
-//! What the agent says of itself. No file is read for it.
+//! Response to `initialize`: capabilities and authentication methods. Reads no files.
 
 use std::collections::HashMap;
 
@@ -19,12 +19,12 @@ use serde_json::json;
 
 use super::identity::{AcpIdentity, TerminalLogin};
 
-/// The way to authenticate that looks for what is configured.
+/// Id of the authentication method that uses configured keys.
 const CONFIGURED: &str = "configured";
-/// The way to authenticate in a terminal.
+/// Id of the authentication method in a terminal.
 const LOGIN: &str = "login";
 
-/// Answers `initialize`. Version 1 is answered to whatever the client asks for.
+/// Answers `initialize` with version 1, whichever version the client asks for.
 pub(super) fn initialize(
     identity: &AcpIdentity,
     request: &InitializeRequest,
@@ -40,7 +40,7 @@ pub(super) fn initialize(
         .meta(meta.as_object().cloned())
 }
 
-/// Returns whether a method to authenticate exists.
+/// Returns true if the agent has the authentication method.
 pub(super) fn is_method(identity: &AcpIdentity, id: &AuthMethodId) -> bool {
     *id.0 == *CONFIGURED || (*id.0 == *LOGIN && identity.login.is_some())
 }
@@ -84,7 +84,7 @@ fn auth_methods(identity: &AcpIdentity, request: &InitializeRequest) -> Vec<Auth
     methods
 }
 
-/// The method in both its forms: as the protocol has it, and as clients of before knew it.
+/// Builds the login method in the protocol's form and, under `_meta.terminal-auth`, in the form of older clients.
 fn terminal(login: &TerminalLogin) -> AuthMethod {
     let meta = json!({ "terminal-auth": {
         "command": login.program,

@@ -1,13 +1,13 @@
-//! Joining small updates to larger ones.
+//! Merging of consecutive text chunks into larger updates.
 
 use agent_client_protocol::v1::schema::{ContentBlock, ContentChunk, SessionUpdate};
 
 use crate::view::SessionUpdateOut;
 
-/// The longest text that comes of joining, in bytes.
+/// Largest text of a merged chunk, in bytes.
 const LONGEST: usize = 16 << 10;
 
-/// Joins chunks of text that follow each other and belong together.
+/// Merges consecutive text chunks of the same message.
 pub(super) fn merged(updates: Vec<SessionUpdateOut>) -> Vec<SessionUpdateOut> {
     let mut merged: Vec<SessionUpdateOut> = Vec::with_capacity(updates.len());
     for mut update in updates {
@@ -19,7 +19,7 @@ pub(super) fn merged(updates: Vec<SessionUpdateOut>) -> Vec<SessionUpdateOut> {
     merged
 }
 
-/// Moves the text of an update to the end of another one, if it goes on there.
+/// Appends the text of `next` to `last` and returns true, if both are chunks of the same message.
 fn join(last: &mut SessionUpdateOut, next: &mut SessionUpdateOut) -> bool {
     if last.session_id != next.session_id {
         return false;

@@ -1,14 +1,14 @@
-//! Requests as they are read, and what is said of those that cannot be.
+//! Parsing of requests, with errors that do not quote the input.
 //!
-//! The library answers with the whole of what it cannot read. That may hold secrets, which then stand in the client's log:
-//! headers of providers and of servers.
+//! The library's own parse errors repeat the whole input. It may contain secrets, such as headers of providers and of MCP
+//! servers, which would end up in the client's log.
 
 use agent_client_protocol::{
     Error, JsonRpcMessage, JsonRpcRequest, UntypedMessage, v1::schema::ClientRequest,
 };
 use serde_json::{Value, json};
 
-/// A request of a client. The error of one that cannot be read says why, and nothing that was in it.
+/// A request of a client. Its parse errors state the reason without quoting the input.
 #[derive(Debug, Clone)]
 pub(super) struct ParsedRequest(pub ClientRequest);
 
@@ -26,7 +26,7 @@ impl JsonRpcMessage for ParsedRequest {
     }
 
     fn parse_message(method: &str, params: &Value) -> Result<Self, Error> {
-        ClientRequest::parse_message(method, params).map(Self).map_err(discreet)
+        ClientRequest::parse_message(method, params).map(Self).map_err(without_input)
     }
 }
 
@@ -34,26 +34,27 @@ impl JsonRpcRequest for ParsedRequest {
     type Response = <ClientRequest as JsonRpcRequest>::Response;
 }
 
-fn discreet(mut error: Error) -> Error {
-    let why = error.data.as_ref().and_then(|data| data.get("error")).and_then(Value::as_str);
-    error.data = why.map(|why| json!({ "error": without_quotes(why) }));
+fn without_input(mut error: Error) -> Error {
+    let reason = error.data.as_ref().and_then(|data| data.get("error")).and_then(Value::as_str);
+    error.data = reason.map(|reason| json!({ "error": without_quotes(reason) }));
     error
 }
 
-/// Takes out what was read: in `invalid type: string "SECRET", expected a map` and in "unknown variant `SECRET`".
-pub(super) fn without_quotes(why: &str) -> String {
-    if let (Some((before, _)), Some((_, after))) = (why.split_once('"'), why.rsplit_once('"')) {
+/// Replaces quoted input by `…`: in `invalid type: string "SECRET", expected a map` and in "unknown variant `SECRET`".
+pub(super) fn without_quotes(reason: &str) -> String {
+    if let (Some((before, _)), Some((_, after))) = (reason.split_once('"'), reason.rsplit_once('"'))
+    {
         return format!("{before}…{after}");
     }
-    // What else stands in such marks is the protocol's own.
-    let is_of_client = why.starts_with("invalid ") || why.starts_with("unknown variant");
+    // In all other messages backticks quote names of the protocol.
+    let is_of_client = reason.starts_with("invalid ") || reason.starts_with("unknown variant");
     if is_of_client
-        && let Some((before, rest)) = why.split_once('`')
+        && let Some((before, rest)) = reason.split_once('`')
         && let Some((_, after)) = rest.split_once('`')
     {
         return format!("{before}…{after}");
     }
-    why.to_owned()
+    reason.to_owned()
 }
 
 #[cfg(test)]
@@ -61,20 +62,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_protocol_stay() {
-        for (why, told) in [
+    fn parse_errors_keep_names_of_the_protocol() {
+        for (why, expected) in [
             ("missing field `cwd`", "missing field `cwd`"),
             (
                 "unknown variant `sk-0123`, expected `a` or `b`",
                 "unknown variant …, expected `a` or `b`",
             ),
         ] {
-            assert_eq!(without_quotes(why), told);
+            assert_eq!(without_quotes(why), expected);
         }
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_without_what_was_in_it() {
+    fn parse_errors_do_not_quote_the_input() {
         let gateway = |headers: Value| {
             json!({
                 "providerId": "main",

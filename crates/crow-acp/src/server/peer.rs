@@ -1,4 +1,4 @@
-//! The client, as a session sees it whatever version of the protocol it speaks.
+//! Interface to a client that is independent of the protocol version.
 
 use std::{fmt, future::Future, pin::Pin};
 
@@ -13,15 +13,15 @@ use agent_client_protocol::{
 
 use crate::view::SessionUpdateOut;
 
-/// Something that is waited for.
+/// A boxed future.
 pub(super) type WaitedFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The client, as a session sees it.
+/// A client, as the task of a session uses it.
 pub(super) trait Peer: Send + Sync + fmt::Debug {
     /// Waits until one more update of a session may be sent.
     fn room<'a>(&'a self, session: &'a SessionId) -> WaitedFuture<'a, ()>;
 
-    /// Sends an update. What a client that is gone does not get is lost: the log has it.
+    /// Sends an update. It is lost if the client is gone or does not read; the log has the event.
     fn update(&self, update: SessionUpdateOut);
 
     /// Asks the user about a call. Dropping the future withdraws the question.
@@ -30,48 +30,48 @@ pub(super) trait Peer: Send + Sync + fmt::Debug {
         request: RequestPermissionRequest,
     ) -> WaitedFuture<'static, Result<RequestPermissionResponse, Error>>;
 
-    /// Has the user fill in a form. Dropping the future withdraws it.
+    /// Asks the user to fill in a form. Dropping the future withdraws it.
     fn elicit(
         &self,
         request: CreateElicitationRequest,
     ) -> WaitedFuture<'static, Result<CreateElicitationResponse, Error>>;
 
-    /// Asks something of a server of tools that the client serves. Dropping the future withdraws it.
+    /// Sends a request to an MCP server that the client serves. Dropping the future withdraws it.
     fn mcp(
         &self,
         request: MessageMcpRequest,
     ) -> WaitedFuture<'static, Result<MessageMcpResponse, Error>>;
 
-    /// Tells how far a session is, where the protocol has words for it.
+    /// Reports the state of a session, if the protocol version has messages for it.
     fn progress(&self, session: &SessionId, progress: SessionProgress<'_>);
 }
 
-/// How far a session is with what it was told.
+/// State of a session, as reported to the client.
 #[derive(Debug)]
 pub(super) enum SessionProgress<'a> {
     /// The agent has read a prompt and works on it.
     Began { message_id: &'a str, prompt: &'a [ContentBlock] },
-    /// It waits for the user.
+    /// The session waits for the user's answer to a question.
     Waits,
-    /// It goes on.
+    /// The session works: it continues after a question, or was busy when it was attached.
     GoesOn,
-    /// It is through with a prompt.
+    /// The session has finished a prompt.
     Ended(&'a Result<PromptResponse, Error>),
-    /// It waits for a prompt.
+    /// The session is idle.
     Ready,
 }
 
-/// When a prompt is answered.
+/// Reply to a prompt, by the time at which the protocol version answers it.
 #[derive(Debug)]
 pub(super) enum PromptReply {
-    /// When the agent is through with it.
+    /// When the run has ended (version 1).
     Ended(RequestReply<PromptResponse>),
-    /// When the agent has read it, with the id of the message that it became.
+    /// When the agent has read the prompt (version 2), with the id of its message.
     Inserted(RequestReply<String>),
 }
 
 impl PromptReply {
-    /// Answers that nothing comes of it.
+    /// Answers the prompt with an error.
     pub(super) fn refuse(self, error: Error) {
         match self {
             Self::Ended(reply) => reply.give(Err(error)),
@@ -80,7 +80,7 @@ impl PromptReply {
     }
 }
 
-/// The answer that a request waits for.
+/// Callback that sends the response to a request.
 pub(super) struct RequestReply<T>(Box<dyn FnOnce(Result<T, Error>) + Send>);
 
 impl<T> RequestReply<T> {

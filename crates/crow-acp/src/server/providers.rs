@@ -1,4 +1,4 @@
-//! Where models are called, as the client sees and chooses it.
+//! Provider routes, by which a client sees and chooses where models are called.
 
 use agent_client_protocol::{
     Error,
@@ -19,7 +19,7 @@ use super::{
     serve::ServerShared,
 };
 
-/// Adds to what the agent says of itself that the client may choose, where it may.
+/// Adds the `providers` capability to the response to `initialize` if the host lets clients choose routes.
 pub(super) fn announced(
     shared: &ServerShared,
     mut answer: InitializeResponse,
@@ -38,7 +38,7 @@ pub(super) async fn list(connection: &AcpConnection) -> Result<ListProvidersResp
     Ok(ListProvidersResponse::new(providers.into_iter().map(info).collect()))
 }
 
-/// Does what `providers/set` asks for, and has all clients told what it changes of their sessions.
+/// Answers `providers/set`, and has the changed options of sessions sent to all clients.
 pub(super) async fn set(
     connection: &AcpConnection,
     request: SetProviderRequest,
@@ -47,7 +47,7 @@ pub(super) async fn set(
     let mut headers: Vec<_> = headers
         .map(|(name, value)| ProviderHeader { name, value: SecretText::new(value) })
         .collect();
-    // They come in no order, and what is sent is the same each time.
+    // They come from a map without order; sorted, every request to the provider has the same order.
     headers.sort_by(|one, other| one.name.cmp(&other.name));
     let change = ProviderChange {
         id: request.provider_id.0.to_string(),
@@ -61,7 +61,7 @@ pub(super) async fn set(
     Ok(SetProviderResponse::new())
 }
 
-/// Does what `providers/disable` asks for, and has all clients told what it changes of their sessions.
+/// Answers `providers/disable`, and has the changed options of sessions sent to all clients.
 pub(super) async fn disable(
     connection: &AcpConnection,
     request: DisableProviderRequest,

@@ -1,4 +1,4 @@
-//! What a client was told of a session beside its events: only changes are told again.
+//! Session state that is sent besides events (options, mode, commands, title, usage), so that only changes are sent.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crow_runtime::{AgentHandle, AgentHost, HostError, SessionUsage};
 
 use crate::view::{self, ClientAbilities, SessionUpdateOut};
 
-/// What a client was told of a session.
+/// Last state of a session that was sent to a client.
 #[derive(Debug)]
 pub(super) struct PublishedState {
     host: Arc<dyn AgentHost>,
@@ -36,7 +36,7 @@ impl PublishedState {
         Self { host, id, abilities, options, modes, commands, title, usage }
     }
 
-    /// Reads the options as they are, for an answer that carries them: the client knows them then.
+    /// Returns the current options and modes for a response that carries them, and records them as sent.
     pub(super) async fn options(
         &mut self,
     ) -> Result<(Vec<SessionConfigOption>, Option<SessionModeState>), HostError> {
@@ -46,8 +46,8 @@ impl PublishedState {
         Ok((self.options.clone(), self.modes.clone()))
     }
 
-    /// Reads the options as they are, for an answer that carries them. A mode that changed is told as well, for clients
-    /// that know modes alone.
+    /// Returns the current options for a response that carries them. Adds an update if the mode changed, for clients that
+    /// know only modes.
     pub(super) async fn answered(
         &mut self,
         out: &mut Vec<SessionUpdateOut>,
@@ -58,59 +58,62 @@ impl PublishedState {
         Ok(options)
     }
 
-    /// Tells what changed of the options.
+    /// Adds updates for options and mode if they changed.
     pub(super) async fn tell_options(&mut self, out: &mut Vec<SessionUpdateOut>) {
-        let (before, mode) = (self.options.clone(), self.modes.clone());
+        let (before, mode_before) = (self.options.clone(), self.modes.clone());
         let Ok((options, _)) = self.options().await else { return };
         if options != before {
-            self.tell(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(options)), out);
+            self.push_update(
+                SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(options)),
+                out,
+            );
         }
-        self.tell_mode(mode.as_ref(), out);
+        self.tell_mode(mode_before.as_ref(), out);
     }
 
-    /// Tells the mode, if it was another one before.
+    /// Adds a mode update if the mode differs from `before`.
     fn tell_mode(&self, before: Option<&SessionModeState>, out: &mut Vec<SessionUpdateOut>) {
         let Some(modes) = &self.modes else { return };
         let is_new = before.is_none_or(|mode| mode.current_mode_id != modes.current_mode_id);
         if is_new {
             let update = CurrentModeUpdate::new(modes.current_mode_id.clone());
-            self.tell(SessionUpdate::CurrentModeUpdate(update), out);
+            self.push_update(SessionUpdate::CurrentModeUpdate(update), out);
         }
     }
 
-    /// Tells which commands there are, if that changed.
+    /// Adds an update with the available commands if they changed.
     pub(super) async fn tell_commands(&mut self, out: &mut Vec<SessionUpdateOut>) {
         let Ok(commands) = self.host.commands(&self.id).await else { return };
         let update = view::commands(&commands);
         if self.commands.as_ref() != Some(&update) {
             self.commands = Some(update.clone());
-            self.tell(SessionUpdate::AvailableCommandsUpdate(update), out);
+            self.push_update(SessionUpdate::AvailableCommandsUpdate(update), out);
         }
     }
 
-    /// Tells the title, if it changed.
+    /// Adds an update with the title if it changed.
     pub(super) fn tell_title(&mut self, handle: &AgentHandle, out: &mut Vec<SessionUpdateOut>) {
         let metadata = handle.metadata();
         let title = metadata.crow().title;
         if title != self.title {
             self.title = title;
             let update = view::session_info_update(&metadata);
-            self.tell(SessionUpdate::SessionInfoUpdate(update), out);
+            self.push_update(SessionUpdate::SessionInfoUpdate(update), out);
         }
     }
 
-    /// Tells how full the window is and what it cost, if that changed.
+    /// Adds an update with the used context window and the cost if they changed.
     pub(super) async fn tell_usage(&mut self, out: &mut Vec<SessionUpdateOut>) {
         let Ok(usage) = self.host.usage(&self.id).await else { return };
         if self.usage != Some(usage) {
             self.usage = Some(usage);
             if let Some(update) = view::usage_update(&usage) {
-                self.tell(SessionUpdate::UsageUpdate(update), out);
+                self.push_update(SessionUpdate::UsageUpdate(update), out);
             }
         }
     }
 
-    fn tell(&self, update: SessionUpdate, out: &mut Vec<SessionUpdateOut>) {
+    fn push_update(&self, update: SessionUpdate, out: &mut Vec<SessionUpdateOut>) {
         out.push(SessionUpdateOut { session_id: self.id.as_str().to_owned().into(), update });
     }
 }

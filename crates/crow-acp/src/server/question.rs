@@ -1,4 +1,4 @@
-//! Questions of agents to the user: as a form, or as a choice where the client has no forms.
+//! Questions of agents to the user as forms, or as a choice of options for clients without forms.
 
 use std::collections::BTreeMap;
 
@@ -12,47 +12,47 @@ use agent_client_protocol::v1::schema::{
 use crow_core::capability::{QuestionAnswer, QuestionChoice, QuestionRequest, UserQuestion};
 use crow_text::neutralise;
 
-/// The field of a form in which the user chooses.
+/// Form field in which the user chooses.
 const CHOICE: &str = "choice";
-/// The field of a form in which the user writes.
+/// Form field in which the user writes.
 const TEXT: &str = "text";
-/// The option that stands for no answer.
+/// Id of the option "None of these".
 const NONE: &str = "none";
 
-/// Makes a form of a question.
-pub(super) fn form(root: SessionId, asked: &QuestionRequest) -> CreateElicitationRequest {
-    let UserQuestion { text, header, choices, multiple, free_text } = &asked.question;
+/// Builds the form for a question.
+pub(super) fn form(root: SessionId, request: &QuestionRequest) -> CreateElicitationRequest {
+    let UserQuestion { text, header, choices, multiple, free_text } = &request.question;
     let mut schema = ElicitationSchema::new().title(header.as_deref().map(neutralise));
-    let writes = *free_text || choices.is_empty();
+    let allows_text = *free_text || choices.is_empty();
     if !choices.is_empty() {
         let options = choices.iter().map(option).collect();
         schema = if *multiple {
             let field = MultiSelectPropertySchema::titled(options)
                 .title("Choose".to_owned())
-                .min_items((!writes).then_some(1));
-            schema.property(CHOICE, field, !writes)
+                .min_items((!allows_text).then_some(1));
+            schema.property(CHOICE, field, !allows_text)
         } else {
             let field = StringPropertySchema::new().title("Choose".to_owned()).one_of(options);
-            schema.property(CHOICE, field, !writes)
+            schema.property(CHOICE, field, !allows_text)
         };
     }
-    if writes {
+    if allows_text {
         let title = if choices.is_empty() { "Answer" } else { "Something else" };
         let field = StringPropertySchema::new().title(title.to_owned());
         schema = schema.property(TEXT, field, choices.is_empty());
     }
     let scope = ElicitationSessionScope::new(root)
-        .tool_call_id(Some(asked.call_id.as_str().to_owned().into()));
+        .tool_call_id(Some(request.call_id.as_str().to_owned().into()));
     CreateElicitationRequest::new(ElicitationFormMode::new(scope, schema), neutralise(text))
 }
 
 fn option(choice: &QuestionChoice) -> EnumOption {
-    // The answer is the label as it is; what is shown hides nothing.
+    // The value is the raw label; the displayed one shows invisible characters as signs.
     EnumOption::new(choice.label.clone(), neutralise(&choice.label))
         .description(choice.description.as_deref().map(neutralise))
 }
 
-/// Reads what the user filled in. What was written counts before what was chosen.
+/// Converts a filled-in form to an answer. Written text takes precedence over a choice.
 pub(super) fn form_answer(
     response: CreateElicitationResponse,
     question: &UserQuestion,
@@ -74,45 +74,48 @@ pub(super) fn form_answer(
     fitting(QuestionAnswer::Chosen { labels }, question)
 }
 
-/// An answer that the question does not take is none.
+/// Returns the answer, or `Declined` if the question does not accept it.
 fn fitting(answer: QuestionAnswer, question: &UserQuestion) -> QuestionAnswer {
     if question.takes(&answer) { answer } else { QuestionAnswer::Declined }
 }
 
-/// Makes a choice of a question, if it is one.
-pub(super) fn choice(root: SessionId, asked: &QuestionRequest) -> Option<RequestPermissionRequest> {
-    let UserQuestion { text, choices, multiple, .. } = &asked.question;
+/// Builds a choice of options for a question; `None` if it has no choices or allows several.
+pub(super) fn choice(
+    root: SessionId,
+    request: &QuestionRequest,
+) -> Option<RequestPermissionRequest> {
+    let UserQuestion { text, choices, multiple, .. } = &request.question;
     if choices.is_empty() || *multiple {
         return None;
     }
-    let option = |(place, choice): (usize, &QuestionChoice)| {
+    let option = |(index, choice): (usize, &QuestionChoice)| {
         let name = match &choice.description {
             Some(description) => format!("{}: {description}", choice.label),
             None => choice.label.clone(),
         };
-        PermissionOption::new(place.to_string(), neutralise(&name), PermissionOptionKind::AllowOnce)
+        PermissionOption::new(index.to_string(), neutralise(&name), PermissionOptionKind::AllowOnce)
     };
     let mut options: Vec<_> = choices.iter().enumerate().map(option).collect();
     options.push(PermissionOption::new(NONE, "None of these", PermissionOptionKind::RejectOnce));
     let fields = ToolCallUpdateFields::new().title(neutralise(text)).kind(ToolKind::Other);
-    let call = ToolCallUpdate::new(asked.call_id.as_str().to_owned(), fields);
+    let call = ToolCallUpdate::new(request.call_id.as_str().to_owned(), fields);
     Some(RequestPermissionRequest::new(root, call, options))
 }
 
-/// Reads what the user chose; none if the turn is being cancelled.
+/// Converts the user's choice to an answer; `None` if the turn is being cancelled.
 pub(super) fn choice_answer(
     outcome: RequestPermissionOutcome,
     question: &UserQuestion,
 ) -> Option<QuestionAnswer> {
     let RequestPermissionOutcome::Selected(selected) = outcome else { return None };
-    let place = selected.option_id.0.parse::<usize>().ok();
-    let chosen = place.and_then(|place| question.choices.get(place));
+    let index = selected.option_id.0.parse::<usize>().ok();
+    let chosen = index.and_then(|index| question.choices.get(index));
     Some(chosen.map_or(QuestionAnswer::Declined, |choice| QuestionAnswer::Chosen {
         labels: vec![choice.label.clone()],
     }))
 }
 
-/// The answer where the client has no way to ask. The model asks in its reply then.
+/// Returns the answer for clients that cannot ask. Its hint tells the model to ask in its reply.
 pub(super) fn nobody() -> QuestionAnswer {
     let hint = "this editor has no way to ask; ask in your reply and end your turn with it";
     QuestionAnswer::Nobody { hint: hint.to_owned() }
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_is_an_answer_only_if_it_fits() {
+    fn a_form_answer_that_does_not_fit_the_question_is_declined() {
         let chosen = |labels: &[&str]| QuestionAnswer::Chosen {
             labels: labels.iter().map(|label| (*label).into()).collect(),
         };
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn without_forms_one_of_several_is_chosen_and_nothing_else() {
+    fn without_forms_only_single_choice_questions_are_asked() {
         let asked = asked(&["red", "blue"], false, true);
         let request = choice("s".into(), &asked).unwrap();
         let names: Vec<_> = request.options.iter().map(|option| option.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! What a client asks of a session that is attached, in the order in which it asks.
+//! Requests of a client to an attached session, queued in the order in which they arrive.
 
 use std::sync::{
     Arc,
@@ -13,11 +13,11 @@ use crow_runtime::OptionKind;
 
 use super::peer::{PromptReply, RequestReply};
 
-/// Counts how often a client cancelled what a session does. Cheap to clone: clones are one count.
+/// Number of times that a client cancelled a session. Cheap to clone: clones share the count.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CancelCount(Arc<AtomicU64>);
 
-/// A moment among the cancels of a session.
+/// Value of a [`CancelCount`] at the time of a request.
 #[derive(Debug)]
 pub(super) struct CancelMark {
     count: CancelCount,
@@ -25,50 +25,50 @@ pub(super) struct CancelMark {
 }
 
 impl CancelCount {
-    /// Counts a cancel. What is under way and what waits in the runtime is interrupted after this.
+    /// Counts a cancel. The caller interrupts current and queued work in the runtime after this.
     pub(super) fn add(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Marks this moment.
+    /// Returns a mark with the current count.
     pub(super) fn mark(&self) -> CancelMark {
         CancelMark { count: self.clone(), before: self.0.load(Ordering::SeqCst) }
     }
 }
 
 impl CancelMark {
-    /// Returns whether the client cancelled since.
+    /// Returns true if the client cancelled since the mark was made.
     pub(super) fn is_cancelled(&self) -> bool {
         self.count.0.load(Ordering::SeqCst) != self.before
     }
 }
 
-/// What a client asks of a session.
+/// A request to the task of an attached session.
 #[derive(Debug)]
 pub(super) enum AttachedRequest {
-    /// To say something to the agent.
+    /// Sends a prompt to the agent.
     Prompt {
         content: Vec<ContentBlock>,
-        /// Tells that the client gave up this one prompt.
+        /// Resolves when the client cancels this one prompt.
         withdrawn: Option<RequestCancellation>,
-        /// Which cancels of the session came before it.
+        /// Cancels of the session that came before the prompt; later ones cover it.
         received: CancelMark,
         reply: PromptReply,
     },
-    /// To set an option.
+    /// Sets an option.
     Set { option: OptionName, value: OptionValue, reply: RequestReply<Vec<SessionConfigOption>> },
-    /// To say how title and options were changed from elsewhere.
+    /// Sends the title and options if they were changed from elsewhere.
     Refresh,
 }
 
-/// What an option is set to.
+/// New value of an option.
 #[derive(Debug)]
 pub(super) enum OptionValue {
     Named(String),
     Switched(bool),
 }
 
-/// Which option.
+/// Reference to an option, by its name or by its kind.
 #[derive(Debug)]
 pub(super) enum OptionName {
     Named(String),
@@ -76,7 +76,7 @@ pub(super) enum OptionName {
 }
 
 impl AttachedRequest {
-    /// Answers that it cannot be done.
+    /// Answers the request with an error.
     pub(super) fn refuse(self, error: Error) {
         match self {
             Self::Prompt { reply, .. } => reply.refuse(error),

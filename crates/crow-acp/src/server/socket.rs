@@ -1,4 +1,4 @@
-//! Messages over a WebSocket, with a bound on each and on what waits to be written.
+//! Transport over a WebSocket, one message per frame, which counts written updates.
 
 use std::{io, sync::Arc};
 
@@ -8,7 +8,7 @@ use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _, future::ready, st
 
 use super::wire::{ClientWire, JUNK};
 
-/// Makes a transport of a WebSocket.
+/// Creates a transport from a WebSocket. Binary messages become [`JUNK`].
 pub(super) fn messages(
     socket: WebSocket,
     wire: Arc<ClientWire>,
@@ -17,15 +17,15 @@ pub(super) fn messages(
     impl Stream<Item = io::Result<String>> + Send + 'static,
 > {
     let (outgoing, incoming) = socket.split();
-    let (taken, broken) = (Arc::clone(&wire), Arc::clone(&wire));
+    let (counter, closer) = (Arc::clone(&wire), Arc::clone(&wire));
     let outgoing = outgoing
         .with(move |message: String| {
-            taken.written(message.as_bytes());
+            counter.written(message.as_bytes());
             ready(Ok::<_, axum::Error>(Message::Text(message.into())))
         })
         .sink_map_err(move |error| {
-            // A client that takes nothing any more is gone.
-            broken.end();
+            // The client no longer reads: it is gone.
+            closer.end();
             io::Error::other(error)
         });
     let incoming = stream::unfold((incoming, wire), |(mut incoming, wire)| async move {

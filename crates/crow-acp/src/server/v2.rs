@@ -1,6 +1,6 @@
-//! Version 2 of the protocol, a draft: the same sessions, with a prompt that is answered when it is read, and states.
+//! Version 2 of the protocol, a draft: a prompt is answered when the agent has read it, and state updates report the rest.
 //!
-//! It is spoken as version 1 in other words: [`convert`] changes the JSON. So its types are not a part of the program.
+//! Messages are those of version 1 with their JSON changed by [`convert`], so the types of version 2 are not used here.
 
 use std::sync::Arc;
 
@@ -37,20 +37,20 @@ struct PeerV2 {
 }
 
 impl PeerV2 {
-    fn tell(&self, session: &v1::SessionId, update: Map<String, Value>) {
-        let way = self.ways.of(&session.0);
-        if way.is_full() {
+    fn send_update(&self, session: &v1::SessionId, update: Map<String, Value>) {
+        let wire = self.ways.of(&session.0);
+        if wire.is_full() {
             return;
         }
         let params = object([("sessionId", json!(session)), ("update", Value::Object(update))]);
         let message = UntypedMessage { method: "session/update".to_owned(), params };
         let sent = self.to.send_notification(message);
         if sent.is_ok() {
-            way.sent();
+            wire.sent();
         }
     }
 
-    /// Sends a request now, so that it stands behind what was sent before.
+    /// Queues a request before returning, so that it follows the messages sent before. The future is its response.
     fn request<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -71,7 +71,7 @@ impl Peer for PeerV2 {
     fn update(&self, update: SessionUpdateOut) {
         let SessionUpdateOut { session_id, update } = update;
         for update in convert::updates(&update) {
-            self.tell(&session_id, update);
+            self.send_update(&session_id, update);
         }
     }
 
@@ -99,10 +99,10 @@ impl Peer for PeerV2 {
     fn progress(&self, session: &v1::SessionId, progress: SessionProgress<'_>) {
         let state = match progress {
             SessionProgress::Began { message_id, prompt } => {
-                let said = json!({
+                let prompt_update = json!({
                     "sessionUpdate": "user_message", "messageId": message_id, "content": prompt,
                 });
-                self.tell(session, convert::object(said));
+                self.send_update(session, convert::object(prompt_update));
                 json!({ "state": "running" })
             }
             SessionProgress::GoesOn => json!({ "state": "running" }),
@@ -112,13 +112,13 @@ impl Peer for PeerV2 {
         };
         let mut update = convert::object(state);
         update.insert("sessionUpdate".to_owned(), json!("state_update"));
-        self.tell(session, update);
+        self.send_update(session, update);
     }
 }
 
 /// Makes the agent of a connection that speaks version 2.
 pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
-    let told = Arc::clone(&connection);
+    let for_notifications = Arc::clone(&connection);
     let name = connection.shared.identity.name.clone();
     Agent
         .v2()
@@ -135,9 +135,9 @@ pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
         .on_receive_notification(
             async move |notification: UntypedMessage, _| {
                 let (method, params) = notification.into_parts();
-                // What cannot be read tells nothing.
+                // Notifications that do not parse are ignored.
                 if let Ok(notification) = v1::ClientNotification::parse_message(&method, &params) {
-                    version_1::notification_of(&told, notification);
+                    version_1::notification_of(&for_notifications, notification);
                 }
                 Ok(())
             },
@@ -145,7 +145,7 @@ pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
         )
 }
 
-/// Does what a request asks for, or has it done. Never waits.
+/// Dispatches a request: answers it, queues it for its session's task, or spawns a task. Never waits.
 fn request_of(
     connection: &Arc<AcpConnection>,
     peer: Arc<dyn Peer>,
@@ -155,9 +155,9 @@ fn request_of(
     let (method, params) = request.into_parts();
     match method.as_str() {
         "initialize" => {
-            let answer = convert::introduction(&params).map(|said| {
-                connection.knows(ClientAbilities::from(&said));
-                introduction(connection, &said)
+            let answer = convert::introduction(&params).map(|request| {
+                connection.knows(ClientAbilities::from(&request));
+                introduction(connection, &request)
             });
             responder.respond_with_result(answer)
         }
@@ -173,10 +173,11 @@ fn request_of(
     }
 }
 
-fn introduction(connection: &AcpConnection, said: &v1::InitializeRequest) -> Value {
+fn introduction(connection: &AcpConnection, request: &v1::InitializeRequest) -> Value {
     let identity = &connection.shared.identity;
-    let own = providers::announced(&connection.shared, initialize::initialize(identity, said));
-    let sessions = &own.agent_capabilities.session_capabilities;
+    let response =
+        providers::announced(&connection.shared, initialize::initialize(identity, request));
+    let sessions = &response.agent_capabilities.session_capabilities;
     let session = json!({
         "prompt": { "image": {}, "embeddedContext": {} },
         "mcp": { "stdio": {}, "http": {}, "acp": {} },
@@ -188,7 +189,7 @@ fn introduction(connection: &AcpConnection, said: &v1::InitializeRequest) -> Val
     });
     let mut capabilities = json!({ "session": session, "auth": {} });
     if let (Some(all), Some(providers)) =
-        (capabilities.as_object_mut(), own.agent_capabilities.providers)
+        (capabilities.as_object_mut(), response.agent_capabilities.providers)
     {
         all.insert("providers".to_owned(), json!(providers));
     }
@@ -196,27 +197,27 @@ fn introduction(connection: &AcpConnection, said: &v1::InitializeRequest) -> Val
         "protocolVersion": ProtocolVersion::V2,
         "info": { "name": identity.name, "title": identity.title, "version": identity.version },
         "capabilities": capabilities,
-        "authMethods": convert::auth_methods(&own.auth_methods),
-        "_meta": own.meta,
+        "authMethods": convert::auth_methods(&response.auth_methods),
+        "_meta": response.meta,
     })
 }
 
 fn prompt(connection: &AcpConnection, params: Value, responder: Responder<Value>) {
-    let withdrawn = Some(responder.cancellation());
+    let cancellation = Some(responder.cancellation());
     let reply =
         PromptReply::Inserted(RequestReply::new(move |message_id: Result<String, Error>| {
-            // A client that is gone needs no answer.
+            // Fails only if the client is gone.
             drop(responder.respond_with_result(message_id.map(|id| json!({ "messageId": id }))));
         }));
     match read::<v1::PromptRequest>(params) {
         Ok(request) => {
-            connection.prompt(&id_of(&request.session_id), request.prompt, withdrawn, reply);
+            connection.prompt(&id_of(&request.session_id), request.prompt, cancellation, reply);
         }
         Err(error) => reply.refuse(error),
     }
 }
 
-/// The value of an option. Kinds that are not known are refused.
+/// Value in `session/set_config_option`. Unknown kinds are refused.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ValueOfOption {
@@ -224,7 +225,7 @@ enum ValueOfOption {
     Boolean { value: bool },
 }
 
-/// A request to set an option.
+/// Parameters of `session/set_config_option`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SetOption {
@@ -237,7 +238,7 @@ struct SetOption {
 fn set_option(connection: &AcpConnection, params: Value, responder: Responder<Value>) {
     let reply = RequestReply::new(move |options: Result<Vec<v1::SessionConfigOption>, Error>| {
         let answer = options.map(|options| json!({ "configOptions": convert::options(&options) }));
-        // A client that is gone needs no answer.
+        // Fails only if the client is gone.
         drop(responder.respond_with_result(answer));
     });
     match read::<SetOption>(params) {
@@ -253,7 +254,7 @@ fn set_option(connection: &AcpConnection, params: Value, responder: Responder<Va
     }
 }
 
-/// Answers what takes a while.
+/// Answers a request that may take a while, then starts the task of a session that the response disclosed.
 async fn answer_of(
     connection: Arc<AcpConnection>,
     peer: Arc<dyn Peer>,
@@ -261,37 +262,40 @@ async fn answer_of(
     params: Value,
     responder: Responder<Value>,
 ) {
-    let mut known = None;
-    let answer = answer(&connection, peer, &method, params, &mut known).await;
-    // A client that is gone needs no answer.
+    let mut disclosed = None;
+    let answer = answer(&connection, peer, &method, params, &mut disclosed).await;
+    // Fails only if the client is gone.
     drop(responder.respond_with_result(answer));
-    if let Some(known) = known {
-        // The session's task may have ended.
-        let _: Result<(), ()> = oneshot::Sender::send(known, ());
+    if let Some(disclosed) = disclosed {
+        // Fails if the session's task has ended.
+        let _: Result<(), ()> = oneshot::Sender::send(disclosed, ());
     }
 }
 
+/// Returns the response to a request, in the JSON of version 2.
 async fn answer(
     connection: &AcpConnection,
     peer: Arc<dyn Peer>,
     method: &str,
     params: Value,
-    known: &mut Option<oneshot::Sender<()>>,
+    disclosed: &mut Option<oneshot::Sender<()>>,
 ) -> Result<Value, Error> {
     let session = params.get("sessionId").and_then(Value::as_str).map(SessionId::new);
     if let (Some(id), "session/close") = (&session, method)
         && connection.handle(id).is_err()
     {
-        // One that is closed already is closed.
+        // Closing a session that is not attached succeeds.
         connection.ways.forget(id.as_str());
         return Ok(json!({}));
     }
+    // Handle it as the request of version 1.
     let request = convert::request(method, &params)?;
-    let answer = version_1::session(connection, peer, request, known).await?;
+    let answer = version_1::session(connection, peer, request, disclosed).await?;
     let answer = json_of(answer)?;
     if !matches!(method, "session/new" | "session/resume" | "session/fork") {
         return Ok(answer);
     }
+    // Responses that open a session carry its commands in version 2.
     let mut answer = convert::object(answer);
     let made = answer.get("sessionId").and_then(Value::as_str).map(SessionId::new);
     let host = connection.shared.host()?;
@@ -301,7 +305,7 @@ async fn answer(
     Ok(Value::Object(answer))
 }
 
-/// Makes an object of parts, without writing them anew.
+/// Builds an object from values, without serialising them again.
 fn object<const N: usize>(parts: [(&str, Value); N]) -> Value {
     Value::Object(parts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }

@@ -1,4 +1,4 @@
-//! The ways to a client: one for all that it is told, or one for each session.
+//! Flow control of the updates to a client: one [`ClientWire`] for the connection, or one for each session.
 
 use std::{
     collections::HashMap,
@@ -7,22 +7,22 @@ use std::{
 
 use super::wire::ClientWire;
 
-/// The ways to a client.
+/// The [`ClientWire`]s of a connection.
 #[derive(Debug)]
 pub(super) enum Ways {
-    /// Standard streams and WebSocket.
+    /// One for all sessions: standard streams and WebSocket.
     One(Arc<ClientWire>),
-    /// A stream of events for each session, by its id.
+    /// One for each session, by its id: over HTTP every session has its own stream of server-sent events.
     OfSessions(Mutex<HashMap<String, Arc<ClientWire>>>),
 }
 
 impl Ways {
-    /// Makes the ways of a client that opens a stream for each session.
+    /// Creates the wires of a client that opens a stream for each session.
     pub(super) fn of_sessions() -> Self {
         Self::OfSessions(Mutex::default())
     }
 
-    /// Returns the way on which the updates of a session go.
+    /// Returns the wire that carries the updates of a session.
     pub(super) fn of(&self, session: &str) -> Arc<ClientWire> {
         match self {
             Self::One(wire) => Arc::clone(wire),
@@ -36,7 +36,7 @@ impl Ways {
         }
     }
 
-    /// Forgets what waits for a session that is closed: its next stream is a new one, and what was not taken is lost.
+    /// Drops the wire of a closed session: its next stream is a new one, and updates that were not read are lost.
     pub(super) fn forget(&self, session: &str) {
         match self {
             Self::One(_) => {}

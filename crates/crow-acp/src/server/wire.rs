@@ -1,4 +1,7 @@
-//! Lines of protocol over any pair of byte streams, with a bound on each line and on what waits to be written.
+//! Transport with one message per line over a pair of byte streams, with limits on line length and on unwritten updates.
+//!
+//! Flow control: a [`ClientWire`] counts the updates handed to the library and those that the transport wrote. The
+//! difference is the number in the library's queue, which has no bound of its own.
 
 use std::{
     io,
@@ -18,28 +21,28 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The longest message that is read, in bytes: pictures come as base64 in one.
+/// Largest message that is read, in bytes: it may contain images as base64.
 pub(super) const LONGEST_LINE: usize = 64 << 20;
 
-/// What stands in place of a line that cannot be one: the library answers it with a parse error.
+/// Replacement for a line that cannot be a message: the library answers it with a parse error.
 pub(super) const JUNK: &str = "{";
 
-/// How many updates may wait to be written before those who make more of them wait.
+/// Number of unwritten updates at which [`ClientWire::room`] waits.
 const WAITING_UPDATES: u64 = 256;
 
-/// How many may wait on a way on which nobody waits for room: that of a session below the one that is shown, which has a
-/// stream of its own over HTTP. What comes on top of it is lost to a client that does not take it: the log has it.
+/// Number of unwritten updates at which further ones are dropped. It bounds wires on which no task waits for room: those of
+/// child sessions, which have streams of their own over HTTP. The log has what a client that does not read loses.
 const MOST_UPDATES: u64 = 4096;
 
-/// How the line of an update begins, after the opening brace.
+/// Text that identifies an update near the beginning of its line.
 const UPDATE: &[u8] = b"\"method\":\"session/update\"";
-/// Where that stands at the latest.
+/// Length in bytes of the beginning of a line that is searched for [`UPDATE`].
 const UPDATE_WITHIN: usize = 64;
 
-/// What is known of the way to a client: how many updates were sent and how many written, so that a client that does not
-/// read costs little, and whether it said its last word.
+/// State of the transport to a client: counts of updates sent and written, so that a client that does not read costs
+/// little memory, and whether the client is gone.
 ///
-/// The library queues without a bound. Whoever sends many waits for [`room`](Self::room) before each.
+/// The library queues without a bound. A task that sends many updates waits for [`room`](Self::room) before each.
 #[derive(Debug, Default)]
 pub(super) struct ClientWire {
     sent: AtomicU64,
@@ -49,7 +52,7 @@ pub(super) struct ClientWire {
 }
 
 impl ClientWire {
-    /// Waits until one more update may be sent. Returns at once where nothing waits.
+    /// Waits until one more update may be sent. Returns at once if fewer than [`WAITING_UPDATES`] are unwritten.
     pub(super) async fn room(&self) {
         loop {
             let moved = self.moved.notified();
@@ -60,27 +63,27 @@ impl ClientWire {
         }
     }
 
-    /// Waits until the client has said its last word, or takes nothing any more.
+    /// Waits until the client has closed its side, or writing to it has failed.
     pub(super) async fn ended(&self) {
         self.ended.cancelled().await;
     }
 
-    /// Keeps in mind that the client has said its last word, or takes nothing any more.
+    /// Records that the client has closed its side, or that writing to it has failed.
     pub(super) fn end(&self) {
         self.ended.cancel();
     }
 
-    /// Returns whether the client is gone.
+    /// Returns true if the client is gone.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.is_cancelled()
     }
 
-    /// Returns whether so much waits that nothing may be added.
+    /// Returns true if so many updates are unwritten that further ones must be dropped.
     pub(super) fn is_full(&self) -> bool {
         self.waiting() >= MOST_UPDATES
     }
 
-    /// Counts an update that is sent.
+    /// Counts an update that was handed to the library.
     pub(super) fn sent(&self) {
         self.sent.fetch_add(1, Ordering::AcqRel);
     }
@@ -89,7 +92,7 @@ impl ClientWire {
         self.sent.load(Ordering::Acquire).saturating_sub(self.written.load(Ordering::Acquire))
     }
 
-    /// Counts a message that is written, if it is an update.
+    /// Counts a message that the transport writes, if it is an update.
     pub(super) fn written(&self, message: &[u8]) {
         let head = message.get(..UPDATE_WITHIN).unwrap_or(message);
         if head.windows(UPDATE.len()).any(|part| part == UPDATE) {
@@ -99,7 +102,7 @@ impl ClientWire {
     }
 }
 
-/// Makes a transport of two streams of bytes.
+/// Creates a transport from two byte streams.
 pub(super) fn lines(
     incoming: impl AsyncRead + Send + Unpin + 'static,
     outgoing: impl AsyncWrite + Send + Unpin + 'static,
@@ -120,8 +123,8 @@ pub(super) fn lines(
     Lines::new(LineSink { writer: outgoing, line: Vec::new(), written: 0, wire }, incoming)
 }
 
-/// Reads a line without its end; none at the end of the stream. A line that is too long or no UTF-8 becomes [`JUNK`], and
-/// empty lines are passed over.
+/// Reads a line without its line ending; `None` at the end of the stream. A line that is too long or not UTF-8 becomes
+/// [`JUNK`], and empty lines are skipped.
 async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<String>> {
     loop {
         let mut line = Vec::new();
@@ -129,7 +132,7 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Optio
         loop {
             let buffer = match reader.fill_buf().await {
                 Ok(buffer) => buffer,
-                // A client that is gone, whichever way.
+                // The client is gone: the same as the end of the stream.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
                 Err(error) => return Err(error),
             };
@@ -140,13 +143,13 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Optio
                 break;
             }
             let end = buffer.iter().position(|byte| *byte == b'\n');
-            let taken = end.unwrap_or(buffer.len());
-            if line.len() + taken > LONGEST_LINE {
+            let length = end.unwrap_or(buffer.len());
+            if line.len() + length > LONGEST_LINE {
                 (is_too_long, line) = (true, Vec::new());
             } else if !is_too_long {
-                line.extend(buffer.iter().take(taken));
+                line.extend(buffer.iter().take(length));
             }
-            reader.consume(taken + usize::from(end.is_some()));
+            reader.consume(length + usize::from(end.is_some()));
             if end.is_some() {
                 break;
             }
@@ -163,7 +166,7 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Optio
     }
 }
 
-/// Writes lines, and counts them.
+/// Writes lines, and counts the updates among them.
 struct LineSink<W> {
     writer: W,
     line: Vec<u8>,
@@ -177,7 +180,7 @@ impl<W: AsyncWrite + Unpin> LineSink<W> {
             let written = std::task::ready!(Pin::new(&mut self.writer).poll_write(cx, rest));
             match written {
                 Ok(count) if count > 0 => self.written += count,
-                // A client that takes nothing any more is gone.
+                // The client no longer reads: it is gone.
                 failed => {
                     self.wire.ended.cancel();
                     failed?;
@@ -229,13 +232,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_end_as_they_like_and_empty_ones_are_none() {
+    async fn both_line_endings_are_read_and_empty_lines_are_skipped() {
         assert_eq!(read(b"one\r\n\n  \ntwo and more\nlast").await, ["one", "two and more", "last"]);
         assert_eq!(read(b"").await, [""; 0]);
     }
 
     #[tokio::test]
-    async fn what_is_no_text_and_what_is_too_long_is_junk_and_the_next_line_is_read() {
+    async fn a_line_that_is_too_long_or_not_utf8_is_replaced_and_the_next_one_is_read() {
         assert_eq!(read(b"\xff\xfe\nok\n").await, [JUNK, "ok"]);
         let mut long = vec![b'x'; LONGEST_LINE + 1];
         long.extend(b"\nok\n");
@@ -245,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_is_bounded_as_well() {
+    fn a_wire_is_full_at_the_limit_even_if_no_task_waits_for_room() {
         let wire = ClientWire::default();
         let sent = (0..2 * MOST_UPDATES).filter(|_| !wire.is_full()).map(|_| wire.sent()).count();
         assert_eq!(sent as u64, MOST_UPDATES);
     }
 
     #[tokio::test]
-    async fn whoever_sends_much_waits_until_it_is_written() {
+    async fn a_sender_waits_for_room_until_an_update_is_written() {
         let wire = ClientWire::default();
         for _ in 0..WAITING_UPDATES {
             wire.room().await;
