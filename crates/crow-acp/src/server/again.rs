@@ -1,4 +1,4 @@
-//! A session that its connection shows already and is asked for again: its task begins anew, and what it has under way goes on.
+//! Restart of the task of an attached session that the client opens again. Open prompts and queued requests survive.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{
 use crate::view::{SessionView, StoredContents};
 
 impl Pump {
-    /// Begins anew, after a pause. Prompts under way are answered when their runs end, as if nothing had happened.
+    /// Restarts a paused pump for a new peer. Open prompts are answered when their runs end, as without the restart.
     pub(super) fn begin_again(
         &mut self,
         peer: Arc<dyn Peer>,
@@ -24,9 +24,9 @@ impl Pump {
     ) {
         self.peer = peer;
         self.published = published;
-        // Questions that are open are asked again.
-        for (_, asked) in self.asked.drain() {
-            asked.abort();
+        // Open questions are task again by `greet`.
+        for (_, task) in self.asked.drain() {
+            task.abort();
         }
         match begin {
             Begin::When(known) => self.when = Some(known),
@@ -42,7 +42,7 @@ impl Pump {
                 self.past_ends.clear();
                 self.replay_until = replay.until;
                 self.replayed = Some(replay.done);
-                // Both are read again.
+                // The replay sets both again.
                 self.run_id = None;
                 for prompt in &mut self.prompts {
                     prompt.usage = TokenUsage::default();
@@ -51,7 +51,7 @@ impl Pump {
         }
     }
 
-    /// Keeps up with the prompts under way while what happened before is read.
+    /// Updates open prompts by an event of the replayed history.
     pub(super) fn recall(&mut self, envelope: &Envelope) {
         let run = self.run_id.as_ref();
         if let AgentEvent::Usage { usage, .. } = &envelope.event

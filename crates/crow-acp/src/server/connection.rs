@@ -1,4 +1,7 @@
-//! A connection: the sessions that it shows, whatever version of the protocol it speaks.
+//! A connection with its attached sessions, independent of the protocol version.
+//!
+//! A session is attached at most once per connection. When the client opens it again, its task is paused and restarted
+//! ([`Pump::begin_again`]), so that open prompts and queued requests survive.
 
 use std::{
     collections::HashMap,
@@ -30,43 +33,43 @@ use super::{
 };
 use crate::view::ClientAbilities;
 
-/// How many requests beside those of attached sessions may be under way.
+/// Limit of concurrent requests that are not handled by the task of a session.
 const REQUESTS: usize = 128;
 
-/// A connection.
+/// A connection to a client.
 #[derive(Debug)]
 pub(super) struct AcpConnection {
     pub shared: Arc<ServerShared>,
     pub ways: Arc<Ways>,
     attached: Mutex<HashMap<SessionId, AttachedSession>>,
-    /// Held while a session is attached: one after the other.
+    /// Serialises attaching: one session after the other.
     attaching: tokio::sync::Mutex<()>,
     abilities: OnceLock<ClientAbilities>,
-    /// The servers of tools that the client serves.
+    /// MCP servers that the client serves.
     pub links: Arc<Links>,
-    /// What is done for requests that no session's task does.
+    /// Tasks of requests that are not handled by the task of a session.
     pub tasks: TaskTracker,
     pub ended: CancellationToken,
-    /// That all sessions are left.
+    /// Set when all sessions have been left.
     left: OnceCell<()>,
 }
 
-/// A session that the client comes to know.
+/// A session that the next response discloses to the client.
 #[derive(Debug)]
 pub(super) struct DisclosedSession {
     pub id: SessionId,
     pub options: Vec<SessionConfigOption>,
     pub modes: Option<SessionModeState>,
-    /// To be told when the client knows the session.
+    /// To be signalled after that response: it starts the session's task. `None` after a replay.
     pub known: Option<oneshot::Sender<()>>,
 }
 
-/// How much of a session that is opened is shown.
+/// Extent of the history that is sent when a session is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReplayExtent {
-    /// All that happened before.
+    /// The whole history.
     Everything,
-    /// What comes from here on.
+    /// Only events from now on.
     FromHereOn,
 }
 
@@ -86,18 +89,18 @@ impl AcpConnection {
         })
     }
 
-    /// Keeps what the client can do. The first word counts.
+    /// Stores the capabilities of the client. Only the first call counts.
     pub(super) fn knows(&self, abilities: ClientAbilities) {
-        // A client that introduces itself twice changes nothing for its sessions.
+        // A second `initialize` changes nothing for the sessions.
         drop(self.abilities.set(abilities));
     }
 
-    /// Returns whether the client said what it can do.
+    /// Returns true if the client has sent `initialize`.
     pub(super) fn is_introduced(&self) -> bool {
         self.abilities.get().is_some()
     }
 
-    /// Does something on the side. What is under way is dropped when the connection ends.
+    /// Spawns the work of a request, which is dropped when the connection ends. Fails if too many are under way.
     pub(super) fn spawn(
         &self,
         work: impl Future<Output = ()> + Send + 'static,
@@ -108,7 +111,7 @@ impl AcpConnection {
         }
         let ended = self.ended.clone();
         self.tasks.spawn(async move {
-            // What waits for an answer is answered by the library.
+            // The library answers a request whose work was dropped.
             let _ = ended.run_until_cancelled(work).await;
         });
         Ok(())
@@ -153,7 +156,7 @@ impl AcpConnection {
         self.attach(peer, handle, ReplayExtent::FromHereOn).await
     }
 
-    /// Ends the agent of a session.
+    /// Closes a session: ends its agent, and its task if it is attached.
     pub(super) async fn close(&self, id: &SessionId) -> Result<(), Error> {
         let attached = self.attached().remove(id);
         let closed = self.shared.host()?.close(id).await;
@@ -162,12 +165,12 @@ impl AcpConnection {
             self.shared.detached(id);
         }
         closed.map_err(|error| host_error(&error))?;
-        // Only then the stream of the session ends.
+        // The session's stream ends only if this succeeded.
         self.ways.forget(id.as_str());
         Ok(())
     }
 
-    /// Removes a session for good.
+    /// Deletes a session permanently.
     pub(super) async fn delete(&self, id: &SessionId) -> Result<(), Error> {
         let attached = self.attached().remove(id);
         let deleted = self.shared.host()?.delete(id).await;
@@ -176,7 +179,7 @@ impl AcpConnection {
             self.shared.detached(id);
         }
         deleted.map_err(|error| host_error(&error))?;
-        // Only then the stream of the session ends.
+        // The session's stream ends only if this succeeded.
         self.ways.forget(id.as_str());
         Ok(())
     }
@@ -185,21 +188,21 @@ impl AcpConnection {
         let titled = self.shared.host()?.set_title(id, title).await;
         titled.map_err(|error| host_error(&error))?;
         if let Some(attached) = self.attached().get(id) {
-            // A session with a full queue tells its title at the end of its run.
+            // If the queue is full, the title is sent at the end of the run.
             drop(attached.request(AttachedRequest::Refresh));
         }
         Ok(())
     }
 
-    /// Has the client told what changed of its sessions beside what happened in them.
+    /// Has changed titles and options of all attached sessions sent to the client.
     pub(super) fn refresh_sessions(&self) {
         for attached in self.attached().values() {
-            // A session with a full queue tells its options when one of them is set.
+            // If the queue is full, the options are sent when one of them is set.
             drop(attached.request(AttachedRequest::Refresh));
         }
     }
 
-    /// Cancels what the agent of a session does and what waits for it: all prompts that were received before.
+    /// Cancels the current work of a session's agent and all prompts that were received before.
     pub(super) fn cancel(&self, id: &SessionId) {
         if let Some(attached) = self.attached().get(id) {
             attached.cancels.add();
@@ -207,13 +210,13 @@ impl AcpConnection {
         }
     }
 
-    /// Returns the agent of a session that is attached.
+    /// Returns the handle of the agent of an attached session.
     pub(super) fn handle(&self, id: &SessionId) -> Result<AgentHandle, Error> {
         let attached = self.attached();
         attached.get(id).map(|attached| attached.handle.clone()).ok_or_else(|| not_open(id))
     }
 
-    /// Puts a prompt into the queue of its session, or answers why not. A later cancel covers it from now on.
+    /// Queues a prompt for the task of its session, or answers it with an error. Later cancels cover it from now on.
     pub(super) fn prompt(
         &self,
         id: &SessionId,
@@ -230,7 +233,7 @@ impl AcpConnection {
         }
     }
 
-    /// Puts a request into the queue of its session, or answers why not.
+    /// Queues a request for the task of its session, or answers it with an error.
     pub(super) fn request(&self, id: &SessionId, request: AttachedRequest) {
         let refused = match self.attached().get(id) {
             Some(attached) => attached.request(request).map_err(|request| (request, full())),
@@ -241,6 +244,7 @@ impl AcpConnection {
         }
     }
 
+    /// Attaches a session, or restarts its task if it is attached already. Waits for the end of a replay.
     async fn attach(
         &self,
         peer: Arc<dyn Peer>,
@@ -253,7 +257,9 @@ impl AcpConnection {
         let host = Arc::clone(self.shared.host()?);
         let mut published = PublishedState::new(Arc::clone(&host), &handle, abilities.clone());
         let (options, modes) = published.options().await.map_err(|error| host_error(&error))?;
+        // 1) Pause the task if the session is attached already.
         let paused = self.pause(&handle).await;
+        // 2) Choose the start: after the response, or with a replay that ends before it.
         let (known, begin, replayed) = match showing {
             ReplayExtent::FromHereOn => {
                 let (known, when) = oneshot::channel();
@@ -265,9 +271,10 @@ impl AcpConnection {
                 (None, Begin::Replay(replay), Some(replayed))
             }
         };
+        // 3) Restart the paused task, or start a new one.
         if let Some(mut pump) = paused {
             pump.begin_again(peer, published, begin);
-            self.go_on(&id, pump)?;
+            self.resume(&id, pump)?;
         } else {
             let observer = begin.observer(&handle);
             let (sender, requests) = mpsc::channel(WAITING_REQUESTS);
@@ -289,14 +296,14 @@ impl AcpConnection {
         }
         drop(attaching);
         if let Some(replayed) = replayed {
-            // The session's task ended instead: there is nothing more to show.
+            // An error means that the session's task has ended: there is nothing more to show.
             let _ = replayed.await;
         }
         Ok(DisclosedSession { id, options, modes, known })
     }
 
-    /// Pauses the task of a session that is shown already, and returns it with all that it has under way: prompts, and
-    /// requests that wait. One that showed an agent which has ended is left.
+    /// Pauses the task of a session that is attached already, and returns it with its open prompts and queued requests.
+    /// A session that was attached to an agent which has ended is left instead.
     async fn pause(&self, handle: &AgentHandle) -> Option<Box<Pump>> {
         let id = handle.session_id();
         let task = match self.attached().get_mut(id) {
@@ -317,8 +324,8 @@ impl AcpConnection {
         paused
     }
 
-    /// Lets the task of a session go on that was paused, unless the session was closed meanwhile.
-    fn go_on(&self, id: &SessionId, pump: Box<Pump>) -> Result<(), Error> {
+    /// Resumes a paused task. If the session was closed meanwhile, ends the task and fails.
+    fn resume(&self, id: &SessionId, pump: Box<Pump>) -> Result<(), Error> {
         if let Some(attached) = self.attached().get_mut(id) {
             attached.put_task(PumpTask::start(pump));
             return Ok(());
@@ -327,7 +334,7 @@ impl AcpConnection {
         Err(not_open(id))
     }
 
-    /// Leaves all sessions, and ends the agents that no other connection shows. Whoever asks for it waits until it is done.
+    /// Leaves all sessions, and closes those that no other connection has attached. Every caller waits until it is done.
     pub(super) async fn end(&self) {
         self.ended.cancel();
         self.left.get_or_init(|| self.leave_all()).await;
@@ -340,10 +347,10 @@ impl AcpConnection {
             if self.shared.detached(&id)
                 && let Ok(host) = self.shared.host()
             {
-                // It may have ended by itself.
+                // Fails if the agent has ended by itself.
                 drop(host.close(&id).await);
                 if attached.handle.metadata().is_unused() {
-                    // Editors make sessions that they never use. One that cannot be removed is left out of lists.
+                    // Editors create sessions that they never use. If deleting fails, lists leave the session out.
                     drop(host.delete(&id).await);
                 }
             }

@@ -1,6 +1,6 @@
-//! What version 2 of the protocol makes of the words of version 1.
+//! Conversion between messages of version 1 and version 2 of the protocol.
 //!
-//! Most of both versions is the same JSON; what differs is changed there.
+//! Most JSON is the same in both versions: messages are converted as JSON values, and only the differences are changed.
 
 use std::collections::HashSet;
 
@@ -16,10 +16,10 @@ use super::{
     parsed::{ParsedRequest, without_quotes},
 };
 
-/// The one plan of a session.
+/// Id of the only plan of a session.
 const PLAN: &str = "plan";
 
-/// Reads a request of version 2 as the one of version 1 that asks for the same.
+/// Converts a request of version 2 to the equivalent one of version 1.
 pub(super) fn request(method: &str, params: &Value) -> Result<v1::ClientRequest, Error> {
     let method = match method {
         "session/resume" => match params.get("replayFrom").filter(|from| !from.is_null()) {
@@ -50,17 +50,18 @@ pub(super) fn request(method: &str, params: &Value) -> Result<v1::ClientRequest,
     ParsedRequest::parse_message(method, params).map(|ParsedRequest(request)| request)
 }
 
-/// Reads what a client says of itself as version 1 says it. What version 2 always has is added.
+/// Converts the parameters of `initialize` to version 1, and adds capabilities that version 2 always has.
 pub(super) fn introduction(params: &Value) -> Result<v1::InitializeRequest, Error> {
-    let said = params.get("capabilities").cloned().unwrap_or_default();
-    let in_terminal = said.pointer("/auth/terminal").is_some_and(|said| !said.is_null());
+    let capabilities = params.get("capabilities").cloned().unwrap_or_default();
+    let in_terminal =
+        capabilities.pointer("/auth/terminal").is_some_and(|terminal| !terminal.is_null());
     let introduction = json!({
         "protocolVersion": ProtocolVersion::V1,
         "clientInfo": params.get("info"),
         "clientCapabilities": {
             "auth": { "terminal": in_terminal },
-            "elicitation": said.get("elicitation"),
-            "subagents": said.get("subagents"),
+            "elicitation": capabilities.get("elicitation"),
+            "subagents": capabilities.get("subagents"),
             "session": { "notices": {}, "compaction": {}, "configOptions": { "boolean": {} } },
             "_meta": { "terminal_output": true },
         },
@@ -69,12 +70,12 @@ pub(super) fn introduction(params: &Value) -> Result<v1::InitializeRequest, Erro
         .map_err(|error| invalid(without_quotes(&error.to_string())))
 }
 
-/// Makes updates of version 2 of one of version 1. What has no place there is left out.
+/// Converts an update of version 1 to updates of version 2; none if version 2 has no such update.
 pub(super) fn updates(update: &v1::SessionUpdate) -> Vec<Map<String, Value>> {
     converted(object(json_of(update)))
 }
 
-/// Says how a prompt ended.
+/// Returns the state update that reports the end of a prompt.
 pub(super) fn ended(response: &Result<v1::PromptResponse, Error>) -> Value {
     match response {
         Ok(response) => {
@@ -91,7 +92,7 @@ pub(super) fn ended(response: &Result<v1::PromptResponse, Error>) -> Value {
     }
 }
 
-/// Changes what is said of a session that a client comes to know: its options say its mode, and its commands are added.
+/// Converts a response that opens a session: removes the modes, which are an option, and adds the commands.
 pub(super) fn opened(answer: &mut Map<String, Value>, commands: &[v1::AvailableCommand]) {
     answer.remove("modes");
     if let Some(options) = answer.get_mut("configOptions") {
@@ -115,7 +116,7 @@ fn converted(mut update: Map<String, Value>) -> Vec<Map<String, Value>> {
             let items = json!({ "type": "items", "planId": PLAN, "entries": entries });
             vec![object(json!({ "sessionUpdate": "plan_update", "plan": items }))]
         }
-        // The option says it.
+        // The mode is an option.
         "current_mode_update" => Vec::new(),
         "config_option_update" => {
             if let Some(options) = update.get_mut("configOptions") {
@@ -133,7 +134,7 @@ fn converted(mut update: Map<String, Value>) -> Vec<Map<String, Value>> {
     }
 }
 
-/// A call is an upsert, its terminal a thing of its own, and cancelled a status.
+/// Converts a call: it is created by an update, its terminal has updates of its own, and `cancelled` is a status.
 fn call(mut update: Map<String, Value>, is_new: bool) -> Vec<Map<String, Value>> {
     let mut all = terminal(&mut update);
     update.insert("sessionUpdate".to_owned(), json!("tool_call_update"));
@@ -166,7 +167,7 @@ fn shown_diff(diff: &v1::Diff) -> Value {
     })
 }
 
-/// Writes the difference as git does.
+/// Formats a diff as a git patch.
 fn patch(diff: &v1::Diff) -> String {
     let path = diff.path.to_string_lossy();
     let name = path.trim_start_matches('/');
@@ -180,7 +181,7 @@ fn patch(diff: &v1::Diff) -> String {
     format!("diff --git a/{name} b/{name}\n{new_file}{hunks}")
 }
 
-/// Takes what is said of a terminal out of the notes of a call.
+/// Moves the terminal data in the `_meta` of a call to updates of their own.
 fn terminal(update: &mut Map<String, Value>) -> Vec<Map<String, Value>> {
     let Some(Value::Object(meta)) = update.get_mut("_meta") else { return Vec::new() };
     let mut all = Vec::new();
@@ -202,9 +203,9 @@ fn terminal(update: &mut Map<String, Value>) -> Vec<Map<String, Value>> {
         })));
     }
     if let Some(exit) = meta.remove("terminal_exit") {
-        let said = [("exitCode", "exit_code"), ("signal", "signal")];
-        let status = said.into_iter().filter_map(|(name, before)| {
-            let value = exit.get(before).filter(|value| !value.is_null())?;
+        let fields = [("exitCode", "exit_code"), ("signal", "signal")];
+        let status = fields.into_iter().filter_map(|(name, old_name)| {
+            let value = exit.get(old_name).filter(|value| !value.is_null())?;
             Some((name.to_owned(), value.clone()))
         });
         all.push(object(json!({
@@ -219,14 +220,14 @@ fn terminal(update: &mut Map<String, Value>) -> Vec<Map<String, Value>> {
     all
 }
 
-/// Makes the options of version 2.
+/// Converts options to version 2.
 pub(super) fn options(options: &[v1::SessionConfigOption]) -> Value {
     let mut options = json_of(options);
     rename_options(&mut options);
     options
 }
 
-/// Makes the ways to authenticate of version 2.
+/// Converts authentication methods to version 2.
 pub(super) fn auth_methods(methods: &[v1::AuthMethod]) -> Value {
     let mut methods = json_of(methods);
     for method in methods.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -234,13 +235,13 @@ pub(super) fn auth_methods(methods: &[v1::AuthMethod]) -> Value {
             method.insert("methodId".to_owned(), id);
         }
         method.entry("type").or_insert_with(|| json!("agent"));
-        // No method of ours needs any.
+        // No method of ours needs environment variables.
         method.remove("env");
     }
     methods
 }
 
-/// Commands and their inputs say of what kind they are.
+/// Adds the `type` of commands and of their inputs.
 fn tag_commands(commands: &mut Value) {
     for command in commands.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         command.insert("type".to_owned(), json!("command"));
@@ -250,7 +251,7 @@ fn tag_commands(commands: &mut Value) {
     }
 }
 
-/// An option's id has a name of its own.
+/// Renames the `id` of options to `configId`.
 fn rename_options(options: &mut Value) {
     for option in options.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         if let Some(id) = option.remove("id") {
@@ -259,25 +260,25 @@ fn rename_options(options: &mut Value) {
     }
 }
 
-/// Makes the question about a call.
+/// Converts a permission request to version 2.
 pub(super) fn permission(request: &v1::RequestPermissionRequest) -> Result<Value, Error> {
     let title = request.tool_call.fields.title.as_deref().unwrap_or("Allow this?");
     let mut shown =
         call(object(json_of(&request.tool_call)), false).pop().ok_or_else(Error::internal_error)?;
     shown.remove("sessionUpdate");
-    let mut asked = json!({
+    let mut params = json!({
         "sessionId": request.session_id,
         "title": title,
         "subject": { "type": "tool_call", "toolCall": shown },
         "options": request.options,
     });
-    if let (Some(asked), Some(meta)) = (asked.as_object_mut(), &request.meta) {
-        asked.insert("_meta".to_owned(), Value::Object(meta.clone()));
+    if let (Some(params), Some(meta)) = (params.as_object_mut(), &request.meta) {
+        params.insert("_meta".to_owned(), Value::Object(meta.clone()));
     }
-    Ok(asked)
+    Ok(params)
 }
 
-/// Returns the object that a value is: the macro wrote one, or a type of the protocol did.
+/// Returns the fields of a value that is an object: `json!` or a type of the protocol made it.
 pub(super) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(object) => object,
@@ -287,7 +288,7 @@ pub(super) fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Writes what is made of text, numbers and lists: that cannot fail.
+/// Serialises a type of the protocol. It has only text, numbers and lists, so this cannot fail.
 fn json_of(value: impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
@@ -298,7 +299,7 @@ mod tests {
 
     use super::*;
 
-    /// Changes an update, and reads what comes of it with the types of version 2.
+    /// Converts an update, and checks that the types of version 2 can read the result.
     fn converts(update: Value) -> Vec<Value> {
         let update: v1::SessionUpdate = serde_json::from_value(update).unwrap();
         let updates = updates(&update).into_iter().map(Value::Object);
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_update_has_its_form() {
+    fn every_kind_of_update_is_valid_in_version_2() {
         let text = json!({ "type": "text", "text": "x" });
         for update in [
             json!({ "sessionUpdate": "user_message_chunk", "content": text, "messageId": "1" }),
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_written_as_git_does() {
+    fn diffs_are_converted_to_git_patches() {
         let shown = converts(json!({
             "sessionUpdate": "tool_call_update", "toolCallId": "1", "content": [
                 { "type": "diff", "path": "/p/a", "oldText": "a\n", "newText": "b\n" },

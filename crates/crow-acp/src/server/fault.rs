@@ -1,4 +1,4 @@
-//! What is answered when something cannot be done.
+//! Error responses.
 
 use agent_client_protocol::Error;
 use crow_core::ids::SessionId;
@@ -6,7 +6,7 @@ use crow_runtime::{HandleError, HostError};
 
 use crate::view::{self, PromptFault};
 
-/// The code of something that does not exist.
+/// Error code of a resource that does not exist.
 const NOT_FOUND: i32 = -32002;
 
 pub(super) fn host_error(error: &HostError) -> Error {
@@ -21,14 +21,14 @@ pub(super) fn prompt_fault(fault: &PromptFault) -> Error {
     view::prompt_error(fault).into()
 }
 
-/// Makes the error of parameters that cannot be used.
+/// Returns the error for invalid parameters.
 pub(super) fn invalid(message: impl Into<String>) -> Error {
     let mut error = Error::invalid_params();
     error.message = message.into();
     error
 }
 
-/// Makes the error of a session that the connection does not show.
+/// Returns the error for a session that is not attached to the connection.
 pub(super) fn not_open(id: &SessionId) -> Error {
     Error::new(NOT_FOUND, format!("session {id} is not open here; load or resume it"))
 }

@@ -30,15 +30,15 @@ use super::{
     wire::{ClientWire, LONGEST_LINE},
 };
 
-/// What a client must show to be served over HTTP: `Authorization: Bearer TOKEN`.
+/// Token that a client must send to be served over HTTP: `Authorization: Bearer TOKEN`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken(String);
 
 impl AccessToken {
-    /// The shortest token, in bytes: guesses must be hopeless.
+    /// Minimum length of a token in bytes, so that it cannot be guessed.
     pub const SHORTEST: usize = 16;
 
-    /// Takes a token; none if it is too short, or cannot stand in a header.
+    /// Creates a token; `None` if it is too short, or has characters that are not printable ASCII.
     pub fn new(token: impl Into<String>) -> Option<Self> {
         let token = token.into();
         let fits =
@@ -46,46 +46,46 @@ impl AccessToken {
         fits.then_some(Self(token))
     }
 
-    /// Compares in a time that does not tell how much of it was right.
-    fn is(&self, shown: &str) -> bool {
+    /// Returns true if the tokens are equal. The time taken does not reveal how many characters match.
+    fn is(&self, presented: &str) -> bool {
         let differs = self
             .0
             .bytes()
-            .zip(shown.bytes())
-            .fold(0, |differs, (own, shown)| differs | (own ^ shown));
-        differs == 0 && self.0.len() == shown.len()
+            .zip(presented.bytes())
+            .fold(0, |differs, (own, presented)| differs | (own ^ presented));
+        differs == 0 && self.0.len() == presented.len()
     }
 }
 
-/// The token is left out.
+/// Does not print the token.
 impl fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AccessToken").finish_non_exhaustive()
     }
 }
 
-/// Where clients are served.
+/// Path of the endpoint.
 const ENDPOINT: &str = "/acp";
 
-/// Who is let in.
+/// Access check of requests.
 #[derive(Debug, Clone)]
 struct Door {
     token: Option<AccessToken>,
 }
 
-/// Who lets clients in, and serves those that speak over a WebSocket.
+/// State of the middleware that admits requests and serves WebSockets.
 #[derive(Debug, Clone)]
 struct Hall {
     door: Door,
     server: AcpServer,
     streams: EventStreams,
-    /// How many sockets there were.
+    /// Number of WebSockets that were opened so far.
     sockets: Arc<AtomicU64>,
     ending: TaskTracker,
     ended: CancellationToken,
 }
 
-/// Messages are small and come one by one: held back to be joined with others, each would wait for 40 ms.
+/// Disables the delay of small packets: messages are small and come one by one, and each would be delayed by 40 ms.
 fn send_at_once(stream: &mut TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "messages may come late");
@@ -93,8 +93,9 @@ fn send_at_once(stream: &mut TcpStream) {
 }
 
 impl AcpServer {
-    /// Serves clients over HTTP at `/acp` until `stop` is there. Whoever shows no `token` is refused; without one, only a
-    /// listener on a loopback address is served, and only to programs of this machine: pages of a browser are refused.
+    /// Serves clients over HTTP at `/acp` until `stop` resolves. Requests that lack the `token` are refused. Without a
+    /// token, the listener must be on a loopback address, and only programs of this machine are served: requests of
+    /// browser pages are refused.
     pub async fn serve_http(
         &self,
         listener: TcpListener,
@@ -121,6 +122,7 @@ impl AcpServer {
             result = served => result.map_err(|error| AcpError::new(error.to_string())),
             () = stop => Ok(()),
         };
+        // End the WebSockets and the other connections, then wait until their sessions are closed.
         ended.cancel();
         self.shared().end_all().await;
         ending.close();
@@ -141,7 +143,7 @@ impl AcpServer {
     }
 }
 
-/// The agent of one connection.
+/// Protocol handler of one connection with event streams.
 struct Component {
     shared: Arc<ServerShared>,
     connection: Arc<AcpConnection>,
@@ -151,7 +153,7 @@ struct Component {
 impl ConnectTo<Client> for Component {
     async fn connect_to(self, client: impl ConnectTo<Agent>) -> Result<(), Error> {
         self.shared.connected(&self.connection);
-        // The transport drops what it does not need any more, wherever it is.
+        // A guard, because the transport may drop this future at any await.
         let closing =
             ConnectionCloseGuard { connection: Arc::clone(&self.connection), ending: self.ending };
         let agent = agent(&self.connection);
@@ -161,7 +163,7 @@ impl ConnectTo<Client> for Component {
     }
 }
 
-/// Closes the sessions of a connection that is gone.
+/// Guard that closes the sessions of a connection when it is dropped.
 struct ConnectionCloseGuard {
     connection: Arc<AcpConnection>,
     ending: TaskTracker,
@@ -174,7 +176,7 @@ impl Drop for ConnectionCloseGuard {
     }
 }
 
-/// Refuses whoever has no business here.
+/// Middleware that refuses requests without access, and serves WebSockets itself.
 async fn admit(State(hall): State<Hall>, request: Request, next: Next) -> Response {
     if let Some((status, reason)) = refusal(&hall.door, request.headers()) {
         return (status, reason).into_response();
@@ -188,7 +190,7 @@ async fn admit(State(hall): State<Hall>, request: Request, next: Next) -> Respon
 }
 
 impl Hall {
-    /// Serves a client over a WebSocket. The library would, but without a bound on what waits.
+    /// Serves a client over a WebSocket. The library could do so, but its queue has no bound.
     async fn socket(self, request: Request) -> Response {
         let upgrade = match request.extract::<WebSocketUpgrade, _>().await {
             Ok(upgrade) => upgrade,
@@ -207,20 +209,22 @@ impl Hall {
                 }
             })
         });
-        // It names the connection to people who look for it: nothing can be asked with it.
+        // For people who debug the connection: no request can be made with this id.
         response.headers_mut().insert(CONNECTION, HeaderValue::from(number));
         response
     }
 }
 
+/// Returns the status and the reason with which a request is refused, if it is.
 fn refusal(door: &Door, headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
     if let Some(token) = &door.token {
-        let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let shown = shown.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-        return (!token.is(shown))
+        let presented = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let presented =
+            presented.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+        return (!token.is(presented))
             .then_some((StatusCode::UNAUTHORIZED, "the token is missing or wrong\n"));
     }
-    // A page of a browser can reach this address, also under a name of its own.
+    // A browser page can reach this address, also under a host name of its own.
     if headers.contains_key(header::ORIGIN) {
         return Some((StatusCode::FORBIDDEN, "pages of a browser need a token\n"));
     }
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_only_programs_of_this_machine_are_let_in() {
+    fn without_a_token_only_programs_of_this_machine_are_admitted() {
         let door = Door { token: None };
         let status = |list: &[(header::HeaderName, &str)]| {
             refusal(&door, &headers(list)).map(|(status, _)| status.as_u16())
@@ -273,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_token_whoever_shows_it_is_let_in_and_nobody_else() {
+    fn with_a_token_only_requests_that_carry_it_are_admitted() {
         let token = "0123456789abcdef";
         let door = Door { token: AccessToken::new(token) };
         let status = |shown: &str| {

@@ -1,4 +1,8 @@
-//! The servers of tools that a client serves itself: what is asked of them over its connection, and what they say meanwhile.
+//! MCP servers that a client serves itself: requests to them over its connection, and their notifications.
+//!
+//! Every request under way has an entry in [`Links::open`], whose bounded channel takes the notifications that name it.
+//! The entry lives as long as the stream of messages that the caller reads: dropping the stream withdraws the request.
+//! A stream ends with the outcome of its request, after the notifications that arrived before.
 
 use std::{
     collections::HashMap,
@@ -26,15 +30,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::peer::{Peer, WaitedFuture};
 
-/// How much of what is told of one request may wait. What comes on top of it is lost.
+/// Number of unread notifications per request. Further ones are dropped.
 const WAITING_NEWS: usize = 64;
-/// How many requests of a connection may be under way.
+/// Limit of concurrent requests of a connection.
 const REQUESTS: usize = 1024;
 
-/// The servers that the client of a connection serves.
+/// Requests to the servers that the client of a connection serves.
 #[derive(Debug)]
 pub(super) struct Links {
-    /// The number of the next request. No two requests of a connection have the same one.
+    /// Number of the next request, unique within the connection.
     next: AtomicU64,
     open: Mutex<HashMap<String, OpenLinkRequest>>,
     /// Cancelled when the client is gone.
@@ -48,17 +52,17 @@ struct OpenLinkRequest {
     news: mpsc::Sender<MessageMcpNotification>,
 }
 
-/// What a request is answered with.
+/// Future of the response to a request.
 type LinkResponse = WaitedFuture<'static, Result<MessageMcpResponse, Error>>;
 
 impl Links {
-    /// Makes those of a connection that holds until `ended` is cancelled.
+    /// Creates the links of a connection that lasts until `ended` is cancelled.
     pub(super) fn new(ended: &CancellationToken) -> Arc<Self> {
         let ended = ended.child_token();
         Arc::new(Self { next: AtomicU64::default(), open: Mutex::default(), ended })
     }
 
-    /// Makes the way to a server over this connection.
+    /// Returns the configuration of a server that is reached over this connection.
     pub(super) fn server(
         self: &Arc<Self>,
         peer: &Arc<dyn Peer>,
@@ -73,7 +77,7 @@ impl Links {
         McpServerConfig { name: server.name, transport }
     }
 
-    /// Takes what a server says of a request. Of one that is not under way nobody wants to know anything. Never waits.
+    /// Delivers a notification to the request that it names, and ignores it if that is not under way. Never waits.
     pub(super) fn told(&self, news: MessageMcpNotification) {
         let sender = match self.open().get(news.request_id.0.as_ref()) {
             Some(open) if open.server == news.server_id.0 => open.news.clone(),
@@ -84,6 +88,7 @@ impl Links {
         }
     }
 
+    /// Registers a request; `None` if too many are under way.
     fn begin(
         self: &Arc<Self>,
         server: Arc<str>,
@@ -104,7 +109,7 @@ impl Links {
     }
 }
 
-/// Keeps a request in the list of those under way.
+/// Guard that keeps a request in the list of those under way.
 #[derive(Debug)]
 struct Under {
     id: String,
@@ -117,7 +122,7 @@ impl Drop for Under {
     }
 }
 
-/// The way to a server of the client's.
+/// Link to one server of the client.
 struct ClientServerLink {
     id: Arc<str>,
     peer: Arc<dyn Peer>,
@@ -147,7 +152,7 @@ impl McpLink for ClientServerLink {
         };
         let McpLinkRequest { method, params } = request;
         let request = MessageMcpRequest::new(Arc::clone(&self.id), under.id.clone(), method);
-        // Sent now, so that it stands behind what was sent before.
+        // Queued before returning, so that it follows the messages sent before.
         let answer = self.peer.mcp(request.params(params));
         Box::pin(stream::unfold(LinkStage::Waits(WaitingRequest { under, news, answer }), next))
     }
@@ -157,10 +162,10 @@ impl McpLink for ClientServerLink {
     }
 }
 
-/// How far a request is.
+/// State of the message stream of a request.
 enum LinkStage {
     Waits(WaitingRequest),
-    /// The answer is there. What was told before it goes first.
+    /// The request has its outcome. Notifications that arrived before go first.
     Answered(mpsc::Receiver<MessageMcpNotification>, Result<Value, McpLinkError>),
     Over,
 }
@@ -171,13 +176,14 @@ struct WaitingRequest {
     answer: LinkResponse,
 }
 
+/// Returns the next message of a request: its notifications, then its outcome.
 async fn next(stage: LinkStage) -> Option<(McpLinkMessage, LinkStage)> {
     let (mut news, outcome) = match stage {
         LinkStage::Waits(mut waiting) => {
             tokio::select! {
                 biased;
                 Some(news) = waiting.news.recv() => {
-                    return Some((of(news), LinkStage::Waits(waiting)));
+                    return Some((to_message(news), LinkStage::Waits(waiting)));
                 }
                 answer = &mut waiting.answer => {
                     let outcome = outcome(answer, &waiting.under.links);
@@ -192,12 +198,12 @@ async fn next(stage: LinkStage) -> Option<(McpLinkMessage, LinkStage)> {
         LinkStage::Over => return None,
     };
     match news.try_recv() {
-        Ok(told) => Some((of(told), LinkStage::Answered(news, outcome))),
+        Ok(notification) => Some((to_message(notification), LinkStage::Answered(news, outcome))),
         Err(_) => Some((McpLinkMessage::Ended(outcome), LinkStage::Over)),
     }
 }
 
-fn of(news: MessageMcpNotification) -> McpLinkMessage {
+fn to_message(news: MessageMcpNotification) -> McpLinkMessage {
     McpLinkMessage::Told { method: news.method, params: news.params }
 }
 
@@ -216,7 +222,7 @@ fn outcome(
             },
         }),
         Ok(_) => Err(McpLinkError::Broken("the answer is not understood".to_owned())),
-        // The library may know it first.
+        // The library may notice the closed connection first.
         Err(error) if is_incoming_transport_closed(&error) || is_connection_terminated(&error) => {
             links.ended.cancel();
             Err(McpLinkError::Closed)
@@ -243,7 +249,7 @@ mod tests {
 
     type Answers = oneshot::Sender<Result<MessageMcpResponse, Error>>;
 
-    /// A client that is only asked of its servers.
+    /// A client that only takes requests to its servers.
     #[derive(Debug, Default)]
     struct Asked(Mutex<VecDeque<(MessageMcpRequest, Answers)>>);
 
@@ -308,7 +314,7 @@ mod tests {
             self.link.request(McpLinkRequest { method, params: None })
         }
 
-        fn tell(&self, request: &MessageMcpRequest, number: usize) {
+        fn notify(&self, request: &MessageMcpRequest, number: usize) {
             let (server, id) = (request.server_id.clone(), request.request_id.clone());
             self.links.told(MessageMcpNotification::new(server, id, format!("news/{number}")));
         }
@@ -319,20 +325,20 @@ mod tests {
     }
 
     fn methods(messages: &[McpLinkMessage]) -> Vec<&str> {
-        let told = messages.iter().filter_map(|message| match message {
+        let notifications = messages.iter().filter_map(|message| match message {
             McpLinkMessage::Told { method, .. } => Some(method.as_str()),
             McpLinkMessage::Ended(_) => None,
         });
-        told.collect()
+        notifications.collect()
     }
 
     #[tokio::test]
-    async fn of_a_flood_only_so_much_waits_and_the_end_is_never_lost() {
+    async fn a_flood_of_notifications_is_bounded_and_the_outcome_is_never_lost() {
         let scene = Scene::new();
         let messages = scene.request();
         let (request, answers) = scene.client.next();
         for number in 0..10_000 {
-            scene.tell(&request, number);
+            scene.notify(&request, number);
         }
         answers.send(Ok(MessageMcpResponse::success(json!(1)))).unwrap();
         let all: Vec<_> = messages.collect().await;
@@ -343,25 +349,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_told_goes_to_the_request_that_it_is_told_of() {
+    async fn notifications_go_to_the_request_that_they_name() {
         let scene = Scene::new();
         let (mut first, second) = (scene.request(), scene.request());
         let (of_first, _open) = scene.client.next();
         let (of_second, answers) = scene.client.next();
-        scene.tell(&of_second, 2);
+        scene.notify(&of_second, 2);
         let mut forged = of_second.clone();
         forged.server_id = "id of two".into();
-        scene.tell(&forged, 3);
+        scene.notify(&forged, 3);
         let mut unknown = of_second.clone();
         unknown.request_id = "4711".into();
-        scene.tell(&unknown, 4);
+        scene.notify(&unknown, 4);
         answers.send(Ok(MessageMcpResponse::success(json!(null)))).unwrap();
         let all: Vec<_> = second.collect().await;
         assert_eq!(methods(&all), ["news/2"]);
-        // It is through: nobody hears this.
-        scene.tell(&of_second, 5);
+        // The request has ended: this is ignored.
+        scene.notify(&of_second, 5);
         assert!(first.next().now_or_never().is_none());
-        scene.tell(&of_first, 1);
+        scene.notify(&of_first, 1);
         assert_eq!(methods(&[first.next().await.unwrap()]), ["news/1"]);
     }
 
@@ -377,7 +383,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_so_many_requests_are_under_way() {
+    async fn the_number_of_concurrent_requests_is_limited() {
         let scene = Scene::new();
         let mut all: Vec<_> = (0..REQUESTS).map(|_| scene.request()).collect();
         let over: Vec<_> = scene.request().collect().await;
@@ -391,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn with_the_client_all_that_is_under_way_ends() {
+    async fn requests_end_when_the_client_is_gone() {
         let scene = Scene::new();
         let open = scene.request();
         scene.links.ended.cancel();

@@ -13,10 +13,10 @@ use super::{
 };
 use crate::view;
 
-/// How many sessions a page holds.
+/// Number of sessions per page.
 const PAGE: usize = 50;
 
-/// Lists sessions in which something was said, the last updated first. The cursor names the last one of the page before.
+/// Lists the used sessions, last updated first. The cursor names the last session of the previous page.
 pub(super) async fn list(
     host: &dyn AgentHost,
     request: ListSessionsRequest,
@@ -25,7 +25,7 @@ pub(super) async fn list(
         absolute(cwd, "cwd")?;
     }
     let after = request.cursor.as_deref().map(parse).transpose()?;
-    // One more than is shown says whether there are more.
+    // One more than a page, to know whether there are further pages.
     let filter = SessionFilter {
         cwd: request.cwd,
         limit: Some(PAGE + 1),

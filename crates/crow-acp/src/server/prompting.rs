@@ -1,4 +1,4 @@
-//! Prompts: what a client says to the agent, and what it is answered.
+//! Prompts of a client, and the replies to them.
 
 use agent_client_protocol::{
     Error, RequestCancellation,
@@ -24,17 +24,17 @@ use crate::view::{self, EventSource};
 /// A prompt whose run has not ended.
 pub(super) struct OpenPrompt {
     pub(super) run_id: RunId,
-    /// What was said.
+    /// Content as the client sent it.
     pub(super) content: Vec<ContentBlock>,
-    /// None if it was given before the end.
+    /// `None` if the prompt was answered before the end of its run.
     pub(super) reply: Option<PromptReply>,
     pub(super) usage: TokenUsage,
-    /// Waits for the client to give it up.
+    /// Task that cancels the run when the client cancels the prompt.
     pub(super) watch: Option<AbortHandle>,
 }
 
 impl Pump {
-    /// Answers a prompt whose run is over.
+    /// Answers a prompt whose run has ended.
     pub(super) fn answer(&self, prompt: OpenPrompt, result: &RunOutcome) {
         if let Some(watch) = &prompt.watch {
             watch.abort();
@@ -53,12 +53,13 @@ impl Pump {
         }
     }
 
-    /// Keeps an error from being shown until it is known whether the answer to a prompt says it. Returns whether it does.
-    /// At the end of the run it shows those that the answer does not say.
+    /// Holds back an error event while a prompt of its run is open, and returns true if it did. At the end of the run,
+    /// shows those held back errors that the response to the prompt does not report.
     pub(super) fn holds_back(&mut self, envelope: &Envelope) -> bool {
         if envelope.session_id != envelope.root_id {
             return false;
         }
+        // 1) Errors of a run with an open prompt wait for its end.
         if let AgentEvent::Error { .. } = &envelope.event {
             let run = self.run_id.as_ref();
             let is_answered = self.prompts.iter().any(|prompt| Some(&prompt.run_id) == run);
@@ -67,8 +68,9 @@ impl Pump {
             }
             return is_answered;
         }
+        // 2) At the end, the response reports at most one of them.
         if let AgentEvent::RunEnd { result, .. } = &envelope.event {
-            let answered = match result {
+            let reported = match result {
                 RunOutcome::Failed { error, .. } if view::run_end(result).is_err() => Some(error),
                 RunOutcome::Failed { .. }
                 | RunOutcome::Completed { .. }
@@ -76,20 +78,20 @@ impl Pump {
                 | RunOutcome::Stopped { .. }
                 | RunOutcome::Cancelled => None,
             };
-            for held in std::mem::take(&mut self.errors) {
+            for deferred in std::mem::take(&mut self.errors) {
                 let is_answered = matches!(
-                    &held.event,
-                    AgentEvent::Error { error, .. } if Some(error) == answered
+                    &deferred.event,
+                    AgentEvent::Error { error, .. } if Some(error) == reported
                 );
                 if !is_answered {
-                    self.view.event(&held, EventSource::Live, &mut self.out);
+                    self.view.event(&deferred, EventSource::Live, &mut self.out);
                 }
             }
         }
         false
     }
 
-    /// Tells that the agent has read a prompt.
+    /// Answers the prompt of the current run in version 2, because the agent has read it.
     pub(super) fn inserted(&mut self, message_id: &str) {
         let run = self.run_id.as_ref();
         let prompt = self.prompts.iter_mut().find(|prompt| Some(&prompt.run_id) == run);
@@ -104,14 +106,15 @@ impl Pump {
         }
     }
 
+    /// Runs a prompt as a command if it names one, else sends it to the agent. The reply is given in both cases.
     pub(super) async fn prompt(
         &mut self,
         content: Vec<ContentBlock>,
-        withdrawn: Option<RequestCancellation>,
-        received: CancelMark,
+        cancellation: Option<RequestCancellation>,
+        cancel_mark: CancelMark,
         reply: PromptReply,
     ) {
-        if received.is_cancelled() {
+        if cancel_mark.is_cancelled() {
             return refuse_cancelled(reply);
         }
         let cwd = self.handle.metadata().crow().cwd;
@@ -121,17 +124,17 @@ impl Pump {
             Err(fault) => return reply.refuse(prompt_fault(&fault)),
         };
         match command {
-            Some(Ok(CommandOutcome::Shown(text))) => self.shown(&text, &content, reply).await,
+            Some(Ok(CommandOutcome::Shown(text))) => self.show_output(&text, &content, reply).await,
             Some(Ok(CommandOutcome::Prompt(blocks))) => {
-                self.start(content, blocks, withdrawn, &received, reply);
+                self.start(content, blocks, cancellation, &cancel_mark, reply);
             }
             Some(Err(error)) => reply.refuse(error),
-            None => self.start(content, blocks, withdrawn, &received, reply),
+            None => self.start(content, blocks, cancellation, &cancel_mark, reply),
         }
     }
 
-    /// Answers a prompt that was a command.
-    async fn shown(&mut self, text: &str, content: &[ContentBlock], reply: PromptReply) {
+    /// Shows the output of a command, and answers its prompt.
+    async fn show_output(&mut self, text: &str, content: &[ContentBlock], reply: PromptReply) {
         self.commands += 1;
         let message_id = format!("command-{}", self.commands);
         let reply = match reply {
@@ -154,39 +157,40 @@ impl Pump {
         }
     }
 
-    /// Runs the command that a prompt is, if it is one.
+    /// Runs the command that a prompt names; `None` if it names no command of the session.
     async fn command(&mut self, prompt: &[ContentBlock]) -> Option<Result<CommandOutcome, Error>> {
         let (name, argument) = view::as_command(prompt)?;
         let id = self.handle.session_id().clone();
         let commands = self.host.commands(&id).await.ok()?;
         commands.iter().find(|command| command.name == name)?;
-        let done = self.host.run_command(&id, &name, &argument).await;
-        Some(done.map_err(|error| host_error(&error)))
+        let outcome = self.host.run_command(&id, &name, &argument).await;
+        Some(outcome.map_err(|error| host_error(&error)))
     }
 
+    /// Sends a prompt to the agent and records it as open, unless it was cancelled before.
     fn start(
         &mut self,
         content: Vec<ContentBlock>,
         blocks: Vec<Block>,
-        withdrawn: Option<RequestCancellation>,
-        received: &CancelMark,
+        cancellation: Option<RequestCancellation>,
+        cancel_mark: &CancelMark,
         reply: PromptReply,
     ) {
-        if received.is_cancelled() {
+        if cancel_mark.is_cancelled() {
             return refuse_cancelled(reply);
         }
         let run_id = match self.handle.send_input(blocks) {
             Ok(run_id) => run_id,
             Err(error) => return reply.refuse(handle_error(&error)),
         };
-        // A cancel that came meanwhile may have interrupted the agent before it had this prompt.
-        if received.is_cancelled() {
+        // A cancel that arrived meanwhile may have interrupted the agent before it had this prompt.
+        if cancel_mark.is_cancelled() {
             self.handle.cancel_run(&run_id);
         }
-        let watch = withdrawn.map(|withdrawn| {
+        let watch = cancellation.map(|cancellation| {
             let (handle, run_id) = (self.handle.clone(), run_id.clone());
             self.tasks.spawn(async move {
-                withdrawn.cancelled().await;
+                cancellation.cancelled().await;
                 handle.cancel_run(&run_id);
             })
         });
@@ -195,7 +199,7 @@ impl Pump {
     }
 }
 
-/// Answers a prompt that was cancelled before the agent had it.
+/// Answers a prompt that was cancelled before it reached the agent.
 fn refuse_cancelled(reply: PromptReply) {
     match reply {
         PromptReply::Ended(reply) => {
@@ -205,7 +209,7 @@ fn refuse_cancelled(reply: PromptReply) {
     }
 }
 
-/// Answers a prompt whose run has ended.
+/// Returns the response to a prompt for the outcome of its run.
 fn response(outcome: &RunOutcome, usage: &TokenUsage) -> Result<PromptResponse, Error> {
     let response = PromptResponse::new(view::run_end(outcome)?);
     Ok(if *usage == TokenUsage::default() {

@@ -1,4 +1,17 @@
-//! The task of a session that a connection shows: requests and events, in their order.
+//! The task of an attached session: handles requests of the client and events of the agent in order.
+//!
+//! A [`Pump`] has three inputs: events of the agent (`observer`), requests of the client (`requests`), and a timer for
+//! running output that every update repeats as a whole (`catch_up`). The [`SessionView`] converts events to updates, which
+//! are collected in `out`. [`Pump::flush`] sends them, and waits until the client has room for each one: a client that
+//! reads slowly slows down its pump instead of filling the library's queue.
+//!
+//! Start: after the response that names the session to the client ([`Begin::When`]), or with a replay of its history
+//! ([`Begin::Replay`]). A replay collects the logged events in `past` and shows them when the last one is there, because
+//! a rewind hides events before it. In both cases `greet` then sends what no event carries, and asks open questions.
+//!
+//! Invariants: updates are sent in the order of their events, and never before the client can know the session; every
+//! prompt is answered exactly once, at the end of its run or in [`Pump::end`]; a pause takes effect only between two
+//! steps, so that a paused pump can be resumed or restarted (`again.rs`).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -35,13 +48,13 @@ use crate::view::{
     self, ClientAbilities, EventSource, SessionUpdateOut, SessionView, StoredContents,
 };
 
-/// How many events are looked at before what came of them is sent.
+/// Number of events that are handled in a row, and of updates that a replay collects, before they are sent.
 const BATCH: usize = 256;
 
-/// How often what commands print is shown, where it is shown as a whole each time.
+/// Interval of updates about running output, each of which repeats it as a whole.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// What a session's task is made of.
+/// Parts of which a [`Pump`] is built.
 pub(super) struct PumpParts {
     pub peer: Arc<dyn Peer>,
     pub host: Arc<dyn AgentHost>,
@@ -54,24 +67,24 @@ pub(super) struct PumpParts {
     pub begin: Begin,
 }
 
-/// How a session's task begins.
+/// Start of a pump.
 pub(super) enum Begin {
-    /// When the client knows the session.
+    /// After the client has the response that names the session.
     When(oneshot::Receiver<()>),
-    /// With what happened before.
+    /// With a replay of the history.
     Replay(Replay),
 }
 
-/// A replay of what happened before.
+/// A replay of the history of a session.
 pub(super) struct Replay {
-    /// The last event of it.
+    /// Sequence number of its last event.
     pub until: u64,
-    /// Told when all of it was sent.
+    /// Signalled when all of it was sent.
     pub done: oneshot::Sender<()>,
 }
 
 impl Begin {
-    /// Begins to watch an agent so that nothing is missing.
+    /// Subscribes to the events of an agent: from now on, or for a replay from the beginning of the log.
     pub(super) fn observer(&self, handle: &AgentHandle) -> Observer {
         match self {
             Self::When(_) => handle.subscribe(),
@@ -80,45 +93,49 @@ impl Begin {
     }
 }
 
-/// What a session's task does after a step.
+/// Result of a step.
 enum Next {
     Step,
     Pause,
     End,
 }
 
-/// The task of a session.
+/// State of the task of an attached session.
 pub(super) struct Pump {
     pub(super) peer: Arc<dyn Peer>,
     pub(super) host: Arc<dyn AgentHost>,
     pub(super) handle: AgentHandle,
-    /// The session as the client knows it.
+    /// Id of the session in the protocol.
     pub(super) root: acp::SessionId,
     pub(super) observer: Observer,
     pub(super) requests: mpsc::Receiver<AttachedRequest>,
     pub(super) leave: CancellationToken,
     pub(super) abilities: ClientAbilities,
     pub(super) view: SessionView,
+    /// Updates that were not sent yet.
     pub(super) out: Vec<SessionUpdateOut>,
     pub(super) published: PublishedState,
+    /// Sequence number of the last event to replay; 0 without a replay.
     pub(super) replay_until: u64,
+    /// Signals the end of the replay; `None` when it is over or there is none.
     pub(super) replayed: Option<oneshot::Sender<()>>,
-    /// What is shown again when all of it is there.
+    /// Events of the replay, collected until all of them are there.
     pub(super) past: Vec<Envelope>,
-    /// Runs of prompts that ended in what is shown again.
+    /// Ends of the runs of open prompts within the replayed events.
     pub(super) past_ends: Vec<(RunId, RunOutcome)>,
-    /// When what is shown as a whole each time is shown again.
+    /// Time from which running output may be shown again.
     pub(super) catch_up: Instant,
+    /// Resolves when the client knows the session; `None` after that and with a replay.
     pub(super) when: Option<oneshot::Receiver<()>>,
     /// Prompts whose runs have not ended, the oldest first.
     pub(super) prompts: VecDeque<OpenPrompt>,
-    /// The run under way.
+    /// The current run.
     pub(super) run_id: Option<RunId>,
-    /// Errors of the run under way. The answer to its prompt says the last one: it is not shown beside that.
+    /// Held back errors of the current run: the one that the response to its prompt reports is not shown as well.
     pub(super) errors: Vec<Envelope>,
-    /// How many commands were done.
+    /// Number of commands that were run, for message ids.
     pub(super) commands: u64,
-    /// Questions that the client was asked.
+    /// Tasks that wait for the client's answers to open questions.
     pub(super) asked: HashMap<RequestId, AbortHandle>,
     pub(super) tasks: JoinSet<()>,
 }
@@ -170,19 +187,19 @@ impl Pump {
         }
     }
 
-    /// Works until the connection leaves the session, or its agent ends. Returns itself when it is paused.
+    /// Runs until the connection leaves the session or its agent ends. Returns the pump if it was paused.
     pub(super) async fn run(mut self: Box<Self>, pause: CancellationToken) -> Option<Box<Self>> {
         let leave = self.leave.clone();
         if let Some(known) = self.when.take() {
-            // Whoever answers the client is gone where this fails, and the connection with it.
+            // Fails if the response was dropped with the connection: then `leave` ends the loop below.
             let _ = leave.run_until_cancelled(known).await;
             let _ = leave.run_until_cancelled(self.greet()).await;
         }
         loop {
-            // What is under way is dropped on leaving: nothing in it must be done to its end.
+            // Leaving drops the current step: no step must run to its end.
             match leave.run_until_cancelled(self.step(&pause)).await {
                 Some(Next::Step) => {}
-                // Nothing that was begun is left half done.
+                // A pause takes effect between steps: nothing is half done.
                 Some(Next::Pause) => return Some(self),
                 Some(Next::End) | None => break,
             }
@@ -191,7 +208,7 @@ impl Pump {
         None
     }
 
-    /// Does what comes next.
+    /// Handles one input; a pause has priority over finished tasks, the timer, events and requests, in this order.
     async fn step(&mut self, pause: &CancellationToken) -> Next {
         let is_behind = self.view.is_behind();
         tokio::select! {
@@ -218,7 +235,7 @@ impl Pump {
         }
     }
 
-    /// Tells what a client cannot know before it knows the session.
+    /// Sends the state that no event carries and asks the open questions, once the client knows the session.
     async fn greet(&mut self) {
         self.published.tell_commands(&mut self.out).await;
         self.published.tell_usage(&mut self.out).await;
@@ -228,7 +245,7 @@ impl Pump {
             &self.root,
             if is_idle { SessionProgress::Ready } else { SessionProgress::GoesOn },
         );
-        // Questions that were open before.
+        // Questions that were asked before the client attached.
         for question in self.handle.open_questions() {
             self.ask(question);
         }
@@ -237,7 +254,7 @@ impl Pump {
         }
     }
 
-    /// Shows what was observed, and what else is there already.
+    /// Handles an item of the observer and those that are queued behind it, then sends the updates.
     async fn observed(&mut self, first: ObserverItem) {
         let mut next = Some(first);
         for _ in 0..BATCH {
@@ -253,13 +270,16 @@ impl Pump {
             }
             next = self.observer.next().now_or_never().flatten();
         }
+        // More than a batch is queued.
         if let Some(observed) = next {
             Box::pin(self.observed(observed)).await;
         }
         self.flush().await;
     }
 
+    /// Handles an event: collects it for the replay, or shows it and follows its effects on questions and prompts.
     async fn event(&mut self, envelope: &Envelope) {
+        // 1) Events of the history wait for the end of the replay.
         let is_replayed = envelope.seq.is_some_and(|seq| seq <= self.replay_until);
         if is_replayed && self.replayed.is_some() {
             self.recall(envelope);
@@ -269,6 +289,7 @@ impl Pump {
             }
             return;
         }
+        // 2) Live events of all agents of the session.
         if self.holds_back(envelope) {
             return;
         }
@@ -282,6 +303,7 @@ impl Pump {
         if let AgentEvent::Switch { .. } = &envelope.event {
             self.published.tell_options(&mut self.out).await;
         }
+        // 3) Events of the root session alone drive title, usage and prompts.
         if envelope.session_id != envelope.root_id {
             return;
         }
@@ -308,12 +330,13 @@ impl Pump {
         self.published.tell_usage(&mut self.out).await;
         self.published.tell_commands(&mut self.out).await;
         self.flush().await;
-        let place = self.prompts.iter().position(|prompt| prompt.run_id == *run_id);
-        if let Some(prompt) = place.and_then(|place| self.prompts.remove(place)) {
+        let index = self.prompts.iter().position(|prompt| prompt.run_id == *run_id);
+        if let Some(prompt) = index.and_then(|index| self.prompts.remove(index)) {
             self.answer(prompt, result);
         }
     }
 
+    /// Shows the collected history, greets the client and answers prompts that ended in it, if a replay is under way.
     async fn replay_ends(&mut self) {
         if let Some(done) = self.replayed.take() {
             for envelope in view::replayable(std::mem::take(&mut self.past)) {
@@ -326,7 +349,7 @@ impl Pump {
                 self.view.settle(&mut self.out, "it was interrupted");
             }
             self.flush().await;
-            // Nobody waits any more: the connection has ended.
+            // Fails if the connection has ended.
             let _ = done.send(());
             self.greet().await;
             for (run_id, result) in std::mem::take(&mut self.past_ends) {
@@ -342,6 +365,7 @@ impl Pump {
             }
             AttachedRequest::Set { option, value, reply } => {
                 let set = self.set(option, value).await;
+                // The response goes before the updates that it causes.
                 reply.give(set);
                 self.flush().await;
                 self.published.tell_options(&mut self.out).await;
@@ -356,6 +380,7 @@ impl Pump {
         }
     }
 
+    /// Sets an option of the session. Returns the options if the response carries them.
     async fn set(
         &mut self,
         option: OptionName,
@@ -363,29 +388,29 @@ impl Pump {
     ) -> Result<Vec<SessionConfigOption>, Error> {
         let id = self.handle.session_id().clone();
         let options = self.host.options(&id).await.map_err(|error| host_error(&error))?;
-        let known = options.iter().find(|known| match &option {
-            OptionName::Named(name) => known.name == name,
-            OptionName::OfKind(kind) => known.kind == *kind,
+        let target = options.iter().find(|target| match &option {
+            OptionName::Named(name) => target.name == name,
+            OptionName::OfKind(kind) => target.kind == *kind,
         });
-        let known = known.ok_or_else(|| invalid("there is no such option"))?;
+        let target = target.ok_or_else(|| invalid("there is no such option"))?;
         let value = match value {
             OptionValue::Named(value) => value,
-            OptionValue::Switched(is_on) => view::switched(known, is_on)
+            OptionValue::Switched(is_on) => view::switched(target, is_on)
                 .ok_or_else(|| invalid("the option is neither on nor off"))?
                 .to_owned(),
         };
-        let set = self.host.set_option(&id, known.name, &value).await;
+        let set = self.host.set_option(&id, target.name, &value).await;
         set.map_err(|error| host_error(&error))?;
         match option {
-            // The answer carries the options.
+            // The response carries the options.
             OptionName::Named(_) => self.published.answered(&mut self.out).await,
-            // The answer says nothing: what changed is told after it.
+            // The response carries nothing: changes are sent after it.
             OptionName::OfKind(_) => Ok(Vec::new()),
         }
         .map_err(|error| host_error(&error))
     }
 
-    /// Sends what is to be sent, as the client takes it.
+    /// Sends the collected updates, each as soon as the client has room for it.
     pub(super) async fn flush(&mut self) {
         for update in merged(std::mem::take(&mut self.out)) {
             self.peer.room(&self.root).await;
@@ -393,15 +418,16 @@ impl Pump {
         }
     }
 
-    /// Sends what is to be sent, whether the client takes it or not.
+    /// Sends the collected updates at once, whether the client has room or not.
     pub(super) fn send(&mut self) {
         for update in merged(std::mem::take(&mut self.out)) {
             self.peer.update(update);
         }
     }
 
-    /// Answers what waits: the session is left, or its agent has ended.
+    /// Ends the pump because the session is left or its agent has ended: settles calls, answers prompts and requests.
     pub(super) fn end(mut self) {
+        // Errors that no response will report.
         for error in std::mem::take(&mut self.errors) {
             self.view.event(&error, EventSource::Live, &mut self.out);
         }
@@ -415,6 +441,7 @@ impl Pump {
         for prompt in std::mem::take(&mut self.prompts) {
             self.answer(prompt, &ended);
         }
+        // No request may be queued after the last one is answered.
         self.requests.close();
         while let Ok(request) = self.requests.try_recv() {
             request.refuse(invalid("the session is closed"));

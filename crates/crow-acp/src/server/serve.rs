@@ -1,4 +1,4 @@
-//! Serving clients.
+//! The server, and the life cycle of a connection.
 
 use std::{
     collections::HashMap,
@@ -25,13 +25,13 @@ use super::{
     wire::{ClientWire, lines},
 };
 
-/// How long a client that said its last word may take to read what it is told.
+/// Time for the remaining messages to be written after the client has closed its side.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// How long what was sent may take to be written, where the client goes on.
+/// Time for sent messages to be written if the client is still there.
 const FLUSH: Duration = Duration::from_millis(100);
 
-/// Why a connection broke down.
+/// Error that ended a connection or the server.
 #[derive(Debug, thiserror::Error)]
 #[error("clients cannot be served: {message}")]
 pub struct AcpError {
@@ -44,20 +44,20 @@ impl AcpError {
     }
 }
 
-/// Serves a product to clients. Cheap to clone.
+/// ACP server of a product. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct AcpServer {
     shared: Arc<ServerShared>,
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub(super) struct ServerShared {
     host: Result<Arc<dyn AgentHost>, String>,
     pub identity: AcpIdentity,
-    /// How many connections show a session.
+    /// Number of connections that have a session attached.
     shown: Mutex<HashMap<SessionId, usize>>,
-    /// The connections that were made and may still be there.
+    /// Connections that may still be open.
     connections: Mutex<Vec<Weak<AcpConnection>>>,
 }
 
@@ -66,13 +66,13 @@ impl AcpServer {
         &self.shared
     }
 
-    /// Makes a server of a product.
+    /// Creates a server for a product.
     pub fn new(host: Arc<dyn AgentHost>, identity: AcpIdentity) -> Self {
         Self::of(Ok(host), identity)
     }
 
-    /// Makes a server that says why there is nothing to serve whenever a client wants a session: an editor shows what an
-    /// answer says, and not what a program said before it ended.
+    /// Creates a server without a product: every request that needs one fails with `reason`. Editors show the error of a
+    /// response, but not what a program printed before it exited.
     pub fn unusable(reason: impl Into<String>, identity: AcpIdentity) -> Self {
         Self::of(Err(reason.into()), identity)
     }
@@ -84,9 +84,9 @@ impl AcpServer {
         }
     }
 
-    /// Serves one client until it is gone: one message per line. The sessions that it opened are closed then, unless
-    /// another client shows them. A client that takes nothing any more is not waited for: when it has said its last word,
-    /// or `stop` is there, what it did not take within two seconds is lost.
+    /// Serves one client, with one message per line, until it is gone. Its sessions are closed then, unless another
+    /// client has them open. A client that does not read is not waited for: when it has closed its side, or `stop`
+    /// resolves, messages that it does not read within two seconds are lost.
     pub async fn serve(
         &self,
         incoming: impl AsyncRead + Send + Unpin + 'static,
@@ -98,7 +98,7 @@ impl AcpServer {
         self.serve_over(transport, wire, stop).await
     }
 
-    /// Serves one client over a transport that counts on its way.
+    /// Serves one client over a transport that counts written updates on `wire`.
     pub(super) async fn serve_over(
         &self,
         transport: impl ConnectTo<Agent>,
@@ -110,14 +110,16 @@ impl AcpServer {
         self.shared.connected(&connection);
         let agent = agent(&connection);
         let mut served = pin!(ConnectTo::<Agent>::connect_to(transport, agent));
+        // 1) Serve until the protocol handler ends, the client is gone, or the server stops.
         let early = tokio::select! {
             result = &mut served => Some(result),
             () = wire.ended() => None,
             () = stop => None,
         };
-        // A task, since it may not be left half done when the last word is written meanwhile.
+        // 2) Close the sessions, in a task of its own: the handler may end meanwhile, and closing must still complete.
         let mut closing = JoinSet::new();
         closing.spawn(async move { connection.end().await });
+        // 3) Let the handler deliver the last messages, within a grace period.
         let result = match early {
             Some(result) => result,
             None => {
@@ -127,17 +129,17 @@ impl AcpServer {
                 }
             }
         };
-        // What broke down there has nothing more to say.
+        // An error is a panic of the task: there is no result to lose.
         drop(closing.join_next().await);
         match result {
-            // It could not be told its last answers.
+            // The client is gone: its last responses could not be delivered.
             Err(_) if wire.has_ended() => Ok(()),
             result => result.map_err(|error| AcpError::new(error.message)),
         }
     }
 }
 
-/// Makes the agent of a connection: the client's first word says which version it speaks.
+/// Creates the protocol handler of a connection. The client's first message selects the version.
 pub(super) fn agent(connection: &Arc<AcpConnection>) -> impl ConnectTo<Client> {
     Agent
         .protocol_router()
@@ -145,29 +147,29 @@ pub(super) fn agent(connection: &Arc<AcpConnection>) -> impl ConnectTo<Client> {
         .with_v2(v2::agent(Arc::clone(connection)))
 }
 
-/// Waits until the sessions are closed, and then a little for the client to read what it is told of that.
+/// Waits until the sessions are closed, and then for a grace period in which the client can read the last messages.
 async fn last_words(closing: &mut JoinSet<()>, wire: &ClientWire) {
-    // What broke down there has nothing more to say.
+    // An error is a panic of the task: there is no result to lose.
     drop(closing.join_next().await);
     sleep(if wire.has_ended() { LAST_WORDS } else { FLUSH }).await;
 }
 
 impl ServerShared {
-    /// Keeps a connection in mind.
+    /// Registers a connection.
     pub(super) fn connected(&self, connection: &Arc<AcpConnection>) {
         let mut connections = self.connections();
         connections.retain(|known| known.strong_count() > 0);
         connections.push(Arc::downgrade(connection));
     }
 
-    /// Ends all connections that are kept in mind.
+    /// Ends all registered connections.
     pub(super) async fn end_all(&self) {
         let all: Vec<_> =
             self.connections().drain(..).filter_map(|known| known.upgrade()).collect();
         join_all(all.iter().map(|connection| connection.end())).await;
     }
 
-    /// Has all connections tell their clients what changed of their sessions beside what happened in them.
+    /// Has changed titles and options of sessions sent on all connections.
     pub(super) fn refresh_sessions(&self) {
         let all: Vec<_> = self.connections().iter().filter_map(Weak::upgrade).collect();
         for connection in all {
@@ -179,7 +181,7 @@ impl ServerShared {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the product.
+    /// Returns the product, or an error with the reason why there is none.
     pub(super) fn host(&self) -> Result<&Arc<dyn AgentHost>, Error> {
         self.host.as_ref().map_err(|reason| {
             let mut error = Error::internal_error();
@@ -188,12 +190,12 @@ impl ServerShared {
         })
     }
 
-    /// Counts a connection that shows a session.
+    /// Counts a connection that attaches a session.
     pub(super) fn attached(&self, id: &SessionId) {
         *self.shown().entry(id.clone()).or_default() += 1;
     }
 
-    /// Counts a connection that shows a session no more. Returns whether it was the last one.
+    /// Counts a connection that leaves a session. Returns true if it was the last one.
     pub(super) fn detached(&self, id: &SessionId) -> bool {
         let mut shown = self.shown();
         let Some(count) = shown.get_mut(id) else { return true };

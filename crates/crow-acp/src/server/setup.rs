@@ -1,4 +1,4 @@
-//! What a client says of a session, in words of the product.
+//! Settings of a session in a client's request, and their conversion to [`SessionSetup`].
 
 use std::{
     collections::HashSet,
@@ -15,9 +15,9 @@ use crow_runtime::{SessionSetup, SystemPrompt};
 
 use super::{fault::invalid, links::Links, peer::Peer};
 
-/// What a client says of a session that it makes or opens.
+/// Settings of a session that a client creates or opens.
 pub(super) struct Setup {
-    /// Where a session works that is stored already.
+    /// Working directory of a stored session; `None` for a new one.
     pub cwd: Option<PathBuf>,
     pub additional_directories: Vec<PathBuf>,
     pub mcp_servers: Vec<McpServer>,
@@ -25,7 +25,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Takes over what a request of any kind says of a session.
+    /// Collects the settings that all requests have in common.
     pub(super) fn new(
         additional_directories: Vec<PathBuf>,
         mcp_servers: Vec<McpServer>,
@@ -34,13 +34,13 @@ impl Setup {
         Self { cwd: None, additional_directories, mcp_servers, system_prompt }
     }
 
-    /// Takes over where the client says that a stored session works.
+    /// Sets the working directory of a stored session.
     pub(super) fn working_in(self, cwd: PathBuf) -> Self {
         Self { cwd: Some(cwd), ..self }
     }
 
-    /// Puts it into words of the product, over what holds for all sessions. Servers of the client's own are spoken to
-    /// through `links`.
+    /// Converts the settings, which extend or override `defaults`. Servers that the client serves itself are reached
+    /// through `links`. Fails on relative paths, duplicate server ids, and servers or prompts of an unsupported kind.
     pub(super) fn over(
         self,
         defaults: &SessionSetup,
@@ -74,7 +74,7 @@ impl Setup {
     }
 }
 
-/// Refuses a path that depends on where the program runs.
+/// Fails if a path is relative, because it would depend on where the program runs.
 pub(super) fn absolute(path: &Path, field: &str) -> Result<(), Error> {
     if path.is_absolute() {
         return Ok(());

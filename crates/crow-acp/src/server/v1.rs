@@ -51,12 +51,12 @@ impl Peer for PeerV1 {
 
     fn update(&self, update: SessionUpdateOut) {
         let SessionUpdateOut { session_id, update } = update;
-        let way = self.ways.of(&session_id.0);
-        if way.is_full() {
+        let wire = self.ways.of(&session_id.0);
+        if wire.is_full() {
             return;
         }
         if self.to.send_notification(SessionNotification::new(session_id, update)).is_ok() {
-            way.sent();
+            wire.sent();
         }
     }
 
@@ -64,7 +64,7 @@ impl Peer for PeerV1 {
         &self,
         request: RequestPermissionRequest,
     ) -> WaitedFuture<'static, Result<RequestPermissionResponse, Error>> {
-        // Sent now, so that it stands behind what was sent before.
+        // Queued before returning, so that it follows the messages sent before.
         let sent = self.to.send_request(request);
         Box::pin(sent.block_task())
     }
@@ -85,13 +85,13 @@ impl Peer for PeerV1 {
         Box::pin(sent.block_task())
     }
 
-    /// The answer to a prompt is all that this version says.
+    /// Does nothing: version 1 reports only the end of a prompt, by its response.
     fn progress(&self, _session: &schema::SessionId, _progress: SessionProgress<'_>) {}
 }
 
-/// Makes the agent of a connection that speaks version 1.
+/// Creates the protocol handler of a connection that speaks version 1.
 pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
-    let told = Arc::clone(&connection);
+    let for_notifications = Arc::clone(&connection);
     let name = connection.shared.identity.name.clone();
     Agent
         .v1()
@@ -107,14 +107,14 @@ pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
         )
         .on_receive_notification(
             async move |notification: ClientNotification, _| {
-                notification_of(&told, notification);
+                notification_of(&for_notifications, notification);
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),
         )
 }
 
-/// Takes in what a client tells.
+/// Handles a notification of the client. Unknown ones are ignored.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 pub(super) fn notification_of(connection: &AcpConnection, notification: ClientNotification) {
     match notification {
@@ -126,7 +126,8 @@ pub(super) fn notification_of(connection: &AcpConnection, notification: ClientNo
     }
 }
 
-/// Does what a request asks for, or has it done. Never waits: the next message waits meanwhile.
+/// Dispatches a request: answers it, queues it for its session's task, or spawns a task. Never waits, because the next
+/// message is not read before it returns.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 fn request_of(
     connection: &Arc<AcpConnection>,
@@ -197,33 +198,35 @@ fn set_option(
     Ok(())
 }
 
-/// Answers what takes a while.
+/// Answers a request that may take a while, then starts the task of a session that the response disclosed.
 async fn answer_of(
     connection: Arc<AcpConnection>,
     peer: Arc<dyn Peer>,
     request: ClientRequest,
     responder: Responder<AgentResponse>,
 ) {
-    let mut known = None;
-    let answer = session(&connection, peer, request, &mut known).await;
-    // A client that is gone needs no answer.
+    let mut disclosed = None;
+    let answer = session(&connection, peer, request, &mut disclosed).await;
+    // Fails only if the client is gone.
     drop(responder.respond_with_result(answer));
-    if let Some(known) = known {
-        // The session's task may have ended.
-        let _: Result<(), ()> = tokio::sync::oneshot::Sender::send(known, ());
+    if let Some(disclosed) = disclosed {
+        // Fails if the session's task has ended.
+        let _: Result<(), ()> = tokio::sync::oneshot::Sender::send(disclosed, ());
     }
 }
 
+/// Answers a request that creates, opens or forks a session, or any other that may wait. `disclosed` takes the sender to
+/// signal once the response was sent.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 pub(super) async fn session(
     connection: &AcpConnection,
     peer: Arc<dyn Peer>,
     request: ClientRequest,
-    known: &mut Option<tokio::sync::oneshot::Sender<()>>,
+    disclosed: &mut Option<tokio::sync::oneshot::Sender<()>>,
 ) -> Result<AgentResponse, Error> {
-    let mut shown = |shown: super::connection::DisclosedSession| {
-        *known = shown.known;
-        (shown.id.as_str().to_owned(), shown.options, shown.modes)
+    let mut disclose = |opened: super::connection::DisclosedSession| {
+        *disclosed = opened.known;
+        (opened.id.as_str().to_owned(), opened.options, opened.modes)
     };
     Ok(match request {
         ClientRequest::NewSessionRequest(request) => {
@@ -232,7 +235,7 @@ pub(super) async fn session(
                 request.mcp_servers,
                 request.system_prompt,
             );
-            let (id, options, modes) = shown(connection.create(peer, request.cwd, setup).await?);
+            let (id, options, modes) = disclose(connection.create(peer, request.cwd, setup).await?);
             let answer = NewSessionResponse::new(id).modes(modes).config_options(options);
             AgentResponse::NewSessionResponse(answer)
         }
@@ -245,7 +248,7 @@ pub(super) async fn session(
             .working_in(request.cwd);
             let id = id_of(&request.session_id);
             let opened = connection.open(peer, id, setup, ReplayExtent::Everything).await?;
-            let (_, options, modes) = shown(opened);
+            let (_, options, modes) = disclose(opened);
             let answer = LoadSessionResponse::new().modes(modes).config_options(options);
             AgentResponse::LoadSessionResponse(answer)
         }
@@ -258,7 +261,7 @@ pub(super) async fn session(
             .working_in(request.cwd);
             let id = id_of(&request.session_id);
             let opened = connection.open(peer, id, setup, ReplayExtent::FromHereOn).await?;
-            let (_, options, modes) = shown(opened);
+            let (_, options, modes) = disclose(opened);
             let answer = ResumeSessionResponse::new().modes(modes).config_options(options);
             AgentResponse::ResumeSessionResponse(answer)
         }
@@ -270,7 +273,7 @@ pub(super) async fn session(
             )
             .working_in(request.cwd);
             let id = id_of(&request.session_id);
-            let (id, options, modes) = shown(connection.fork(peer, id, setup).await?);
+            let (id, options, modes) = disclose(connection.fork(peer, id, setup).await?);
             let answer = ForkSessionResponse::new(id).modes(modes).config_options(options);
             AgentResponse::ForkSessionResponse(answer)
         }
@@ -278,7 +281,7 @@ pub(super) async fn session(
     })
 }
 
-/// Answers what concerns sessions that need not be open, and who uses the agent.
+/// Answers requests about stored sessions, authentication and providers, and extension methods.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 async fn stored(
     connection: &AcpConnection,
@@ -337,18 +340,18 @@ async fn stored(
 }
 
 fn extension(connection: &AcpConnection, method: &str, params: &str) -> Result<Value, Error> {
-    // The library takes the underscore away.
+    // The library strips the leading underscore.
     match method.trim_start_matches('_') {
         "session/steering" => {
-            let asked: SteerRequest = serde_json::from_str(params)
+            let request: SteerRequest = serde_json::from_str(params)
                 .map_err(|error| invalid(without_quotes(&error.to_string())))?;
-            steer(connection, asked)
+            steer(connection, request)
         }
         _ => Err(Error::method_not_found()),
     }
 }
 
-/// Words in the middle of a run: an extension that several agents and clients have.
+/// Parameters of `session/steering`, an extension of several agents and clients: input in the middle of a run.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SteerRequest {
@@ -356,21 +359,22 @@ struct SteerRequest {
     prompt: Vec<ContentBlock>,
 }
 
-fn steer(connection: &AcpConnection, asked: SteerRequest) -> Result<Value, Error> {
-    let handle = connection.handle(&id_of(&asked.session_id))?;
+fn steer(connection: &AcpConnection, request: SteerRequest) -> Result<Value, Error> {
+    let handle = connection.handle(&id_of(&request.session_id))?;
     let cwd = handle.metadata().crow().cwd;
-    let blocks = prompt_blocks(asked.prompt, &cwd).map_err(|fault| prompt_fault(&fault))?;
+    let blocks = prompt_blocks(request.prompt, &cwd).map_err(|fault| prompt_fault(&fault))?;
     let outcome = if handle.state() == AgentState::Idle { "startedNewTurn" } else { "injected" };
     handle.steer(blocks).map_err(|error| handle_error(&error))?;
     Ok(json!({ "outcome": outcome }))
 }
 
+/// Wraps a responder as a reply whose result is converted by `answer`.
 fn reply<T: 'static>(
     responder: Responder<AgentResponse>,
     answer: impl FnOnce(T) -> AgentResponse + Send + 'static,
 ) -> RequestReply<T> {
     RequestReply::new(move |result: Result<T, Error>| {
-        // A client that is gone needs no answer.
+        // Fails only if the client is gone.
         drop(responder.respond_with_result(result.map(answer)));
     })
 }

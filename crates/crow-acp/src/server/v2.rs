@@ -116,7 +116,7 @@ impl Peer for PeerV2 {
     }
 }
 
-/// Makes the agent of a connection that speaks version 2.
+/// Creates the protocol handler of a connection that speaks version 2.
 pub(super) fn agent(connection: Arc<AcpConnection>) -> impl ConnectTo<Client> {
     let for_notifications = Arc::clone(&connection);
     let name = connection.shared.identity.name.clone();
