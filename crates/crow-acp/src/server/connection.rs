@@ -334,7 +334,8 @@ impl AcpConnection {
         Err(not_open(id))
     }
 
-    /// Leaves all sessions, and closes those that no other connection has attached. Every caller waits until it is done.
+    /// Leaves all sessions, and closes those that no other connection has attached. Every caller waits until it is
+    /// done.
     pub(super) async fn end(&self) {
         self.ended.cancel();
         self.left.get_or_init(|| self.leave_all()).await;

@@ -1,9 +1,9 @@
 //! Counts what clients read of their event streams, because the library queues without a bound and does not report its
 //! queue length.
 //!
-//! The [`Ways`] of a connection are created inside the request that opens it ([`EventStreams::begin`]) and handed to the
-//! middleware through a task-local, because the connection's id only appears in the headers of the response. Later
-//! requests that open an event stream find them by that id.
+//! The [`Ways`] of a connection are created inside the request that opens it ([`EventStreams::begin`]) and handed to
+//! the middleware through a task-local, because the connection's id only appears in the headers of the response.
+//! Later requests that open an event stream find them by that id.
 
 use std::{
     collections::HashMap,

@@ -1,8 +1,8 @@
 //! Server side of the protocol: transports, connections, and the tasks of attached sessions.
 //!
-//! A transport (`wire`, `socket`, `http`) carries the messages of a connection (`connection`). `v1` or `v2` parses its
-//! requests. Each session that the connection has open is an attached session (`attached`) whose task, the `pump`, handles
-//! requests and sends the updates that `view` makes of events.
+//! A transport (`wire`, `socket`, `http`) carries the messages of a connection (`connection`). `v1` or `v2` parses
+//! its requests. Each session that the connection has open is an attached session (`attached`) whose task, the
+//! `pump`, handles requests and sends the updates that `view` makes of events.
 
 mod again;
 mod asking;

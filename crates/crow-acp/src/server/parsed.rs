@@ -1,7 +1,7 @@
 //! Parsing of requests, with errors that do not quote the input.
 //!
-//! The library's own parse errors repeat the whole input. It may contain secrets, such as headers of providers and of MCP
-//! servers, which would end up in the client's log.
+//! The library's own parse errors repeat the whole input. It may contain secrets, such as headers of providers and of
+//! MCP servers, which would end up in the client's log.
 
 use agent_client_protocol::{
     Error, JsonRpcMessage, JsonRpcRequest, UntypedMessage, v1::schema::ClientRequest,

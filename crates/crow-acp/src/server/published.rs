@@ -46,8 +46,8 @@ impl PublishedState {
         Ok((self.options.clone(), self.modes.clone()))
     }
 
-    /// Returns the current options for a response that carries them. Adds an update if the mode changed, for clients that
-    /// know only modes.
+    /// Returns the current options for a response that carries them. Adds an update if the mode changed, for clients
+    /// that know only modes.
     pub(super) async fn answered(
         &mut self,
         out: &mut Vec<SessionUpdateOut>,

@@ -1,13 +1,14 @@
 //! The task of an attached session: handles requests of the client and events of the agent in order.
 //!
-//! A [`Pump`] has three inputs: events of the agent (`observer`), requests of the client (`requests`), and a timer for
-//! running output that every update repeats as a whole (`catch_up`). The [`SessionView`] converts events to updates, which
-//! are collected in `out`. [`Pump::flush`] sends them, and waits until the client has room for each one: a client that
-//! reads slowly slows down its pump instead of filling the library's queue.
+//! A [`Pump`] has three inputs: events of the agent (`observer`), requests of the client (`requests`), and a timer
+//! for running output that every update repeats as a whole (`catch_up`). The [`SessionView`] converts events to
+//! updates, which are collected in `out`. [`Pump::flush`] sends them, and waits until the client has room for each
+//! one: a client that reads slowly slows down its pump instead of filling the library's queue.
 //!
 //! Start: after the response that names the session to the client ([`Begin::When`]), or with a replay of its history
-//! ([`Begin::Replay`]). A replay collects the logged events in `past` and shows them when the last one is there, because
-//! a rewind hides events before it. In both cases `greet` then sends what no event carries, and asks open questions.
+//! ([`Begin::Replay`]). A replay collects the logged events in `past` and shows them when the last one is there,
+//! because a rewind hides events before it. In both cases `greet` then sends what no event carries, and asks open
+//! questions.
 //!
 //! Invariants: updates are sent in the order of their events, and never before the client can know the session; every
 //! prompt is answered exactly once, at the end of its run or in [`Pump::end`]; a pause takes effect only between two

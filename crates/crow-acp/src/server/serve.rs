@@ -71,8 +71,8 @@ impl AcpServer {
         Self::of(Ok(host), identity)
     }
 
-    /// Creates a server without a product: every request that needs one fails with `reason`. Editors show the error of a
-    /// response, but not what a program printed before it exited.
+    /// Creates a server without a product: every request that needs one fails with `reason`. Editors show the error
+    /// of a response, but not what a program printed before it exited.
     pub fn unusable(reason: impl Into<String>, identity: AcpIdentity) -> Self {
         Self::of(Err(reason.into()), identity)
     }

@@ -215,8 +215,8 @@ async fn answer_of(
     }
 }
 
-/// Answers a request that creates, opens or forks a session, or any other that may wait. `disclosed` takes the sender to
-/// signal once the response was sent.
+/// Answers a request that creates, opens or forks a session, or any other that may wait. `disclosed` takes the sender
+/// to signal once the response was sent.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the protocol adds variants")]
 pub(super) async fn session(
     connection: &AcpConnection,

@@ -1,4 +1,5 @@
-//! Version 2 of the protocol, a draft: a prompt is answered when the agent has read it, and state updates report the rest.
+//! Version 2 of the protocol, a draft: a prompt is answered when the agent has read it, and state updates report the
+//! rest.
 //!
 //! Messages are those of version 1 with their JSON changed by [`convert`], so the types of version 2 are not used here.
 

@@ -1,4 +1,5 @@
-//! Transport with one message per line over a pair of byte streams, with limits on line length and on unwritten updates.
+//! Transport with one message per line over a pair of byte streams, with limits on line length and on unwritten
+//! updates.
 //!
 //! Flow control: a [`ClientWire`] counts the updates handed to the library and those that the transport wrote. The
 //! difference is the number in the library's queue, which has no bound of its own.
@@ -30,8 +31,9 @@ pub(super) const JUNK: &str = "{";
 /// Number of unwritten updates at which [`ClientWire::room`] waits.
 const WAITING_UPDATES: u64 = 256;
 
-/// Number of unwritten updates at which further ones are dropped. It bounds wires on which no task waits for room: those of
-/// child sessions, which have streams of their own over HTTP. The log has what a client that does not read loses.
+/// Number of unwritten updates at which further ones are dropped. It bounds wires on which no task waits for room:
+/// those of child sessions, which have streams of their own over HTTP. The log has what a client that does not read
+/// loses.
 const MOST_UPDATES: u64 = 4096;
 
 /// Text that identifies an update near the beginning of its line.

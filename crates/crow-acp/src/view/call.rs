@@ -1,4 +1,8 @@
-//! Tool calls, from the first word of them to their end.
+//! Tool calls as the client sees them, from their first event to their end.
+//!
+//! A call is keyed by the session of its agent and its id there. It is open from its first event until its end, or
+//! until the view settles it; events of a settled call are not shown. Ids for the client are counted, because models
+//! reuse ids.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,19 +31,19 @@ use super::{
     who::only,
 };
 
-/// The calls of all agents of a session.
+/// Calls of all agents of a session.
 #[derive(Debug, Default)]
 pub(super) struct CallViews {
     open: Vec<OpenCallView>,
-    /// How many calls were shown for each key: models may use an id again.
+    /// Number of calls shown for each key, because models may reuse an id.
     count: HashMap<CallKeyInView, u32>,
-    /// Calls that were ended for the client before they ended.
+    /// Calls that were ended for the client before their own end.
     settled: HashSet<CallKeyInView>,
-    /// Calls that are shown although others of their kind are not: the user was asked.
+    /// Calls about which the user was asked: they are shown even if other calls of the tool are not.
     asked_about: HashSet<CallKeyInView>,
 }
 
-/// What is known of a call.
+/// Tool, title and arguments of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub(super) tool: &'a str,
@@ -69,12 +73,12 @@ impl CallViews {
         self.open.push(call);
     }
 
-    /// Returns whether a call was ended for the client already.
+    /// Returns true if a call was already ended for the client.
     pub(super) fn is_settled(&self, key: &CallKeyInView) -> bool {
         self.settled.contains(key)
     }
 
-    /// A model asks for a call: what became of one of the same id is over.
+    /// Forgets that a call was settled, because a model asks for a new one with the same id.
     pub(super) fn begin_anew(&mut self, key: &CallKeyInView) {
         self.settled.remove(key);
     }
@@ -101,16 +105,16 @@ impl CallViews {
         self.open.iter().find(is_it).map(|call| call.title.clone())
     }
 
-    /// Returns the id under which a call was shown last.
+    /// Returns the id for the client under which a call was shown last.
     pub(super) fn last_id(&self, session: &SessionId, call: &CallId) -> Option<ToolCallId> {
         let key = (session.clone(), call.clone());
         let shown = self.open.iter().find(|open| open.key == key).map(|open| open.id.clone());
         shown.or_else(|| self.count.get(&key).map(|count| name(&key.1, *count)))
     }
 
-    /// Gives a call an id that no other call of the client's session has, and that is the same in a replay.
+    /// Returns an id for a call that is unique in the client's session, and the same in a replay.
     ///
-    /// Calls of agents that the client does not know as sessions bear the session in their id.
+    /// Calls of agents that the client does not know as sessions have the session in their id.
     pub(super) fn new_id(&mut self, key: &CallKeyInView, stage: &ChildDisplay) -> ToolCallId {
         let count = self.count.entry(key.clone()).or_insert(0);
         *count += 1;
@@ -142,7 +146,7 @@ impl CallViews {
         out.extend(self.open.iter_mut().filter_map(OpenCallView::catch_up));
     }
 
-    /// Ends all calls that `which` names.
+    /// Ends all open calls that `which` selects.
     fn settle(
         &mut self,
         which: impl Fn(&OpenCallView) -> bool,
@@ -186,19 +190,19 @@ fn settle(
 }
 
 impl SessionView {
-    /// Returns whether [`SessionView::flush`] has something to tell.
+    /// Returns true if [`SessionView::flush`] has updates to add.
     pub(crate) fn is_behind(&self) -> bool {
         self.calls.is_behind()
     }
 
-    /// Tells what is shown as a whole each time: what runs printed and agents below calls said since the last time. The
-    /// caller does so as often as it wants it to be seen; ends of calls tell it all the same.
+    /// Adds updates about running output, each of which repeats it as a whole: output of commands, and text of agents
+    /// below calls. The caller decides how often; the end of a call shows its output in any case.
     pub(crate) fn flush(&mut self, out: &mut Vec<SessionUpdateOut>) {
         self.calls.catch_up(out);
     }
 
-    /// Ends every call that is open for the client, so that nothing is shown as under way that is not. What comes of
-    /// them later is not shown.
+    /// Ends every call that is open for the client, so that none is shown as running that is not. Later events of these
+    /// calls are not shown.
     pub(crate) fn settle(&mut self, out: &mut Vec<SessionUpdateOut>, why: &str) {
         self.calls.settle(|_| true, why, out);
     }
@@ -246,7 +250,7 @@ impl SessionView {
                 self.calls.ask_about((at.who.session.clone(), call_id.clone()));
                 self.child_works(at);
             }
-            // The end of the call told of its files.
+            // `FilesChanged`: the end of the call shows its files.
             _ => {}
         }
     }
@@ -277,7 +281,7 @@ impl SessionView {
         at.out.extend(call.start());
     }
 
-    /// Shows the call that a question is about, whatever it is.
+    /// Shows the call that a question is about, whichever tool it uses.
     fn on_question(
         &mut self,
         at: &mut EventPosition<'_>,
@@ -297,7 +301,7 @@ impl SessionView {
         self.asked.get(key).map(|(_, arguments)| arguments.clone()).unwrap_or_default()
     }
 
-    /// Returns whether the client is shown a call as such, and was not told of its end.
+    /// Returns true if a call is shown by itself, and was not settled.
     pub(super) fn is_to_show(
         &self,
         at: &EventPosition<'_>,
@@ -324,18 +328,20 @@ impl SessionView {
         facts: Facts<'_>,
         (status, preview): (ToolCallStatus, Option<&Patch>),
     ) {
+        // 1) Title: a command is its own title, and its content if the title cannot show all of it.
         let showing = showing(facts.tool);
         let command = facts.arguments.get("command").and_then(Value::as_str);
         let command = command.filter(|_| showing.body == ResultDisplay::Command);
-        let words = title(command.unwrap_or(facts.title));
-        let head = command.filter(|command| words != command.trim());
+        let label = title(command.unwrap_or(facts.title));
+        let head = command.filter(|command| label != command.trim());
         let prefix = match at.stage {
             ChildDisplay::Session(_) => String::new(),
             ChildDisplay::Below(_) => at.who.prefix(),
         };
-        let mut call = self.new_call(at, key, (format!("{prefix}{words}"), showing));
+        let mut call = self.new_call(at, key, (format!("{prefix}{label}"), showing));
         call.status = status;
         call.head = head.map(fenced_command);
+        // 2) Content and locations: the preview is more precise than the arguments.
         let mut locations = location::of_arguments(facts.tool, facts.arguments, &self.cwd);
         call.content.extend(call.head.clone());
         if let Some(patch) = preview {
@@ -348,6 +354,7 @@ impl SessionView {
                 locations = shown.locations;
             }
         }
+        // 3) Terminal.
         let mut meta = call.who.meta();
         if command.is_some() && self.runs_here(facts.arguments) {
             call.in_terminal = true;
@@ -366,7 +373,7 @@ impl SessionView {
         self.calls.push(call);
     }
 
-    /// Makes a call that the client is to be told of.
+    /// Creates the view of a call with a new id.
     pub(super) fn new_call(
         &mut self,
         at: &EventPosition<'_>,
@@ -377,14 +384,14 @@ impl SessionView {
         OpenCallView::new(key, id, self.session_of(at.stage), at.who.clone(), (title, showing))
     }
 
-    /// Returns whether a command is shown in a terminal: one in the background prints nothing into its call.
+    /// Returns true if a command is shown in a terminal. A background command prints nothing into its call.
     fn runs_here(&self, arguments: &Value) -> bool {
         let mut names = ["run_in_background", "background", "is_background"].into_iter();
         let is_job = names.any(|name| arguments.get(name).and_then(Value::as_bool) == Some(true));
         self.abilities.terminals.is_yes() && !is_job
     }
 
-    /// Shows a call that is over when it is first heard of.
+    /// Shows a call that has already ended.
     pub(super) fn done_call(
         &mut self,
         at: &mut EventPosition<'_>,

@@ -1,4 +1,4 @@
-//! Agents beside the primary: as sessions of their own where the client shows them, else below a call.
+//! Coagents and subagents: sessions of their own if the client shows such, else parts of a call of the parent.
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, IdleStateUpdate, IdleStopReason, MessageId, RequiresActionStateUpdate,
@@ -18,16 +18,16 @@ use super::{
     who::Who,
 };
 
-/// Where an agent's words are shown.
+/// Place where the text of an agent is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ChildDisplay {
-    /// As the words of a session that the client knows.
+    /// In a session that the client knows.
     Session(AcpSessionId),
-    /// In this call, if it is open.
+    /// In this call of the parent; `None` if it is not open.
     Below(Option<ToolCallId>),
 }
 
-/// An agent that is not the primary.
+/// A coagent or a subagent.
 #[derive(Debug)]
 pub(super) struct ChildView {
     pub(super) parent: SessionId,
@@ -35,7 +35,7 @@ pub(super) struct ChildView {
     call: Option<CallId>,
     role: AgentRole,
     state: ChildState,
-    /// How many messages went between it and its parent.
+    /// Number of messages between it and its parent.
     messages: u32,
 }
 
@@ -47,7 +47,7 @@ enum ChildState {
     Idle,
 }
 
-/// Who sends a message to whom.
+/// Direction of a message between an agent and its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     ToChild,
@@ -59,7 +59,7 @@ pub(super) fn acp_id(session: &SessionId) -> AcpSessionId {
 }
 
 impl SessionView {
-    /// Returns where an event is shown. The first one of an agent announces the agent.
+    /// Returns where an event is shown. The first event of an agent announces the agent to the client.
     pub(super) fn stage(
         &mut self,
         envelope: &Envelope,
@@ -91,7 +91,7 @@ impl SessionView {
         })
     }
 
-    /// Returns the call below which the agent works, open or not.
+    /// Returns the call of the parent in which the agent works, open or not.
     pub(super) fn parent_call(
         &self,
         envelope: &Envelope,
@@ -107,7 +107,7 @@ impl SessionView {
         }
     }
 
-    /// The session in which an agent's calls are shown.
+    /// Returns the session in which an agent's calls are shown.
     pub(super) fn session_of(&self, stage: &ChildDisplay) -> AcpSessionId {
         match stage {
             ChildDisplay::Session(session) => session.clone(),
@@ -115,6 +115,7 @@ impl SessionView {
         }
     }
 
+    /// Records a new agent, and announces its session if the client shows such.
     fn announce(&mut self, envelope: &Envelope, out: &mut Vec<SessionUpdateOut>) {
         let parent = envelope.parent.as_ref();
         let child = ChildView {
@@ -139,7 +140,7 @@ impl SessionView {
         self.children.insert(envelope.session_id.clone(), child);
     }
 
-    /// Shows what becomes of other agents than the one whose event it is.
+    /// Shows events of an agent that are about other agents: reviews, and the end of subagents.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
     pub(super) fn show_others(&mut self, at: &mut EventPosition<'_>, event: &AgentEvent) {
         match event {
@@ -153,7 +154,7 @@ impl SessionView {
                 self.message(at, child_id, Direction::ToParent, &[result.as_str().into()]);
                 self.set_child_state(at, child_id, ChildState::Idle, None);
             }
-            // The first event of the subagent itself announces it: that stands in the log, too.
+            // `SubagentStart`: the first event of the subagent itself announces it, also in a replay.
             _ => {}
         }
     }
@@ -185,7 +186,7 @@ impl SessionView {
             return;
         };
         child.state = state;
-        let told = match state {
+        let state_update = match state {
             ChildState::Unknown => return,
             ChildState::Running => StateUpdate::Running(RunningStateUpdate::new()),
             ChildState::Asking => StateUpdate::RequiresAction(RequiresActionStateUpdate::new()),
@@ -193,7 +194,7 @@ impl SessionView {
                 StateUpdate::Idle(IdleStateUpdate::new().stop_reason(end.map(stop_reason)))
             }
         };
-        let update = SubagentUpdate::new(acp_id(session)).state(told);
+        let update = SubagentUpdate::new(acp_id(session)).state(state_update);
         at.send(acp_id(&child.parent), SessionUpdate::SubagentUpdate(update));
     }
 
@@ -231,7 +232,7 @@ impl SessionView {
         at.send(recipient.clone(), SessionUpdate::SessionMessage(incoming));
     }
 
-    /// Returns the coagent that looked at a session last, if there is but one.
+    /// Returns the coagent of a session, if there is exactly one.
     pub(super) fn only_coagent(&self, parent: &SessionId) -> Option<SessionId> {
         let mut coagents = self
             .children
@@ -246,7 +247,7 @@ impl SessionView {
         child.is_some_and(|child| child.role == AgentRole::Coagent && child.parent == self.root)
     }
 
-    /// Tells in the progress of an agent's work that it makes a call.
+    /// Adds a step to the progress of the call in which an agent works.
     pub(super) fn note_step(&mut self, at: &EventPosition<'_>, step: &str) {
         if let ChildDisplay::Below(Some(anchor)) = at.stage {
             self.calls.step(anchor, title(step));

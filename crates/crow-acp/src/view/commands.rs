@@ -8,7 +8,7 @@ use crow_runtime::HostCommand;
 
 use super::{text::title, uri::file_path};
 
-/// Tells which commands there are.
+/// Returns the update with the available commands.
 pub(crate) fn commands(commands: &[HostCommand]) -> AvailableCommandsUpdate {
     let commands = commands.iter().map(|command| {
         let hint = title(&command.argument);
@@ -19,8 +19,8 @@ pub(crate) fn commands(commands: &[HostCommand]) -> AvailableCommandsUpdate {
     AvailableCommandsUpdate::new(commands.collect())
 }
 
-/// Reads a prompt as a command: its name and what follows it. Only a prompt of text and links can be one, which stand in
-/// the argument as paths or addresses; whether there is such a command is for the caller to see.
+/// Parses a prompt as a command: its name and its argument. Only a prompt of text and links can be one; links become
+/// paths or URIs in the argument. The caller checks whether the command exists.
 pub(crate) fn as_command(prompt: &[ContentBlock]) -> Option<(String, String)> {
     let (mut text, mut is_link) = (String::new(), false);
     for (index, block) in prompt.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What tool calls show.
+//! Content of tool calls.
 
 use agent_client_protocol::v1::schema::{ContentBlock, ImageContent, ToolCallContent};
 use crow_core::message::Image;
@@ -7,24 +7,25 @@ use serde_json::{Map, Value};
 
 use super::text::{bounded, plain};
 
-/// How many bytes of output are shown.
+/// Limit of the shown output, in bytes.
 pub(super) const MOST_OUTPUT: usize = 64 * 1024;
-/// How many bytes of a string in raw input are sent.
+/// Limit of a string in raw input, in bytes.
 const MOST_RAW_STRING: usize = 16 * 1024;
-/// How deep raw input may be.
+/// Limit of the nesting of raw input.
 const MOST_RAW_DEPTH: usize = 32;
 
-/// Text as it is, which clients read as Markdown.
+/// Returns text that clients render as Markdown.
 pub(super) fn prose(text: &str) -> ToolCallContent {
     ToolCallContent::from(bounded(&plain(text), MOST_OUTPUT))
 }
 
-/// Output in a fence that nothing in it can end.
+/// Returns output in a code fence that nothing in it can close.
 pub(super) fn fenced(output: &str, language: &str) -> ToolCallContent {
     ToolCallContent::from(fenced_text(&bounded(&plain(output), MOST_OUTPUT), language))
 }
 
-/// A command in such a fence, with visible signs for what cannot be seen: nothing of what is asked about is left out.
+/// Returns a command in such a fence. Invisible characters become visible signs: nothing that the user decides on is
+/// hidden.
 pub(super) fn fenced_command(command: &str) -> ToolCallContent {
     ToolCallContent::from(fenced_text(&bounded(&exact(command), MOST_OUTPUT), "sh"))
 }
@@ -45,7 +46,7 @@ pub(super) fn image(image: &Image) -> ContentBlock {
     ContentBlock::Image(ImageContent::new(image.data.clone(), image.media_type.clone()))
 }
 
-/// The arguments of a call, long strings cut: what is whole is in the content.
+/// Returns the arguments of a call with long strings cut. The content shows them in full.
 pub(super) fn raw(value: &Value) -> Value {
     raw_at(value, MOST_RAW_DEPTH)
 }

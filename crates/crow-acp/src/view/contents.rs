@@ -1,4 +1,4 @@
-//! What was in files before and after calls.
+//! Contents of files before and after calls, for diffs.
 
 use std::{fmt, io, path::Path, sync::Arc};
 
@@ -6,34 +6,34 @@ use crow_core::{ids::SnapshotId, redact::Redactor, workspace::Workspace};
 use crow_fs::Directory;
 use crow_runtime::{AgentHandle, ContentRef, SnapshotEntry, SnapshotStore};
 
-/// The largest file of which a difference is shown, in bytes.
+/// Largest file of which a diff is shown, in bytes.
 pub(crate) const LARGEST: usize = 256 * 1024;
 
-/// What was in a file.
+/// Content of a file at some time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DiffContent {
     /// There was no file.
     Absent,
-    /// This text, at most 256 KiB of it.
+    /// A text of at most 256 KiB.
     Known(String),
-    /// It has more than 256 KiB.
+    /// More than 256 KiB.
     TooLarge,
-    /// It is no text: bytes, a folder, a link.
+    /// Not a text: binary data, a folder or a link.
     Binary,
-    /// Nobody knows.
+    /// Not available.
     Unknown,
 }
 
-/// Tells what was in files. Both methods may block for as long as it takes to read a file of 256 KiB.
+/// Source of file contents. Both methods may block for as long as it takes to read a file of 256 KiB.
 pub(crate) trait FileReader: Send + Sync + fmt::Debug {
-    /// Returns what was at an absolute path in a snapshot.
+    /// Returns the content at an absolute path in a snapshot.
     fn in_snapshot(&self, snapshot: &SnapshotId, path: &Path) -> DiffContent;
 
-    /// Returns what is at an absolute path of the workspace now.
+    /// Returns the current content at an absolute path of the workspace.
     fn now(&self, path: &Path) -> DiffContent;
 }
 
-/// Knows of no contents. Differences show what their hunks say.
+/// Source without contents: diffs consist of their hunks.
 #[cfg(test)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NoContents;
@@ -49,7 +49,7 @@ impl FileReader for NoContents {
     }
 }
 
-/// Contents out of the snapshots of a project, and from its folders on the disk.
+/// Source that reads the snapshots of a project, and its folders on the disk.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredContents {
     store: Option<Arc<SnapshotStore>>,
@@ -58,8 +58,8 @@ pub(crate) struct StoredContents {
 }
 
 impl StoredContents {
-    /// Reads from a store; without one, only from the folders of the workspace. The redactor takes secrets out of what is
-    /// read.
+    /// Creates a source that reads from a store, or without one only from the folders of the workspace. The redactor
+    /// removes secrets from texts.
     pub(crate) fn new(
         store: Option<Arc<SnapshotStore>>,
         workspace: Workspace,
@@ -68,7 +68,7 @@ impl StoredContents {
         Self { store, workspace, redactor }
     }
 
-    /// Reads what the snapshots of an agent's project say. Blocks.
+    /// Creates the source for the project of an agent. Blocks.
     pub(crate) fn of(handle: &AgentHandle) -> Self {
         let store = handle.snapshot_store().unwrap_or_else(|error| {
             tracing::warn!(%error, "differences are shown without the snapshots");
@@ -113,7 +113,7 @@ impl FileReader for StoredContents {
     fn now(&self, path: &Path) -> DiffContent {
         let mut roots = self.workspace.roots().iter();
         let beneath = roots.find_map(|root| Some((root, path.strip_prefix(root).ok()?)));
-        // What lies elsewhere is not read for a picture: differences show what their hunks say.
+        // Files elsewhere are not read for display: their diffs consist of the hunks.
         let Some((root, beneath)) = beneath else { return DiffContent::Unknown };
         if beneath.as_os_str().is_empty() {
             return DiffContent::Binary;
@@ -128,7 +128,7 @@ impl FileReader for StoredContents {
 }
 
 impl StoredContents {
-    /// Reads what is at a path beneath a root. No link is followed, and nothing but a regular file is opened to its end.
+    /// Reads the file at a path beneath a root. Follows no links, and opens nothing but regular files.
     fn beneath(&self, root: &Path, path: &Path) -> io::Result<DiffContent> {
         let (directory, name) = Directory::open(root)?.open_parent_beneath(path)?;
         if !directory.metadata(&name)?.is_file() {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_what_it_was_in_each_snapshot_of_the_project_or_of_the_path() {
+    fn snapshots_of_the_project_and_of_paths_give_the_content_at_their_time() {
         let project = Project::new();
         let session = SessionId::new("s");
         let path = project.write("a.rs", "old\n");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_that_are_known_are_taken_out() {
+    fn known_secrets_are_redacted() {
         let project = Project::new();
         let path = project.write(".env", format!("KEY={SECRET}\n"));
         let snapshot = project.store.scan(&SessionId::new("s")).unwrap().snapshot;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_or_too_large_is_not_read() {
+    fn binary_and_too_large_files_have_no_text() {
         let project = Project::new();
         let table = [
             ("bytes", vec![0, 1, 2], DiffContent::Binary),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_snapshot_holds_is_unknown() {
+    fn content_that_no_snapshot_has_is_unknown() {
         let project = Project::new();
         let path = project.write("a", "a");
         let nothing = SnapshotId::new("nothing");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_leads_what_is_read_out_of_the_project() {
+    fn links_out_of_the_project_are_not_followed() {
         let project = Project::new();
         let outside = project.root.with_file_name("outside");
         std::fs::create_dir(&outside).unwrap();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_a_further_root_is_read() {
+    fn files_in_an_additional_root_are_read() {
         let project = Project::new();
         let further = project.root.with_file_name("further");
         std::fs::create_dir(&further).unwrap();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_writes_to_is_not_waited_for() {
+    fn a_pipe_without_a_writer_does_not_block() {
         let project = Project::new();
         let pipe = project.root.join("pipe");
         crow_testkit::NamedPipe::make(&pipe);

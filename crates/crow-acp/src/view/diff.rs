@@ -1,4 +1,8 @@
-//! Differences as clients draw them: the whole text before and after.
+//! Diffs in the form of the protocol: whole texts before and after a change.
+//!
+//! The texts come from the snapshots of a change that was made, or from the disk and the hunks of a preview. Where a
+//! text is not available, the diff consists of the hunks and is marked as partial. Within the limits below, every
+//! file that changed gets a diff or a note with the reason why there is none.
 
 use std::path::{Path, PathBuf};
 
@@ -17,25 +21,25 @@ use super::{
     who::only,
 };
 
-/// How many files are shown of one change.
+/// Limit of shown files per change.
 const MOST_FILES: usize = 20;
-/// How many bytes of text are shown of one change, before and after together.
+/// Limit of shown text per change in bytes, before and after together.
 const MOST_BYTES: usize = 1024 * 1024;
-/// Stands between hunks where the text between them is not known.
+/// Separator between hunks where the text between them is not known.
 const GAP: &str = "⋯\n";
 
-/// A change, by what is known of it.
+/// Available data about a change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownChange<'a> {
     pub(super) patch: Option<&'a Patch>,
     pub(super) files: &'a [PathBuf],
-    /// How many paths changed in all.
+    /// Number of all changed paths.
     pub(super) paths: u64,
     pub(super) before: Option<&'a SnapshotId>,
     pub(super) after: Option<&'a SnapshotId>,
 }
 
-/// A change as it is shown.
+/// Content and locations that show a change.
 #[derive(Debug, Default)]
 pub(super) struct DiffDisplay {
     pub(super) content: Vec<ToolCallContent>,
@@ -44,7 +48,7 @@ pub(super) struct DiffDisplay {
     files: u64,
 }
 
-/// Shows what was changed, with the texts of the snapshots or, where those say nothing, what the hunks say.
+/// Shows a change with the texts of its snapshots or, where these are not available, with its hunks.
 pub(super) fn of_change(
     contents: &dyn FileReader,
     cwd: &Path,
@@ -65,8 +69,8 @@ pub(super) fn of_change(
     shown
 }
 
-/// Shows what a call would change: the hunks, applied to what is on the disk. Where they leave something out, the
-/// arguments of the call say it.
+/// Shows the change that a call would make: its hunks, applied to the text on the disk. Where hunks are cut, the new
+/// text is computed from the arguments of the call.
 pub(super) fn of_preview(
     contents: &dyn FileReader,
     cwd: &Path,
@@ -86,8 +90,9 @@ pub(super) fn of_preview(
                 return apply(old, &diff.hunks);
             }
             let new = proposed(tool, arguments, old).filter(|new| new.len() <= LARGEST)?;
-            let seen = FileDiff::of_text(&diff.path, old, &new);
-            (seen.hunks == diff.hunks && seen.additions == diff.additions).then_some(new)
+            // The computed text must give the hunks of the preview.
+            let computed = FileDiff::of_text(&diff.path, old, &new);
+            (computed.hunks == diff.hunks && computed.additions == diff.additions).then_some(new)
         });
         let after = after.map_or(DiffContent::Unknown, DiffContent::Known);
         shown.push(&path, &(before, after), diff);
@@ -119,7 +124,7 @@ impl DiffDisplay {
         if !is_gone {
             self.locations.push(at_line(path.to_path_buf(), line));
         }
-        let shown = match whole(path, texts) {
+        let shown = match compare(path, texts) {
             WholeFileChange::Differs(diff) => Some(diff),
             WholeFileChange::Same => None,
             WholeFileChange::Unknown => diff.and_then(|diff| of_hunks(path, diff)),
@@ -135,15 +140,15 @@ impl DiffDisplay {
     }
 }
 
-/// What two whole texts say.
+/// Result of comparing two whole texts.
 enum WholeFileChange {
     Differs(Diff),
     Same,
-    /// At least one of them is not known.
+    /// At least one of them is not available.
     Unknown,
 }
 
-fn whole(path: &Path, texts: &(DiffContent, DiffContent)) -> WholeFileChange {
+fn compare(path: &Path, texts: &(DiffContent, DiffContent)) -> WholeFileChange {
     match texts {
         (DiffContent::Absent, DiffContent::Known(new)) => {
             WholeFileChange::Differs(Diff::new(path, new.clone()))
@@ -186,14 +191,14 @@ fn note(path: &Path, texts: &(DiffContent, DiffContent), diff: Option<&FileDiff>
     format!("{path}: {why}")
 }
 
-/// A hunk: where it begins before the change, counted from 1, how many lines it has there, and its lines.
+/// A hunk: first line (from 1) and number of lines before the change, first line after it, and its lines with marks.
 struct Hunk<'a> {
     old: (usize, usize),
     new: usize,
     lines: Vec<(char, &'a str)>,
 }
 
-/// Reads hunks in unified form. Nothing comes back if they are not well-formed.
+/// Parses hunks in unified format; `None` if they are malformed.
 fn parse(hunks: &str) -> Option<Vec<Hunk<'_>>> {
     let mut all: Vec<Hunk<'_>> = Vec::new();
     for line in hunks.split_inclusive('\n') {
@@ -204,6 +209,7 @@ fn parse(hunks: &str) -> Option<Vec<Hunk<'_>>> {
             continue;
         }
         let hunk = all.last_mut()?;
+        // `\ No newline at end of file` refers to the line before it.
         if line.starts_with('\\') {
             let (_, last) = hunk.lines.last_mut()?;
             *last = last.strip_suffix('\n')?;
@@ -222,13 +228,14 @@ fn range(text: &str) -> Option<(usize, usize)> {
     }
 }
 
-/// Returns the text after the change, if the hunks fit.
+/// Applies hunks to a text; `None` if they do not match it.
 fn apply(old: &str, hunks: &str) -> Option<String> {
     let mut lines = old.split_inclusive('\n');
     let mut at = 0;
     let mut new = String::with_capacity(old.len() + hunks.len());
     for hunk in parse(hunks)? {
         let (start, count) = hunk.old;
+        // A hunk without old lines begins after its first line.
         let begin = if count == 0 { start } else { start.checked_sub(1)? };
         while at < begin {
             new.push_str(lines.next()?);
@@ -250,7 +257,7 @@ fn apply(old: &str, hunks: &str) -> Option<String> {
     Some(new)
 }
 
-/// Returns what hunks say of both texts.
+/// Builds a diff from hunks alone, which is partial unless they have the whole text.
 fn of_hunks(path: &Path, diff: &FileDiff) -> Option<Diff> {
     let hunks = parse(&diff.hunks).filter(|hunks| !hunks.is_empty())?;
     let is_new = diff.change == FileChange::Created || hunks.iter().all(|hunk| hunk.old == (0, 0));
@@ -274,7 +281,7 @@ fn of_hunks(path: &Path, diff: &FileDiff) -> Option<Diff> {
     Some(Diff::new(path, new).old_text((!is_new).then_some(old)).meta(meta))
 }
 
-/// Returns the first line, counted from 1, that is not what it was.
+/// Returns the number of the first line that changed, from 1.
 fn first_line(hunks: &str) -> Option<u32> {
     let first = parse(hunks)?.into_iter().next()?;
     let same = first.lines.iter().take_while(|(mark, _)| *mark == ' ').count();
@@ -286,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hunks_of_any_two_texts_make_the_second_out_of_the_first() {
+    fn applying_the_hunks_of_two_texts_to_the_first_gives_the_second() {
         let texts =
             ["", "a", "a\n", "a\nb\nc\n", "x\ny\nz\nc\nd\ne\nf\ng\nh\ni\nj", "a\r\nb\n\n\n"];
         for old in texts {
@@ -298,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn hunks_that_do_not_fit_make_nothing() {
+    fn hunks_that_do_not_match_the_text_are_not_applied() {
         let diff = FileDiff::of_text(Path::new("/p/a"), "a\nb\n", "a\nc\n");
         assert_eq!(apply("a\nx\n", &diff.hunks), None);
         assert_eq!(apply("", &diff.hunks), None);
@@ -306,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_that_differs_is_named() {
+    fn the_first_changed_line_is_found() {
         let diff = FileDiff::of_text(Path::new("/p/a"), "1\n2\n3\n4\n5\n6\n", "1\n2\n3\n4\nX\n6\n");
         assert_eq!(first_line(&diff.hunks), Some(5));
         let diff = FileDiff::of_text(Path::new("/p/a"), "", "X\n");

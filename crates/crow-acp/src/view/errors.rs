@@ -1,4 +1,4 @@
-//! What goes wrong, as the protocol says it.
+//! Conversion of errors and run outcomes to the protocol.
 
 use agent_client_protocol::v1::schema::{Error, StopReason};
 use crow_core::{
@@ -11,10 +11,10 @@ use serde_json::json;
 
 use super::text::{bounded, plain};
 
-/// The longest message, in bytes.
+/// Largest message, in bytes.
 const MOST_MESSAGE: usize = 4096;
 
-/// Returns what a client is told of a host's refusal.
+/// Converts an error of the host to an error response.
 pub(crate) fn host_error(error: &HostError) -> Error {
     let text = error.to_string();
     match error {
@@ -29,7 +29,7 @@ pub(crate) fn host_error(error: &HostError) -> Error {
     }
 }
 
-/// Returns what a client is told when an agent takes nothing more.
+/// Converts an error of an agent's handle to an error response.
 pub(crate) fn handle_error(error: &HandleError) -> Error {
     let text = error.to_string();
     match error {
@@ -41,7 +41,7 @@ pub(crate) fn handle_error(error: &HandleError) -> Error {
     }
 }
 
-/// Returns why a prompt's run stopped, or the error that it ended with.
+/// Returns the stop reason of a prompt's run, or the error with which it ended.
 pub(crate) fn run_end(outcome: &RunOutcome) -> Result<StopReason, Error> {
     match outcome {
         RunOutcome::Completed { .. } | RunOutcome::NeedsInput => Ok(StopReason::EndTurn),

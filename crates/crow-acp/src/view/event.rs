@@ -1,4 +1,4 @@
-//! From events to updates: which event goes where.
+//! Conversion of events to updates: the view of a session, and the dispatch of events.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
@@ -20,39 +20,39 @@ use super::{
     who::Who,
 };
 
-/// Where an event comes from.
+/// Source of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventSource {
     /// It happened just now.
     Live,
-    /// It stands in the log of a session that is shown again.
+    /// It is in the log of a session that is replayed.
     Replayed,
 }
 
 /// A root session, with all agents below it, as one client sees it.
 ///
-/// Invariant: every call that is shown is shown as begun once and ended once, and no update names a call that the client
-/// was not told of.
+/// Invariant: every shown call begins once and ends once, and no update names a call that was not shown before.
 #[derive(Debug)]
 pub(crate) struct SessionView {
     pub(super) abilities: ClientAbilities,
     pub(super) root: SessionId,
     pub(super) cwd: PathBuf,
     pub(super) contents: Arc<dyn FileReader>,
-    /// Who was last heard of in each session.
+    /// Agent of the last event of each session.
     pub(super) known: HashMap<SessionId, Who>,
     pub(super) replies: HashMap<SessionId, ShownReply>,
     pub(super) calls: CallViews,
-    /// What models asked for and was not answered yet: the tool and its arguments.
+    /// Tool and arguments of the calls that models asked for and that have no result yet.
     pub(super) asked: HashMap<(SessionId, CallId), (String, Value)>,
     pub(super) children: HashMap<SessionId, ChildView>,
     pub(super) plans: HashMap<SessionId, acp::Plan>,
-    /// What the primary said last.
+    /// Last text of the primary.
     pub(super) last_words: String,
+    /// Number of messages that are not replies, for their ids.
     pub(super) messages: u64,
 }
 
-/// One event, and where it is shown.
+/// Context of one event: its agent, and where it is shown.
 pub(super) struct EventPosition<'a> {
     pub(super) who: &'a Who,
     pub(super) stage: &'a ChildDisplay,
@@ -62,14 +62,14 @@ pub(super) struct EventPosition<'a> {
 }
 
 impl EventPosition<'_> {
-    /// Sends an update for a session.
+    /// Adds an update of a session.
     pub(super) fn send(&mut self, session_id: acp::SessionId, update: acp::SessionUpdate) {
         self.out.push(SessionUpdateOut { session_id, update });
     }
 }
 
 impl SessionView {
-    /// Makes the view of a session of which nothing was shown yet. `cwd` is absolute.
+    /// Creates the view of a session of which nothing was shown yet. `cwd` is absolute.
     pub(crate) fn new(
         abilities: ClientAbilities,
         root: SessionId,
@@ -92,7 +92,7 @@ impl SessionView {
         }
     }
 
-    /// Shows what an observer saw. [`ObserverItem::Lagged`] shows nothing: what follows it completes what is open.
+    /// Shows an item of an observer. [`ObserverItem::Lagged`] shows nothing: the items after it complete open replies.
     pub(crate) fn observed(&mut self, observed: &ObserverItem, out: &mut Vec<SessionUpdateOut>) {
         match observed {
             ObserverItem::Event(envelope) => self.event(envelope, EventSource::Live, out),
@@ -119,7 +119,7 @@ impl SessionView {
         self.show(at, &envelope.event);
     }
 
-    /// Completes what was shown of a reply with what came of it so far.
+    /// Shows the part of a running reply that was not shown yet.
     pub(crate) fn open_reply(&mut self, reply: &OpenReply, out: &mut Vec<SessionUpdateOut>) {
         let OpenReply { session_id, reply_id, text, thinking } = reply;
         let who = self.who(session_id);
@@ -159,7 +159,7 @@ impl SessionView {
             | AgentEvent::PermissionRequest { .. }
             | AgentEvent::PermissionWithdrawn { .. }
             | AgentEvent::PermissionDecision { .. } => self.show_call(at, event),
-            // The call that asks is shown; its result says what was answered.
+            // The call that asks is shown, and its result has the answer.
             AgentEvent::QuestionAsked { .. } => self.child_asks(at),
             AgentEvent::QuestionAnswered { .. } | AgentEvent::QuestionWithdrawn { .. } => {
                 self.child_works(at);

@@ -1,8 +1,8 @@
-//! What kind of thing a tool does, as clients draw it.
+//! Display of tools: kind, result and visibility of their calls.
 
 use agent_client_protocol::v1::schema::ToolKind;
 
-/// How the calls of a tool are shown.
+/// Display of the calls of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ToolDisplay {
     pub(super) kind: ToolKind,
@@ -10,31 +10,31 @@ pub(super) struct ToolDisplay {
     pub(super) rank: Rank,
 }
 
-/// What is shown of the result.
+/// Shown part of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResultDisplay {
-    /// What a command printed.
+    /// Output of a command.
     Command,
-    /// What it changed.
+    /// Changed files.
     Change,
-    /// Text that nobody wrote for people: files, lists, results.
+    /// Output that is not prose: files, lists, results.
     Output,
-    /// What an agent says.
+    /// Text of an agent.
     Prose,
 }
 
-/// Where the calls of other agents than the primary are shown.
+/// Visibility of calls, above all those of other agents than the primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// Nowhere: something else tells of them.
+    /// Never shown: something else shows their effect.
     Hidden,
-    /// In the progress of the agent's work.
+    /// Shown only as a step in the progress of an agent that works in a call.
     Minor,
-    /// By themselves.
+    /// Always shown.
     Major,
 }
 
-/// Returns how the calls of a tool are shown.
+/// Returns the display of the calls of a tool.
 pub(super) fn showing(tool: &str) -> ToolDisplay {
     let of = |kind, body, rank| ToolDisplay { kind, body, rank };
     match tool {

@@ -1,4 +1,4 @@
-//! Where a call is at work.
+//! Files that a call works on.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -24,17 +24,17 @@ pub(super) fn at_line(path: PathBuf, line: Option<u32>) -> ToolCallLocation {
     ToolCallLocation::new(path).line(line)
 }
 
-/// Makes a path absolute, by its text alone.
+/// Makes a path absolute and removes `.` and `..`, without looking at the disk.
 pub(super) fn absolute(cwd: &Path, path: &Path) -> PathBuf {
-    let mut whole = PathBuf::new();
+    let mut clean = PathBuf::new();
     for part in cwd.join(path).components() {
         match part {
             Component::CurDir => {}
             Component::ParentDir => {
-                whole.pop();
+                clean.pop();
             }
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => whole.push(part),
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => clean.push(part),
         }
     }
-    whole
+    clean
 }

@@ -1,7 +1,7 @@
-//! Events as an ACP client sees them, and what a client says as the agent reads it.
+//! Conversion of events to ACP updates, and of a client's messages to input of the agent.
 //!
-//! Nothing here talks to a client: values go in, values come out. What a file was before and after a call is asked of
-//! [`FileReader`]; that alone may read a disk.
+//! Nothing here talks to a client: values go in, values come out. The contents of files before and after a call come
+//! from a [`FileReader`](contents::FileReader), which alone may read the disk.
 
 mod abilities;
 mod call;

@@ -1,5 +1,5 @@
-//! What is to be known beside words and calls: as a notice where the client takes notices, else among the thoughts or
-//! the words of the agent, or not at all.
+//! Events that are neither replies nor calls: notices for clients that take them, else thoughts or messages of the
+//! agent, or nothing.
 
 use agent_client_protocol::v1::schema::{
     CompactionStatus, CompactionUpdate, ContentBlock, ContentChunk, MessageId, Notice,
@@ -24,29 +24,30 @@ use super::{
     text::{plain, title},
 };
 
-/// What is said of a task that checks bear out.
+/// Text about a completed task that the checks confirm.
 const BORNE_OUT: &str = "The checks bear it out.";
 
-/// How much something matters, and where it is told if no notice is taken.
+/// Importance of a text, and its form for clients that take no notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
     /// A notice or nothing.
     Aside,
     /// A notice or a thought.
     Info,
-    /// A notice or a word.
+    /// A notice or a message.
     Warning,
-    /// A notice or a word.
+    /// A notice or a message.
     Error,
 }
 
 impl SessionView {
-    /// Tells of something that passes: a thought where no notice is taken.
+    /// Reports a transient condition, as a thought to clients that take no notices.
     pub(super) fn remark(&mut self, at: &mut EventPosition<'_>, text: &str) {
-        self.tell(at, Weight::Info, text);
+        self.report(at, Weight::Info, text);
     }
 
-    /// Says what a command came to, as the agent says its words. Several lines keep their shape.
+    /// Shows the output of a command as a message of the agent. Several lines go into a code fence, to keep their
+    /// layout.
     pub(crate) fn say_aside(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
         let who = self.who(&self.root.clone());
         let stage = ChildDisplay::Session(acp_id(&self.root));
@@ -63,7 +64,7 @@ impl SessionView {
         self.chunk(at, session, SessionUpdate::AgentMessageChunk, &text);
     }
 
-    /// Tells the user of something that is no event.
+    /// Shows a warning that comes from no event.
     pub(super) fn warn(&mut self, text: &str, out: &mut Vec<SessionUpdateOut>) {
         let who = self.who(&self.root.clone());
         let stage = ChildDisplay::Session(acp_id(&self.root));
@@ -74,10 +75,10 @@ impl SessionView {
             seq: None,
             out,
         };
-        self.tell(at, Weight::Warning, text);
+        self.report(at, Weight::Warning, text);
     }
 
-    fn tell(&mut self, at: &mut EventPosition<'_>, weight: Weight, text: &str) {
+    fn report(&mut self, at: &mut EventPosition<'_>, weight: Weight, text: &str) {
         let text = plain(text.trim());
         if text.is_empty() {
             return;
@@ -108,7 +109,7 @@ impl SessionView {
         }
     }
 
-    /// Says something in a message of its own.
+    /// Sends a text as a message of its own.
     fn chunk(
         &mut self,
         at: &mut EventPosition<'_>,
@@ -121,7 +122,7 @@ impl SessionView {
         at.send(session, form(chunk));
     }
 
-    /// Names a message that is no reply: by the event that it tells of, so that a replay names it alike.
+    /// Returns an id for a message that is not a reply: derived from its event, so that a replay gives the same one.
     fn message_id(&mut self, at: &EventPosition<'_>) -> MessageId {
         self.messages += 1;
         match at.seq {
@@ -140,11 +141,11 @@ impl SessionView {
             AgentEvent::TaskComplete { summary, verified } => {
                 self.on_complete(at, summary, *verified);
             }
-            AgentEvent::Switch { change } => self.tell(at, Weight::Aside, change),
-            AgentEvent::FilesRestored { text, .. } => self.tell(at, Weight::Info, text),
+            AgentEvent::Switch { change } => self.report(at, Weight::Aside, change),
+            AgentEvent::FilesRestored { text, .. } => self.report(at, Weight::Info, text),
             AgentEvent::Rewind { .. } => {
                 let text = "The conversation goes on from an earlier point.";
-                self.tell(at, Weight::Info, text);
+                self.report(at, Weight::Info, text);
             }
             AgentEvent::Compaction { summary, .. } => self.on_compaction(at, summary),
             AgentEvent::Notice { level, audience: NoticeAudience::User, text } => {
@@ -152,18 +153,18 @@ impl SessionView {
                     NoticeLevel::Info => Weight::Info,
                     NoticeLevel::Warning => Weight::Warning,
                 };
-                self.tell(at, weight, text);
+                self.report(at, weight, text);
             }
             AgentEvent::Error { error, .. } => {
-                self.tell(at, Weight::Error, &format!("Error: {error}"));
+                self.report(at, Weight::Error, &format!("Error: {error}"));
             }
-            // What the model alone reads.
+            // Notices for the model alone.
             _ => {}
         }
     }
 
-    /// Shows what an agent was told. What the user typed is on the screen already, unless this is a replay; what the
-    /// control flow or a reviewer said is never shown as the user's.
+    /// Shows input of an agent. The user's input is only shown in a replay, because a live client shows it already;
+    /// input from the control flow or a reviewer is never shown as the user's.
     pub(super) fn on_input(
         &mut self,
         at: &mut EventPosition<'_>,
@@ -191,9 +192,9 @@ impl SessionView {
             }
             InputSource::ControlFlow => {
                 let text = Block::text_of(content);
-                self.tell(at, Weight::Info, &format!("Round {}: {text}", at.who.round));
+                self.report(at, Weight::Info, &format!("Round {}: {text}", at.who.round));
             }
-            // Where reviews are calls, the words stand in them.
+            // Clients without child sessions have the text in the call of the review.
             InputSource::Reviewer => {
                 if let Some(reviewer) = self.only_coagent(&at.who.session) {
                     self.message(at, &reviewer, Direction::ToParent, &blocks.collect::<Vec<_>>());
@@ -202,7 +203,7 @@ impl SessionView {
         }
     }
 
-    /// The task is done, as the agent says that owns the end: for the user a reviewer's word is the session's as well.
+    /// Shows the summary of a completed task. The summary of a reviewer of the root is shown in the root session.
     fn on_complete(&mut self, at: &mut EventPosition<'_>, summary: &str, verified: bool) {
         let (session, prefix) = match at.stage {
             _ if self.is_coagent_of_root(&at.who.session) => (acp_id(&self.root), at.who.prefix()),
@@ -210,8 +211,8 @@ impl SessionView {
             ChildDisplay::Below(_) => return,
         };
         let summary = summary.trim();
-        let is_said = prefix.is_empty() && self.last_words.trim() == summary;
-        let text = match (is_said || summary.is_empty(), verified) {
+        let is_repeated = prefix.is_empty() && self.last_words.trim() == summary;
+        let text = match (is_repeated || summary.is_empty(), verified) {
             (true, false) => return,
             (true, true) => BORNE_OUT.to_owned(),
             (false, true) => format!("{prefix}{}\n\n{BORNE_OUT}", plain(summary)),
@@ -223,7 +224,7 @@ impl SessionView {
     fn on_compaction(&mut self, at: &mut EventPosition<'_>, summary: &str) {
         let ChildDisplay::Session(session) = at.stage else { return };
         if !self.abilities.compaction.is_yes() {
-            return self.tell(at, Weight::Aside, "The history was made shorter.");
+            return self.report(at, Weight::Aside, "The history was made shorter.");
         }
         let id = self.message_id(at);
         let update = CompactionUpdate::new(id.0, CompactionStatus::Completed)
@@ -283,7 +284,7 @@ impl SessionView {
         self.done_call(at, &id, named, (showing, ToolCallStatus::Completed), shown.content);
     }
 
-    /// Shows how runs, rounds and turns go on and end.
+    /// Shows the course of runs, rounds and turns.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names every event")]
     pub(super) fn show_course(&mut self, at: &mut EventPosition<'_>, event: &AgentEvent) {
         match event {
@@ -299,7 +300,8 @@ impl SessionView {
         }
     }
 
-    /// Nothing of a run goes on after its end. Agents in the background do: they have runs of their own.
+    /// Ends the calls of a run that are open at its end. Those of background agents stay open: they belong to other
+    /// runs.
     fn on_run_end(&mut self, at: &mut EventPosition<'_>, result: &RunOutcome) {
         self.forget_reply(at);
         self.settle_session(at, "This ended with the run.");
@@ -313,7 +315,7 @@ impl SessionView {
         if let RunOutcome::Stopped { reason } = result
             && at.who.role == AgentRole::Primary
         {
-            self.tell(at, Weight::Warning, &format!("Stopped: {reason}."));
+            self.report(at, Weight::Warning, &format!("Stopped: {reason}."));
         }
     }
 }

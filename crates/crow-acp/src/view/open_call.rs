@@ -1,4 +1,4 @@
-//! A call that the client sees as under way.
+//! View of a call that has not ended for the client.
 
 use agent_client_protocol::v1::schema::{
     MessageId, SessionId as AcpSessionId, SessionUpdate, ToolCallContent, ToolCallId,
@@ -16,19 +16,19 @@ use super::{
     who::Who,
 };
 
-/// How many bytes of a command's output are shown while it runs.
+/// Limit of the output that is shown while a command runs, in bytes.
 const LIVE_OUTPUT: usize = 16 * 1024;
-/// How many bytes of what an agent says are shown while it works.
+/// Limit of the text that is shown while an agent works, in bytes.
 const LIVE_PROSE: usize = 32 * 1024;
-/// How many of an agent's last steps are shown while it works.
+/// Number of last steps that are shown while an agent works.
 const LIVE_STEPS: usize = 12;
-/// How many bytes of streamed output are remembered, to tell what of the result is new.
+/// Limit of streamed output that is kept, in bytes, to find the part of the result that is new.
 const REMEMBERED: usize = 256 * 1024;
 
-/// What names a call: the session of its agent, and the call in it.
+/// Key of a call: the session of its agent, and the id of the call in it.
 pub(super) type CallKeyInView = (SessionId, CallId);
 
-/// A call that the client sees as under way.
+/// A call that has not ended for the client.
 #[derive(Debug)]
 pub(super) struct OpenCallView {
     pub(super) key: CallKeyInView,
@@ -38,22 +38,23 @@ pub(super) struct OpenCallView {
     pub(super) title: String,
     pub(super) showing: ToolDisplay,
     pub(super) status: ToolCallStatus,
-    /// Whether its output is shown in a terminal.
+    /// True if its output is shown in a terminal.
     pub(super) in_terminal: bool,
-    /// What stands first in its content: a command that is longer than a title.
+    /// First item of its content: a command of which the title shows only a part.
     pub(super) head: Option<ToolCallContent>,
-    /// The content as the client has it.
+    /// Content as the client has it.
     pub(super) content: Vec<ToolCallContent>,
-    /// The content without what is shown while it waits: for an answer, for its turn.
+    /// Content without the items that are shown while it waits for an answer or for its turn.
     without_wait: Option<Vec<ToolCallContent>>,
-    /// What it printed so far, the end of it.
+    /// End of its output so far.
     pub(super) output: String,
     harmless: Harmless,
-    /// What the agent that works below it says, the end of it.
+    /// End of the text of the agent that works in it.
     says: String,
+    /// Message to which the end of that text belongs.
     said_in: Option<MessageId>,
     steps: Vec<String>,
-    /// What is shown of its progress is not what was sent.
+    /// True if its progress was not sent yet.
     is_behind: bool,
 }
 
@@ -86,7 +87,7 @@ impl OpenCallView {
         }
     }
 
-    /// Makes an update with what else stands under `_meta.crow`.
+    /// Builds an update with more keys under `_meta.crow`.
     pub(super) fn update(
         &self,
         fields: ToolCallUpdateFields,
@@ -107,7 +108,8 @@ impl OpenCallView {
         }
     }
 
-    /// Takes what is shown while it waits, made of what is shown without that. Returns the content.
+    /// Replaces the content while it waits by what `shown` makes of the content without waiting items. Returns the
+    /// content.
     pub(super) fn wait(
         &mut self,
         shown: impl FnOnce(Vec<ToolCallContent>) -> Vec<ToolCallContent>,
@@ -117,7 +119,7 @@ impl OpenCallView {
         self.content.clone()
     }
 
-    /// Begins to run. What was shown while it waited goes.
+    /// Marks it as running, and removes the items that were shown while it waited. `None` if it runs already.
     pub(super) fn start(&mut self) -> Option<SessionUpdateOut> {
         if self.status != ToolCallStatus::Pending {
             return None;
@@ -131,7 +133,7 @@ impl OpenCallView {
         Some(self.update(fields, Map::new()))
     }
 
-    /// Takes what it printed. Where it is shown in a terminal, returns what the client is told at once.
+    /// Adds output. Returns the update for a terminal; without one, the output waits for [`catch_up`](Self::catch_up).
     pub(super) fn print(&mut self, output: &str) -> Option<SessionUpdateOut> {
         let output = self.harmless.push(output);
         if output.is_empty() {
@@ -147,7 +149,7 @@ impl OpenCallView {
         None
     }
 
-    /// Takes what the agent says that works below it.
+    /// Adds text of the agent that works in it.
     pub(super) fn hear(&mut self, message: &MessageId, text: &str) {
         if self.said_in.as_ref() != Some(message) {
             if !self.says.is_empty() {
@@ -160,7 +162,7 @@ impl OpenCallView {
         self.is_behind = true;
     }
 
-    /// Takes a step of the agent that works below it.
+    /// Adds a step of the agent that works in it.
     pub(super) fn step(&mut self, step: String) {
         if self.steps.len() == LIVE_STEPS {
             self.steps.remove(0);
@@ -169,17 +171,17 @@ impl OpenCallView {
         self.is_behind = true;
     }
 
-    /// Returns what the agent below it said.
+    /// Returns the text of the agent that works in it.
     pub(super) fn said(&self) -> &str {
         &self.says
     }
 
-    /// Returns whether an update is due.
+    /// Returns true if an update is due.
     pub(super) fn is_behind(&self) -> bool {
         self.is_behind
     }
 
-    /// Brings what is shown of its progress up to date.
+    /// Returns the update with the current progress, if one is due.
     pub(super) fn catch_up(&mut self) -> Option<SessionUpdateOut> {
         if !std::mem::take(&mut self.is_behind) {
             return None;

@@ -1,4 +1,4 @@
-//! What can be set in a session.
+//! Options and modes of a session.
 
 use agent_client_protocol::v1::schema::{
     SessionConfigBoolean, SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory,
@@ -8,18 +8,18 @@ use crow_runtime::{OptionChoice, OptionKind, SessionOption};
 
 use super::{abilities::ClientAbilities, text::title};
 
-/// Returns all options that can be chosen, in the order of the most used ones. Options that take any text are left out:
+/// Returns all options that have choices, the most used ones first. Options that take any text are left out, because
 /// clients cannot ask for it.
 pub(crate) fn config_options(
     options: &[SessionOption],
     abilities: &ClientAbilities,
 ) -> Vec<SessionConfigOption> {
     let mut shown: Vec<_> = options.iter().filter(|option| !option.choices.is_empty()).collect();
-    shown.sort_by_key(|option| place(option.kind));
+    shown.sort_by_key(|option| position(option.kind));
     shown.into_iter().map(|option| config_option(option, abilities)).collect()
 }
 
-/// Returns the control flow as modes, for clients that do not know options. None if there is none to choose.
+/// Returns the control flow as modes, for clients that do not know options. `None` if it has no choices.
 pub(crate) fn modes(options: &[SessionOption]) -> Option<SessionModeState> {
     let flow = options.iter().find(|option| option.kind == OptionKind::ControlFlow)?;
     let choices = choices(flow);
@@ -52,7 +52,8 @@ fn config_option(option: &SessionOption, abilities: &ClientAbilities) -> Session
         .category(category(option.kind))
 }
 
-/// The choices, and first what is set if it is none of them: clients refuse a value that they cannot show.
+/// Returns the choices, with the current value first if it is none of them: clients refuse a value that they cannot
+/// show.
 fn choices(option: &SessionOption) -> Vec<OptionChoice> {
     let mut choices = option.choices.clone();
     if !choices.is_empty() && !choices.iter().any(|choice| choice.value == option.value) {
@@ -71,7 +72,7 @@ fn description(choice: &OptionChoice) -> Option<String> {
     Some(title(&choice.description)).filter(|text| !text.is_empty())
 }
 
-/// Returns whether an option is on, if it is one that is on or off.
+/// Returns true if an option is on; `None` if it is not a switch.
 fn switch(option: &SessionOption) -> Option<bool> {
     let mut values: Vec<&str> = option.choices.iter().map(|choice| choice.value.as_str()).collect();
     values.sort_unstable();
@@ -82,7 +83,7 @@ fn switch(option: &SessionOption) -> Option<bool> {
     }
 }
 
-/// Returns the value to set for an option that a client switched on or off.
+/// Returns the value that switches an option on or off; `None` if it is not a switch.
 pub(crate) fn switched(option: &SessionOption, is_on: bool) -> Option<&'static str> {
     switch(option)?;
     let says_on = option.choices.iter().any(|choice| choice.value == "on");
@@ -125,7 +126,7 @@ fn category(kind: OptionKind) -> Option<SessionConfigOptionCategory> {
     }
 }
 
-fn place(kind: OptionKind) -> u8 {
+fn position(kind: OptionKind) -> u8 {
     match kind {
         OptionKind::ControlFlow => 0,
         OptionKind::Permissions => 1,

@@ -1,13 +1,13 @@
-//! What is sent to a client.
+//! Updates for a client.
 
 use agent_client_protocol::v1::schema::{SessionId, SessionNotification, SessionUpdate};
 
 /// An update, and the session that it is sent for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SessionUpdateOut {
-    /// The session as the client knows it.
+    /// Id of the session in the protocol.
     pub(crate) session_id: SessionId,
-    /// What it is told.
+    /// Content of the update.
     pub(crate) update: SessionUpdate,
 }
 

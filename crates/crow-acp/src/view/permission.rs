@@ -1,4 +1,4 @@
-//! Questions about calls, and what the answers mean.
+//! Permission requests for calls, and the meaning of their answers.
 
 use agent_client_protocol::v1::schema::{
     PermissionOption, PermissionOptionId, PermissionOptionKind, RequestPermissionOutcome,
@@ -28,17 +28,18 @@ const ALLOW_ONCE: &str = "allow_once";
 const REJECT_ONCE: &str = "reject_once";
 const ALLOW_SESSION: &str = "allow_session";
 
-/// What a client's answer means.
+/// Meaning of a client's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PermissionReply {
-    /// This.
+    /// The answer of the user.
     Answer(PermissionAnswer),
-    /// The turn is being cancelled, and nobody answered.
+    /// The turn is being cancelled, without an answer.
     Cancelled,
 }
 
 impl SessionView {
-    /// Makes the question whether a call may run. The call is shown before, if it was not yet: `out` goes first.
+    /// Builds the question whether a call may run. Adds the call to `out` if it was not shown yet: `out` is to be
+    /// sent first.
     ///
     /// The question is asked in the root session, unless the client knows the agent's session. May read files.
     pub(crate) fn permission_request(
@@ -53,11 +54,12 @@ impl SessionView {
         }
         let stage = self.stage_of(&who);
         let arguments = self.arguments(&key);
-        let (tool, words) = (request.tool.as_str(), request.title.as_str());
+        let (tool, label) = (request.tool.as_str(), request.title.as_str());
         let patch = request.preview.as_ref().map(|preview| &preview.patch);
+        // 1) Show the call if it is not open.
         self.calls.ask_about(key.clone());
         if !self.calls.is_open(&key) {
-            let facts = Facts { tool, title: words, arguments: &arguments };
+            let facts = Facts { tool, title: label, arguments: &arguments };
             let at = &mut EventPosition {
                 who: &who,
                 stage: &stage,
@@ -67,12 +69,13 @@ impl SessionView {
             };
             self.open_call(at, key.clone(), facts, (ToolCallStatus::Pending, patch));
         }
+        // 2) Content: what the client has of the call, the change and the reason.
         let diffs = match patch {
             Some(patch) => of_preview(self.contents.as_ref(), &self.cwd, patch, (tool, &arguments)),
             None => super::diff::DiffDisplay::default(),
         };
         let session = self.session_of(&stage);
-        let name = format!("{}{}", who.prefix(), title(words));
+        let name = format!("{}{}", who.prefix(), title(label));
         let (id, shown, content) = if let Some(call) = self.calls.get_mut(&key) {
             let content = call.wait(|shown| question(shown, diffs.content, request));
             (call.id.clone(), call.title.clone(), content)
@@ -80,6 +83,7 @@ impl SessionView {
             let id = request.call_id.as_str().to_owned().into();
             (id, name, question(Vec::new(), diffs.content, request))
         };
+        // 3) The call in the question, with the agent in its title.
         let mut fields = ToolCallUpdateFields::new()
             .title(if shown.starts_with(&who.prefix()) { shown } else { who.prefix() + &shown })
             .name(tool)
@@ -99,7 +103,7 @@ impl SessionView {
     }
 }
 
-/// What is shown with the question: the change or the whole command, and why it is asked.
+/// Returns the content of a question: the change or the whole command, and the reason for asking.
 fn question(
     shown: Vec<ToolCallContent>,
     diffs: Vec<ToolCallContent>,
@@ -122,8 +126,8 @@ fn question(
     content
 }
 
-/// Returns the answers that the user can give: once, for the session as each offer says, or no. A rejection for good is
-/// no answer that an agent takes.
+/// Returns the options of the user: allow once, allow for the session what an offer says, or reject. There is no
+/// permanent rejection, because agents have no such answer.
 fn options(request: &PermissionRequest) -> Vec<PermissionOption> {
     let once = PermissionOption::new(ALLOW_ONCE, "Allow", PermissionOptionKind::AllowOnce);
     let always = request.offers.iter().map(|offer| {
@@ -136,7 +140,7 @@ fn options(request: &PermissionRequest) -> Vec<PermissionOption> {
     std::iter::once(once).chain(always).chain([no]).collect()
 }
 
-/// Names an offer by what it allows, so that the same offer always has the same id, and another one another.
+/// Returns the id of an offer, made of its grants: the same for equal offers, and different for others.
 fn offer_id(offer: &GrantOffer) -> PermissionOptionId {
     let grants = offer.grants.iter().map(|grant| match grant {
         Grant::Tool(tool) => format!("tool:{}", word(tool)),
@@ -155,7 +159,7 @@ fn offer_id(offer: &GrantOffer) -> PermissionOptionId {
     PermissionOptionId::new(format!("{ALLOW_SESSION}:{}", grants.join("|")))
 }
 
-/// Quotes what would not be told apart from two words.
+/// Quotes a word that could be mistaken for two words or for syntax of the id.
 fn word(text: &str) -> String {
     let is_plain = |char: char| char.is_alphanumeric() || "-_./=+@%,:".contains(char);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -165,7 +169,7 @@ fn word(text: &str) -> String {
     }
 }
 
-/// Returns what a client's answer to a question means. An answer that was not offered allows nothing.
+/// Returns the meaning of a client's answer to a question. An answer that was not offered is a rejection.
 pub(crate) fn answer(
     outcome: &RequestPermissionOutcome,
     request: &PermissionRequest,

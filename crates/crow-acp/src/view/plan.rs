@@ -12,8 +12,8 @@ use super::{
 };
 
 impl SessionView {
-    /// Shows the whole list. Those of agents that the client does not know as sessions are not shown: they would take
-    /// the place of the primary's.
+    /// Shows the todo list if it changed. Lists of agents that the client does not know as sessions are not shown: they
+    /// would replace the primary's.
     pub(super) fn on_plan(&mut self, at: &mut EventPosition<'_>, items: &[TodoItem]) {
         let ChildDisplay::Session(session) = at.stage else { return };
         let plan = Plan::new(items.iter().map(entry).collect());
@@ -26,7 +26,7 @@ impl SessionView {
     }
 }
 
-/// Todos have no priority; what is being done comes first.
+/// Converts a todo item. Todos have no priority: the one in progress gets the highest.
 fn entry(item: &TodoItem) -> PlanEntry {
     let (priority, status) = match item.status {
         TodoStatus::Pending => (PlanEntryPriority::Medium, PlanEntryStatus::Pending),

@@ -1,4 +1,4 @@
-//! What a client says for the user.
+//! Conversion of a client's prompt to input of the agent.
 
 use std::path::Path;
 
@@ -14,76 +14,76 @@ use super::{
     uri::{file_path, lines},
 };
 
-/// The most bytes of a picture, as base64.
+/// Largest image, in bytes of base64.
 const LARGEST_IMAGE: usize = 10 * 1024 * 1024;
-/// The most bytes of text in one prompt.
+/// Largest text of one prompt, in bytes.
 const MOST_TEXT: usize = 4 * 1024 * 1024;
-/// The most bytes that are read of an embedded text; the middle of a longer one is left out.
+/// Largest embedded text, in bytes; the middle of a longer one is left out.
 const MOST_EMBEDDED: usize = 256 * 1024;
-/// The most blocks.
+/// Largest number of blocks.
 const MOST_BLOCKS: usize = 1000;
 
-/// Why a prompt is not taken.
+/// Reason why a prompt is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PromptFault {
-    /// There is nothing in it.
+    /// It has no text and no image.
     #[error("the prompt is empty")]
     Empty,
     /// It has too many blocks.
     #[error("the prompt has {count} blocks; {MOST_BLOCKS} are taken")]
     TooManyBlocks {
-        /// How many.
+        /// Number of blocks.
         count: usize,
     },
     /// It has too much text.
     #[error("the prompt has {bytes} bytes of text; {MOST_TEXT} are taken")]
     TooLong {
-        /// How much.
+        /// Size of the text in bytes.
         bytes: usize,
     },
-    /// Sound.
+    /// It has audio.
     #[error("audio is not supported: send text")]
     Audio,
-    /// A picture of a kind that models do not take.
+    /// An image of a type that models do not take.
     #[error("pictures of type {media_type} are not supported: send PNG, JPEG, GIF or WebP")]
     ImageType {
         /// Its media type.
         media_type: String,
     },
-    /// A picture that is too large.
+    /// An image that is too large.
     #[error("a picture has {bytes} bytes as base64; {LARGEST_IMAGE} are taken")]
     ImageSize {
-        /// How many it has.
+        /// Size of the image in bytes of base64.
         bytes: usize,
     },
-    /// The data of a picture is not base64, or there is none.
+    /// The data of an image is not base64, or is empty.
     #[error("the data of a picture is not base64")]
     ImageData,
-    /// The data of a picture is in no format that models take.
+    /// The data of an image is in no format that models take.
     #[error("a picture that is labelled {media_type} is neither PNG, JPEG, GIF nor WebP")]
     ImageContent {
         /// The media type that it is labelled with.
         media_type: String,
     },
-    /// An embedded file that is neither text nor a picture.
+    /// An embedded file that is neither text nor an image.
     #[error("{uri} is embedded as bytes{}: embed text or a picture, or send a link", .media_type.as_ref().map(|it| format!(" of type {it}")).unwrap_or_default())]
     Bytes {
-        /// Its address.
+        /// Its URI.
         uri: String,
         /// Its media type, if it has one.
         media_type: Option<String>,
     },
-    /// A block of a kind that is not known.
+    /// A block of an unknown kind.
     #[error("a block of the prompt is of a kind that is not known")]
     Unknown,
 }
 
-/// Returns what a client is told of a prompt that cannot be read.
+/// Returns the error response for a refused prompt.
 pub(crate) fn prompt_error(fault: &PromptFault) -> Error {
     Error::new(Error::invalid_params().code.into(), fault.to_string())
 }
 
-/// Turns what a client sent into what the agent reads. `cwd` is where paths are told from.
+/// Converts a client's prompt to input of the agent. Paths within `cwd` become relative to it.
 pub(crate) fn prompt_blocks(
     prompt: Vec<ContentBlock>,
     cwd: &Path,
@@ -113,15 +113,15 @@ pub(crate) fn prompt_blocks(
     if says_something { Ok(blocks) } else { Err(PromptFault::Empty) }
 }
 
-/// A prompt as far as it was read.
+/// A prompt that is being converted.
 #[derive(Debug, Default)]
 struct PromptDraft {
     blocks: Vec<Block>,
-    /// The text that goes on: files are named in the middle of it.
+    /// Current block of text, in the middle of which files are named.
     text: String,
-    /// Whether it ends with the name of a file, which text may follow.
+    /// True if the current text ends with the name of a file, which further text may follow.
     ends_with_name: bool,
-    /// What was attached stands at the end.
+    /// Attachments, which go to the end.
     attached: Vec<Block>,
 }
 
@@ -134,12 +134,12 @@ impl PromptDraft {
             ContentBlock::ResourceLink(link) => self.name(&linked(&link, cwd)),
             ContentBlock::Resource(embedded) => match embedded.resource {
                 EmbeddedResourceResource::TextResourceContents(text) => {
-                    self.name(&place(&text.uri, cwd));
+                    self.name(&reference(&text.uri, cwd));
                     self.attached.push(Block::text(embedded_text(&text.uri, &text.text, cwd)));
                 }
                 EmbeddedResourceResource::BlobResourceContents(blob) => match blob.mime_type {
                     Some(media_type) if is_image(&media_type) => {
-                        self.name(&place(&blob.uri, cwd));
+                        self.name(&reference(&blob.uri, cwd));
                         self.attached.push(image(media_type, blob.blob)?);
                     }
                     media_type => {
@@ -207,23 +207,23 @@ fn image(media_type: String, data: String) -> Result<Block, PromptFault> {
     if bytes.is_empty() {
         return Err(PromptFault::ImageData);
     }
-    // Providers refuse a request whose label does not fit its picture, and the picture stays in the history.
+    // Providers refuse a request whose label does not fit its image, and the image stays in the history.
     let Some(found) = Image::media_type_of(&bytes) else {
         return Err(PromptFault::ImageContent { media_type });
     };
     Ok(Block::Image(Image { media_type: found.to_owned(), data }))
 }
 
-/// Names a link: the path of a file, as the tools take it, or the address.
+/// Describes a link: the path of a file, in the form that tools take, or the URI; with title and description.
 fn linked(link: &ResourceLink, cwd: &Path) -> String {
-    let place = place(&link.uri, cwd);
+    let reference = reference(&link.uri, cwd);
     let name = title(link.title.as_deref().unwrap_or(&link.name));
     let about = link.description.as_deref().map(title).filter(|about| !about.is_empty());
-    match (name.is_empty() || place.contains(&name), about) {
-        (true, None) => place,
-        (true, Some(about)) => format!("{place} ({about})"),
-        (false, None) => format!("{place} ({name})"),
-        (false, Some(about)) => format!("{place} ({name}: {about})"),
+    match (name.is_empty() || reference.contains(&name), about) {
+        (true, None) => reference,
+        (true, Some(about)) => format!("{reference} ({about})"),
+        (false, None) => format!("{reference} ({name})"),
+        (false, Some(about)) => format!("{reference} ({name}: {about})"),
     }
 }
 
@@ -233,10 +233,11 @@ fn embedded_text(uri: &str, text: &str, cwd: &Path) -> String {
         .and_then(|it| it.to_str())
         .filter(|it| it.len() < 16 && it.bytes().all(|byte| byte.is_ascii_alphanumeric()));
     let text = fenced_text(&bounded(text, MOST_EMBEDDED), language.unwrap_or_default());
-    format!("The user attached {}:\n{text}", place(uri, cwd))
+    format!("The user attached {}:\n{text}", reference(uri, cwd))
 }
 
-fn place(uri: &str, cwd: &Path) -> String {
+/// Names a file by its path and its lines, or another resource by its URI.
+fn reference(uri: &str, cwd: &Path) -> String {
     let Some(path) = file_path(uri) else {
         return format!("`{}`", plain(uri).replace('\n', " "));
     };

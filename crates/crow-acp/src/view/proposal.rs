@@ -1,4 +1,4 @@
-//! What a file would be after a call, by the call's arguments: a preview leaves out lines of a long change.
+//! Text of a file after a call, computed from the call's arguments: a preview leaves out lines of a long change.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ const NEW: [&str; 6] = ["new_string", "new_str", "newStr", "new_text", "newText"
 const CONTENT: [&str; 5] = ["content", "contents", "text", "file_text", "code"];
 const ALL: [&str; 3] = ["replace_all", "replaceAll", "allow_multiple"];
 
-/// Returns what a file would be in which there is `old`. What the tools find that the arguments do not say exactly is not
-/// found here: the caller compares the outcome with the preview.
+/// Returns the new text of a file that has the text `old`; `None` if the arguments do not determine it. Only exact
+/// matches count, while the tools also find similar ones: the caller compares the result with the preview.
 pub(super) fn proposed(tool: &str, arguments: &Value, old: &str) -> Option<String> {
     match tool {
         "write_file" => text(arguments, &CONTENT).map(str::to_owned),
@@ -25,8 +25,8 @@ pub(super) fn proposed(tool: &str, arguments: &Value, old: &str) -> Option<Strin
 fn replaced(edit: &Value, old: &str) -> Option<String> {
     let (from, to) = (text(edit, &OLD)?, text(edit, &NEW)?);
     let is_all = ALL.iter().any(|name| edit.get(name).and_then(Value::as_bool) == Some(true));
-    let places = if from.is_empty() { 0 } else { old.matches(from).take(2).count() };
-    (places == 1 || (places > 1 && is_all)).then(|| old.replace(from, to))
+    let count = if from.is_empty() { 0 } else { old.matches(from).take(2).count() };
+    (count == 1 || (count > 1 && is_all)).then(|| old.replace(from, to))
 }
 
 fn text<'a>(arguments: &'a Value, names: &[&str]) -> Option<&'a str> {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_say_what_a_file_would_be() {
+    fn the_arguments_of_a_call_determine_the_new_text() {
         let edits = json!({"edits": [
             {"old_string": "a", "new_string": "x"},
             {"old_string": "b", "new_string": "y"},

@@ -1,4 +1,8 @@
-//! What models say: every byte once, whatever was missed and whatever comes twice.
+//! Replies of models: every byte is shown once, even if deltas are lost or repeated.
+//!
+//! A delta has its offset in the reply. For each agent, the view keeps the text that was shown of its current reply
+//! ([`ShownReply`]), and shows only what extends it. After a gap it waits for the whole text: that of an open reply, or
+//! the final event. Text that contradicts the shown one belongs to another attempt, and begins a new message.
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, MessageId, SessionUpdate, TextContent,
@@ -13,20 +17,20 @@ use super::{
     event::{EventPosition, SessionView},
 };
 
-/// What a text is.
+/// Kind of a text in a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReplyPart {
-    /// It is for the user.
+    /// Text for the user.
     Text,
-    /// It is the model's reasoning.
+    /// Reasoning of the model.
     Thought,
 }
 
-/// What was shown of the reply that an agent is getting.
+/// Shown part of the reply that an agent is receiving.
 #[derive(Debug)]
 pub(super) struct ShownReply {
     id: ReplyId,
-    /// How often it was begun anew.
+    /// Number of the attempt, from 1.
     attempt: u32,
     text: String,
     thought: String,
@@ -48,7 +52,7 @@ impl ShownReply {
         !self.text.is_empty() || !self.thought.is_empty()
     }
 
-    /// Begins anew: what was shown is void.
+    /// Begins a new attempt: the text shown so far is void.
     fn reset(&mut self) {
         if self.shows_something() {
             self.attempt += 1;
@@ -70,11 +74,11 @@ impl ShownReply {
     }
 }
 
-/// What a delta means beside what was shown.
+/// Relation of a delta to the shown text.
 enum DeltaMeaning<'a> {
-    /// So much of it is new.
+    /// This part of it is new.
     New(&'a str),
-    /// Something before it was missed. The whole follows.
+    /// Text before it was missed. The whole text follows.
     Gap,
     /// It belongs to another attempt.
     Another,
@@ -115,7 +119,7 @@ impl SessionView {
         self.say(at, part, id, new);
     }
 
-    /// Shows what is missing of a text of which the whole is known so far.
+    /// Shows the part that was not shown yet of a text; `whole` is all of it so far.
     pub(super) fn on_whole(
         &mut self,
         at: &mut EventPosition<'_>,
@@ -139,6 +143,7 @@ impl SessionView {
         reply: &ReplyId,
         blocks: &[ReplyBlock],
     ) {
+        // 1) Join the blocks: offsets and shown texts refer to the joined text.
         let (mut text, mut thought) = (String::new(), String::new());
         for block in blocks {
             match &block.content {
@@ -150,18 +155,20 @@ impl SessionView {
         if at.who.session == self.root && !text.trim().is_empty() {
             self.last_words.clone_from(&text);
         }
+        // 2) Compare it with what was shown.
         let shown = self.reply_of(at, reply);
         if !text.starts_with(&shown.text) {
             shown.reset();
         }
         let text_id = shown.message_id(ReplyPart::Text);
         if !thought.starts_with(&shown.thought) {
-            // Some providers give another reasoning at the end than they streamed. The text is the same.
+            // Some providers send another reasoning at the end than they streamed. The text is the same.
             shown.attempt += 1;
             shown.thought.clear();
         }
         let thought_id = shown.message_id(ReplyPart::Thought);
         let (mut text_shown, mut thought_shown) = (shown.text.len(), shown.thought.len());
+        // 3) Show what is missing, in the order of the blocks.
         self.replies.remove(&at.who.session);
         for block in blocks {
             match &block.content {
@@ -252,7 +259,8 @@ impl SessionView {
     }
 }
 
-/// Returns what is left of a text after so many bytes of it and of those that follow it were shown.
+/// Returns the part of a block that was not shown. `shown` is the number of shown bytes from its beginning on, and is
+/// reduced by those of this block.
 fn after<'a>(text: &'a str, shown: &mut usize) -> &'a str {
     let skipped = text.len().min(*shown);
     *shown -= skipped;

@@ -21,9 +21,9 @@ use super::{
     text::{bounded, plain},
 };
 
-/// How many bytes of the output stand in the raw output.
+/// Limit of the output in the raw output, in bytes.
 const RAW_OUTPUT: usize = 16 * 1024;
-/// How many changed files are named as places: some clients open each of them.
+/// Limit of changed files that are sent as locations, because some clients open each of them.
 const MOST_LOCATIONS: usize = 8;
 
 impl SessionView {
@@ -55,6 +55,7 @@ impl SessionView {
         result: &ToolResult,
         denial: Option<&Denial>,
     ) {
+        // 1) Content: terminal, whole command, result, changes and images.
         let change = self.change(result);
         let mut content = Vec::new();
         if call.in_terminal {
@@ -64,7 +65,7 @@ impl SessionView {
         content.extend(body(&call, result, denial));
         let is_previewed = change.content.is_empty() && call.showing.body == ResultDisplay::Change;
         if is_previewed {
-            // What would have been changed stays to be seen, also where nothing was.
+            // The previewed change stays visible if there is no other one.
             let diffs = call.content.iter();
             let diffs = diffs.filter(|shown| matches!(shown, ToolCallContent::Diff(_)));
             content.splice(0..0, diffs.cloned());
@@ -72,6 +73,7 @@ impl SessionView {
             content.extend(change.content);
         }
         content.extend(result.images.iter().map(|shown| ToolCallContent::from(image(shown))));
+        // 2) Fields: only what differs from what the client has.
         let status = match result.status {
             ToolStatus::Success => ToolCallStatus::Completed,
             ToolStatus::Error | ToolStatus::Cancelled => ToolCallStatus::Failed,
@@ -85,6 +87,7 @@ impl SessionView {
             let locations = change.locations.into_iter().take(MOST_LOCATIONS);
             fields = fields.locations(locations.collect::<Vec<_>>());
         }
+        // 3) Rest of the terminal's output, and its end.
         let mut meta = call.who.meta_with(marks(result, denial));
         if call.in_terminal {
             let rest = match denial {
@@ -112,7 +115,7 @@ impl SessionView {
         of_change(self.contents.as_ref(), &self.cwd, known)
     }
 
-    /// Shows the plan that a call made. The event that tells of it is not in the log.
+    /// Shows the plan in the result of a call, because the plan's own event is not in the log.
     fn plan_of_result(&mut self, at: &mut EventPosition<'_>, result: &ToolResult) {
         let todos = result.metadata.extra.get("todos");
         if let Some(Ok(items)) = todos.map(Vec::<TodoItem>::deserialize) {
@@ -121,7 +124,7 @@ impl SessionView {
     }
 }
 
-/// What is shown beside what was changed.
+/// Returns the content for a result, apart from its changes.
 fn body(
     call: &OpenCallView,
     result: &ToolResult,

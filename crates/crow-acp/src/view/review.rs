@@ -1,4 +1,4 @@
-//! What reviewers do: one call for each of their looks at the work.
+//! Reviews, each of which is shown as a call.
 
 use agent_client_protocol::v1::schema::{
     SessionUpdate, ToolCall, ToolCallId, ToolCallStatus, ToolCallUpdateFields, ToolKind,
@@ -21,7 +21,7 @@ use super::{
 const SHOWING: ToolDisplay =
     ToolDisplay { kind: ToolKind::Think, body: ResultDisplay::Prose, rank: Rank::Major };
 
-/// Begins the keys of reviews. Ids of calls do not: models write no line feeds in them.
+/// Prefix of the keys of reviews. Ids of calls do not have it, because models write no line feeds in them.
 const MARK: &str = "review\n";
 
 fn key(primary: &SessionId, coagent: &str) -> CallKeyInView {
@@ -43,7 +43,7 @@ impl CallViews {
 }
 
 impl SessionView {
-    /// A review begins with what is handed over, which stands in the log; a client that came late sees its start.
+    /// Begins a review: at the handoff, which is in the log, or at the coagent's start for a client that missed it.
     pub(super) fn begin_review(
         &mut self,
         at: &mut EventPosition<'_>,
@@ -93,7 +93,7 @@ impl SessionView {
         let key = key(&at.who.session, coagent);
         let Some(mut call) = self.calls.take(&key) else { return };
         at.out.extend(call.catch_up());
-        let (status, word) = match verdict {
+        let (status, label) = match verdict {
             Some(Verdict::Approved) => (ToolCallStatus::Completed, Some("approved")),
             Some(Verdict::Rejected) => (ToolCallStatus::Failed, Some("rejected")),
             Some(Verdict::Unfinished) => (ToolCallStatus::Failed, Some("unfinished")),
@@ -101,9 +101,9 @@ impl SessionView {
         };
         let mut output = Map::new();
         let mut fields = ToolCallUpdateFields::new().status(status);
-        if let Some(word) = word {
-            output.insert("verdict".to_owned(), word.into());
-            let text = match word {
+        if let Some(label) = label {
+            output.insert("verdict".to_owned(), label.into());
+            let text = match label {
                 "approved" => "**Approved.**",
                 "unfinished" => "**Not finished.**",
                 _ => "**Sent back.**",
@@ -112,9 +112,9 @@ impl SessionView {
             content.push(prose(text));
             fields = fields.content(content);
         }
-        let said = call.said();
-        if !said.is_empty() {
-            output.insert("text".to_owned(), said.into());
+        let review_text = call.said();
+        if !review_text.is_empty() {
+            output.insert("text".to_owned(), review_text.into());
         }
         if !output.is_empty() {
             fields = fields.raw_output(raw(&Value::Object(output)));

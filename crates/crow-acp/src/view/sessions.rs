@@ -1,4 +1,4 @@
-//! Sessions as lists show them, and what of their logs is shown again.
+//! Metadata of sessions for lists, and the part of a log that a replay shows.
 
 use agent_client_protocol::v1::schema::{
     SessionId as AcpSessionId, SessionInfo, SessionInfoUpdate,
@@ -8,7 +8,7 @@ use crow_runtime::SessionMetadata;
 
 use super::text::title;
 
-/// Returns a session as a list shows it.
+/// Returns the entry of a session in a list.
 pub(crate) fn session_info(metadata: &SessionMetadata) -> SessionInfo {
     let crow = metadata.crow();
     SessionInfo::new(AcpSessionId::new(metadata.session_id.as_str()), crow.cwd.clone())
@@ -16,7 +16,7 @@ pub(crate) fn session_info(metadata: &SessionMetadata) -> SessionInfo {
         .updated_at(metadata.updated_at.to_string())
 }
 
-/// Returns what a client is told when a session's title or time changed.
+/// Returns the update for a changed title or time of a session.
 pub(crate) fn session_info_update(metadata: &SessionMetadata) -> SessionInfoUpdate {
     let update = SessionInfoUpdate::new().updated_at(metadata.updated_at.to_string());
     match shown_title(metadata) {
@@ -29,8 +29,7 @@ fn shown_title(metadata: &SessionMetadata) -> Option<String> {
     Some(title(&metadata.crow().title)).filter(|title| !title.is_empty())
 }
 
-/// Returns the events that are shown again: those of all agents in their order, without what the conversation went back
-/// behind.
+/// Returns the events that a replay shows: those of all agents by sequence number, without those that a rewind removed.
 pub(crate) fn replayable(mut events: Vec<Envelope>) -> Vec<Envelope> {
     events.sort_by_key(|envelope| envelope.seq);
     let gaps: Vec<(u64, u64)> = events

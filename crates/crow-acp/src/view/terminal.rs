@@ -1,4 +1,4 @@
-//! Terminals that show what commands print, by keys that Zed reads under `_meta`.
+//! Terminals that show the output of commands, by keys under `_meta` that Zed reads.
 
 use std::{path::Path, sync::Arc};
 
@@ -7,19 +7,19 @@ use serde_json::{Map, Value};
 
 use super::text::tail;
 
-/// So much of the end of what was printed is looked at.
+/// Length of the end of the printed output that is examined, in bytes.
 const LOOKED_AT: usize = 2048;
-/// So much of it tells where it stands in the result.
+/// Length of the end of it that is searched for in the result, in bytes.
 const MARK: usize = 200;
-/// A last line that is shorter stands in many places.
+/// Minimum length of a last line that is searched for: shorter ones occur in many places.
 const SHORTEST_MARK: usize = 12;
 
-/// The terminal of a call bears the call's id.
+/// Returns the content that shows the terminal of a call, which has the call's id.
 pub(super) fn content(id: &ToolCallId) -> ToolCallContent {
     ToolCallContent::Terminal(Terminal::new(Arc::clone(&id.0)))
 }
 
-/// Announces the terminal. Must stand in the first update of the call.
+/// Announces the terminal. Must be in the first update of the call.
 pub(super) fn info(id: &ToolCallId, cwd: &Path, meta: Meta) -> Meta {
     with(meta, "terminal_info", id, [("cwd", Value::from(cwd.to_string_lossy()))])
 }
@@ -45,15 +45,15 @@ fn with<const N: usize>(
     meta
 }
 
-/// Returns what of a command's result was not printed yet, given the end of what was.
+/// Returns the part of a command's result that was not printed yet, given the end of the printed output.
 ///
-/// A result is what a terminal would be left showing, and the middle of a long one is left out: it is compared from the
-/// end of what was printed on.
+/// A result is the final state of a terminal, and the middle of a long one is left out. So the end of the printed
+/// output is searched for in it, and the part after that is new.
 pub(super) fn rest(printed: &str, result: &str) -> String {
     if printed.trim().is_empty() {
         return result.to_owned();
     }
-    let last = left_showing(tail(printed, LOOKED_AT));
+    let last = without_overwritten(tail(printed, LOOKED_AT));
     let last = last.trim_end();
     let line = last.lines().next_back().unwrap_or_default();
     let marks = [Some(tail(last, MARK)), Some(line).filter(|line| line.len() >= SHORTEST_MARK)];
@@ -71,8 +71,8 @@ pub(super) fn rest(printed: &str, result: &str) -> String {
     }
 }
 
-/// Returns the lines without what was written over.
-fn left_showing(printed: &str) -> String {
+/// Returns the lines without text that was overwritten after a carriage return.
+fn without_overwritten(printed: &str) -> String {
     let lines = printed.replace("\r\n", "\n");
     let lines = lines.split('\n').map(|line| line.rsplit('\r').find(|part| !part.is_empty()));
     lines.map(Option::unwrap_or_default).collect::<Vec<_>>().join("\n")

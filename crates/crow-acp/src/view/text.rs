@@ -1,14 +1,14 @@
-//! Text of others as it can be shown: without control characters, within bounds.
+//! Untrusted text, prepared for display: without control characters, and of bounded length.
 //!
-//! Editors show what they get. So what cannot be seen comes out as visible signs, by the functions that the terminal uses.
+//! Editors show text as it is. So invisible characters become visible signs, by the functions that the terminal uses.
 
 use crow_text::{exact, neutralise};
 
-/// The longest title.
+/// Largest title, in characters.
 const TITLE_CHARS: usize = 300;
 
-/// Removes what a terminal would obey and nobody can read: control characters but line feeds and tabs, and escape
-/// sequences with all that belongs to them. Other characters that cannot be seen become visible signs.
+/// Removes control characters except line feeds and tabs, and whole escape sequences. Other invisible characters become
+/// visible signs.
 pub(super) fn plain(text: &str) -> String {
     let is_control = |char: char| char.is_control() && !matches!(char, '\n' | '\t');
     if !text.contains(is_control) {
@@ -19,22 +19,23 @@ pub(super) fn plain(text: &str) -> String {
     neutralise(&shown)
 }
 
-/// Removes escape sequences and control characters from a text that comes in pieces. Those that move within a line stay.
+/// Removes escape sequences and control characters from a text that arrives in pieces. Line feeds, tabs, carriage
+/// returns and backspaces stay.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Harmless(Within);
 
-/// What the next character belongs to.
+/// State of the parser: what the next character belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Within {
     #[default]
     Text,
-    /// An escape character came.
+    /// After an escape character.
     Escape,
     /// A control sequence, up to its final character.
     Control,
-    /// A string that the terminal is told, up to its end.
+    /// A control string (OSC, DCS and others), up to its end.
     String,
-    /// An escape character came in a string.
+    /// After an escape character in a control string.
     StringEscape,
 }
 
@@ -45,7 +46,7 @@ impl Harmless {
             let is_shown = self.0 == Within::Text;
             self.0 = self.next(char);
             let is_line = matches!(char, '\n' | '\t' | '\r' | '\u{8}');
-            // The end of a line ends what was begun in it, as far as anybody can tell.
+            // A line feed ends an unfinished sequence, and is shown as well.
             if (is_shown && self.0 == Within::Text && !char.is_control())
                 || (is_line && self.0 == Within::Text)
             {
@@ -85,8 +86,8 @@ impl Harmless {
     }
 }
 
-/// Makes one line of it: its first one that says something, with a mark if there are more. Nothing is left out of the
-/// line, and what cannot be seen becomes visible signs: it may be a command that is asked about.
+/// Returns the first line that is not blank, with `…` if it was cut or more lines follow. Invisible characters become
+/// visible signs instead of being removed, because the line may be a command that the user is asked about.
 pub(super) fn title(text: &str) -> String {
     let text = exact(text);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -98,17 +99,18 @@ pub(super) fn title(text: &str) -> String {
     shown
 }
 
-/// Returns the beginning of a text, at most so many bytes long.
+/// Returns the beginning of a text, at most `most` bytes long.
 pub(super) fn head(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or(text)
 }
 
-/// Returns the end of a text, at most so many bytes long.
+/// Returns the end of a text, at most `most` bytes long.
 pub(super) fn tail(text: &str, most: usize) -> &str {
     text.get(text.ceil_char_boundary(text.len().saturating_sub(most))..).unwrap_or(text)
 }
 
-/// Returns the text, or its beginning and its end with a line between them that says how much is left out.
+/// Returns the text; beyond `most` bytes, its beginning and its end with a line between them that says how much is
+/// left out.
 pub(super) fn bounded(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -118,11 +120,11 @@ pub(super) fn bounded(text: &str, most: usize) -> String {
     format!("{first}\n[{left_out} bytes left out]\n{last}")
 }
 
-/// Keeps the end of a text that grows.
+/// Cuts a growing text to its last `most / 2` bytes if it is longer than `most`.
 pub(super) fn keep_tail(text: &mut String, most: usize) {
     if text.len() > most {
-        let kept = tail(text, most / 2).to_owned();
-        *text = kept;
+        let end = tail(text, most / 2).to_owned();
+        *text = end;
     }
 }
 
@@ -133,14 +135,14 @@ mod tests {
     const OUTPUT: &str = "\u{1b}[31mred\u{1b}[0m \u{1b}]52;c;aGk=\u{7}é\r\u{1b}(Bx\u{1b}]0;t\u{1b}\\\ty\u{1b}]open\nend\u{9b}2J\0\u{7f}!";
 
     #[test]
-    fn what_a_terminal_would_obey_is_removed() {
+    fn escape_sequences_and_control_characters_are_removed() {
         assert_eq!(plain(OUTPUT), "red éx\ty\nend!");
         assert_eq!(Harmless::default().push(OUTPUT), "red é\rx\ty\nend!");
         assert_eq!(plain("a\u{1b}[31"), "a");
     }
 
     #[test]
-    fn what_cannot_be_seen_becomes_visible_signs() {
+    fn invisible_characters_become_visible_signs() {
         assert_eq!(
             title("rm\u{202e}x \u{2066}\u{200b}y\u{1b}[8m\u{7}"),
             "rm\\u{202e}x \\u{2066}\\u{200b}y␛[8m␇"
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_matter_where_output_is_cut() {
+    fn the_result_does_not_depend_on_where_output_is_split() {
         let whole = Harmless::default().push(OUTPUT);
         for (at, _) in OUTPUT.char_indices() {
             let (first, last) = OUTPUT.split_at(at);

@@ -1,8 +1,8 @@
-//! Addresses of files.
+//! Parsing of `file:` URIs.
 
 use std::path::PathBuf;
 
-/// Returns the path that a `file:` address names; nothing for one of another kind, or of another machine.
+/// Returns the path of a `file:` URI; `None` for another scheme or another host.
 pub(super) fn file_path(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;
     let rest = rest.strip_prefix("localhost").unwrap_or(rest);
@@ -14,7 +14,7 @@ pub(super) fn file_path(uri: &str) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
-/// Returns the lines that the end of an address names: `#L3`, `#L3:7`, `#L3-L7`.
+/// Returns the line or the range of lines in the fragment of a URI: `#L3`, `#L3:7`, `#L3-L7`.
 pub(super) fn lines(uri: &str) -> Option<String> {
     let (_, fragment) = uri.split_once('#')?;
     let text = fragment.strip_prefix('L')?.replace(['L', ':'], "-").replace("--", "-");
@@ -27,6 +27,7 @@ pub(super) fn lines(uri: &str) -> Option<String> {
     is_range.then_some(text)
 }
 
+/// Decodes percent escapes; `None` if one is invalid, or the result is not UTF-8 or has control characters.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_address_is_a_path_and_nothing_else_is() {
+    fn only_local_file_uris_are_paths() {
         let path = |uri| file_path(uri).map(|path| path.display().to_string());
         assert_eq!(path("file:///p/a%20b.rs#L3").as_deref(), Some("/p/a b.rs"));
         assert_eq!(path("file://localhost/p/a").as_deref(), Some("/p/a"));
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_an_address_are_read() {
+    fn line_ranges_of_a_uri_are_parsed() {
         let table = [
             ("file:///a#L3", Some("3")),
             ("file:///a#L3:7", Some("3-7")),

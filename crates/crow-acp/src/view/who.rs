@@ -1,4 +1,4 @@
-//! Who did it: what stands under `_meta.crow` of every update.
+//! Attribution of updates to agents, under `_meta.crow`.
 
 use agent_client_protocol::v1::schema::{Meta, ToolCallId};
 use crow_core::{
@@ -14,7 +14,7 @@ pub(super) struct Who {
     pub(super) agent: String,
     pub(super) role: AgentRole,
     pub(super) round: u32,
-    /// The call, as the client knows it, below which the agent works.
+    /// Id for the client of the call in which the agent works.
     pub(super) parent: Option<ToolCallId>,
 }
 
@@ -29,13 +29,13 @@ impl Who {
         }
     }
 
-    /// Someone of whom no event was seen yet.
+    /// Returns the agent of a session that had no event yet.
     pub(super) fn unseen(session: &SessionId) -> Self {
         let (role, round) = (AgentRole::Primary, 0);
         Self { session: session.clone(), agent: String::new(), role, round, parent: None }
     }
 
-    /// What stands before the titles of its calls where they stand among those of the primary.
+    /// Returns the prefix of the titles of its calls where they are shown among those of the primary.
     pub(super) fn prefix(&self) -> String {
         match self.role {
             AgentRole::Primary => String::new(),
@@ -47,7 +47,7 @@ impl Who {
         self.meta_with(Map::new())
     }
 
-    /// Returns the attribution, with more beside it under `crow`.
+    /// Returns the attribution with more keys under `crow`.
     pub(super) fn meta_with(&self, more: Map<String, Value>) -> Meta {
         let role = match self.role {
             AgentRole::Primary => "primary",
@@ -69,7 +69,7 @@ impl Who {
     }
 }
 
-/// Makes an object of one key.
+/// Returns an object with one key.
 pub(super) fn only(key: &str, value: impl Into<Value>) -> Map<String, Value> {
     Map::from_iter([(key.to_owned(), value.into())])
 }
