@@ -20,7 +20,7 @@ fn of_kind<'a>(updates: &'a [Value], kind: &str) -> Vec<&'a Value> {
     updates.iter().filter(|update| update["sessionUpdate"] == kind).collect()
 }
 
-/// The result of a call that changed files, as its snapshots and its bounded diff say.
+/// Returns the result of a call that changed files, with snapshots and a bounded diff.
 fn changed(files: &[(&str, &str, &str)]) -> ToolResult {
     let mut result = ToolResult::success("Done.");
     let metadata = &mut result.metadata;
@@ -95,7 +95,7 @@ fn the_title_of_a_command_is_the_command_and_a_long_one_is_shown_whole() {
 }
 
 #[test]
-fn a_call_that_was_never_started_is_shown_with_what_the_model_asked_for() {
+fn a_call_that_was_never_started_is_shown_with_its_arguments() {
     let denial = Denial { source: DenialSource::Policy, reason: "it writes".into() };
     let mut story = Story::new();
     story.whole_reply("a", "", &[("1", "edit_file", json!({"path": "a"}))]).ended(
@@ -122,7 +122,7 @@ fn a_cancelled_call_is_failed_and_marked() {
 }
 
 #[test]
-fn an_id_that_a_model_uses_again_names_another_call() {
+fn a_call_with_a_reused_id_gets_an_id_of_its_own() {
     let mut story = Story::new();
     for _ in 0..2 {
         story.whole_reply("a", "", &[("1", "glob", json!({}))]);
@@ -158,7 +158,7 @@ fn an_edit_shows_the_whole_text_before_and_after_also_in_a_replay() {
 }
 
 #[test]
-fn a_preview_is_the_diff_that_the_end_keeps() {
+fn the_end_of_a_call_keeps_the_previewed_diff() {
     let mut story = Story::new();
     let patch = Patch { files: vec![FileDiff::of_text(Path::new("/p/a"), "a\nb\n", "a\nc\n")] };
     story.tell(AgentEvent::CallPending {
@@ -180,7 +180,7 @@ fn a_preview_is_the_diff_that_the_end_keeps() {
 }
 
 #[test]
-fn a_preview_of_a_long_change_is_whole_by_the_arguments_of_the_call() {
+fn a_preview_of_a_long_change_is_completed_from_the_arguments() {
     let new = "line\n".repeat(1000);
     let patch = Patch { files: vec![FileDiff::of_text(Path::new("/p/a"), "", &new)] };
     assert!(patch.files[0].truncated);
@@ -280,7 +280,7 @@ fn files_that_cannot_be_shown_are_named_with_the_reason() {
 }
 
 #[test]
-fn what_a_command_changed_is_shown_after_its_output() {
+fn changes_of_a_command_are_shown_after_its_output() {
     let files = Files::default().captured("before", "/p/a", known("a\n"));
     let files = files.captured("after", "/p/a", known("b\n"));
     let mut story = Story::new();
@@ -296,7 +296,7 @@ fn what_a_command_changed_is_shown_after_its_output() {
 }
 
 #[test]
-fn output_cannot_end_its_fence_and_obeys_nothing() {
+fn output_cannot_close_its_fence_or_contain_escape_sequences() {
     let mut story = Story::new();
     let output = "\u{1b}[31mred\u{1b}[0m ```` \u{1b}]0;title\u{7}# no heading\r\n\u{8}";
     story.end("1", "grep", ToolResult::success(output));
@@ -341,7 +341,7 @@ fn a_terminal_is_announced_with_the_call_fed_as_it_prints_and_ended() {
 }
 
 #[test]
-fn output_that_was_missed_is_in_the_terminal_at_the_end() {
+fn missed_output_is_added_to_the_terminal_at_the_end() {
     let printed = "x".repeat(300);
     let table = [
         ("", "all\n", "all\n".to_owned()),
@@ -369,7 +369,7 @@ fn output_that_was_missed_is_in_the_terminal_at_the_end() {
 }
 
 #[test]
-fn without_terminals_output_is_shown_as_a_whole_as_often_as_the_caller_flushes() {
+fn without_terminals_every_flush_shows_the_whole_output() {
     let mut view = view(bare());
     let mut story = Story::new();
     story.begin("1", "bash", "b", json!({"command": "build"})).progress("1", "one\n");
@@ -381,7 +381,7 @@ fn without_terminals_output_is_shown_as_a_whole_as_often_as_the_caller_flushes()
 }
 
 #[test]
-fn what_a_call_waits_for_is_shown_until_it_starts() {
+fn the_reason_why_a_call_waits_is_shown_until_it_starts() {
     let mut story = Story::new();
     let (call_id, reason) = (CallId::new("1"), "another agent changes files here".to_owned());
     story.pending("1", "bash", "b", json!({"command": "make"}));
@@ -396,7 +396,7 @@ fn what_a_call_waits_for_is_shown_until_it_starts() {
 }
 
 #[test]
-fn todos_are_the_plan_and_no_calls_and_come_once() {
+fn todos_are_shown_once_as_a_plan_and_not_as_calls() {
     let item =
         |content: &str, status| TodoItem { content: content.into(), status, active_form: None };
     let items = vec![item("Read", TodoStatus::Completed), item("Write", TodoStatus::InProgress)];
@@ -417,7 +417,7 @@ fn todos_are_the_plan_and_no_calls_and_come_once() {
 }
 
 #[test]
-fn settling_ends_what_is_open_and_what_comes_later_is_not_shown() {
+fn settling_ends_open_calls_and_hides_their_later_events() {
     let mut view = view(zed());
     let mut story = Story::new();
     story.begin("1", "bash", "b", json!({"command": "sleep 9"})).begin("2", "grep", "g", json!({}));

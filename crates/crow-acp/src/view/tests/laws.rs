@@ -1,4 +1,4 @@
-//! What holds of every session.
+//! Properties that hold for every session.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::view::{ClientAbilities, EventSource, replayable};
 
-/// Who acts.
+/// Agent that acts.
 #[derive(Debug, Clone, Copy)]
 enum Agent {
     Primary,
@@ -36,7 +36,7 @@ enum Fate {
     Cancelled,
 }
 
-/// Something that happens.
+/// A step of a random session.
 #[derive(Debug, Clone)]
 enum Act {
     Says(Agent, String),
@@ -70,7 +70,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 0..25)
 }
 
-/// Plays acts as the runtime would tell of them.
+/// Converts acts to the events that the runtime would emit.
 #[derive(Debug)]
 struct Play {
     story: Story,
@@ -111,7 +111,7 @@ impl Play {
         }
     }
 
-    /// Call ids come again, as some models let them.
+    /// Adds a call. Its id may repeat an earlier one, as with some models.
     fn call(&mut self, agent: Agent, tool: &str, fate: Fate, reply: &str) {
         let arguments = json!({"path": "a", "command": "make"});
         let id = format!("c{}", self.replies % 3);
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_passing_events_are_lost_the_client_is_told_nothing_wrong(
+    fn lost_transient_events_do_not_change_the_final_state(
         acts in acts(),
         lost in prop::collection::vec(any::<bool>(), 0..200),
     ) {
@@ -205,16 +205,16 @@ proptest! {
             .cloned()
             .collect();
         for abilities in clients() {
-            let whole = Screen::of(&story.live(&mut view(abilities.clone())));
+            let complete = Screen::of(&story.live(&mut view(abilities.clone())));
             let screen = Screen::of(&show(&mut view(abilities), &seen, EventSource::Live));
             prop_assert_eq!(screen.open(), 0);
-            prop_assert_eq!(titled(&screen), titled(&whole));
-            prop_assert_eq!(screen.texts, whole.texts);
+            prop_assert_eq!(titled(&screen), titled(&complete));
+            prop_assert_eq!(screen.texts, complete.texts);
         }
     }
 
     #[test]
-    fn settling_at_any_moment_leaves_nothing_open_for_ever(acts in acts(), at in 0..200_usize) {
+    fn settling_at_any_time_leaves_no_call_open(acts in acts(), at in 0..200_usize) {
         let story = play(&acts);
         let at = at.min(story.events.len());
         for abilities in clients() {
@@ -230,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn a_replay_of_what_a_rewind_left_is_a_replay_of_the_rest(acts in acts(), kept in 0..20_u64) {
+    fn a_replay_leaves_out_events_that_a_rewind_removed(acts in acts(), kept in 0..20_u64) {
         let mut story = play(&acts);
         let undo_id = crow_core::ids::UndoId::new("u");
         story.tell(AgentEvent::Rewind { undo_id, last_kept: kept });
@@ -241,7 +241,8 @@ proptest! {
     }
 }
 
-/// Names and ends of the calls by id. Titles of calls that never began are the tool's in a replay.
+/// Returns the names and statuses of the calls by id. Titles are left out: in a replay, a call that never started has
+/// the tool's name as its title.
 fn titled(screen: &Screen) -> BTreeMap<(String, String), (Option<String>, String)> {
     let calls = screen.calls.iter();
     calls

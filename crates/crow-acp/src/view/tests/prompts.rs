@@ -22,7 +22,7 @@ fn text_of(block: &Value) -> String {
 }
 
 #[test]
-fn text_is_taken_as_it_is() {
+fn text_blocks_are_taken_unchanged() {
     let blocks = read(json!([{"type": "text", "text": " a\n"}, {"type": "text", "text": "b"}]));
     assert_eq!(blocks.unwrap(), [Block::text(" a\n"), Block::text("b")]);
 }
@@ -49,7 +49,7 @@ fn links_name_the_path_as_tools_take_it() {
 }
 
 #[test]
-fn files_are_named_in_the_middle_of_the_text_and_what_is_attached_stands_at_its_end() {
+fn files_are_named_within_the_text_and_attachments_follow_it() {
     let resource = json!({"uri": "file:///p/a.rs", "text": "fn a() {} // ```\n"});
     let blocks = read(json!([
         {"type": "text", "text": "Make"},
@@ -107,7 +107,7 @@ fn a_picture_is_labelled_by_its_content_and_not_by_its_client() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_refused_with_the_reason() {
+fn unsupported_prompts_are_refused_with_the_reason() {
     let image = |media_type: &str, data: &str| json!({"type": "image", "mimeType": media_type, "data": data});
     let table = [
         (json!([]), "the prompt is empty"),

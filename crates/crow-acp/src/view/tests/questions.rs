@@ -53,7 +53,7 @@ fn json_of(request: &RequestPermissionRequest) -> Value {
 }
 
 #[test]
-fn a_question_shows_visible_signs_for_what_cannot_be_seen() {
+fn a_question_shows_invisible_characters_as_visible_signs() {
     let hostile = "git push \u{202e}x\u{2066}\u{200b}\u{1b}[8m; rm -rf y\u{7}";
     let shown = "git push \\u{202e}x\\u{2066}\\u{200b}␛[8m; rm -rf y␇";
     let mut view = view(bare());
@@ -88,7 +88,7 @@ fn a_question_shows_the_command_and_offers_what_rules_can_say() {
 }
 
 #[test]
-fn what_is_shown_with_a_question_goes_when_the_call_starts_and_comes_once() {
+fn content_of_a_question_is_shown_once_and_removed_when_the_call_starts() {
     let mut view = view(bare());
     let mut story = Story::new();
     let push = json!({"command": "git push"});
@@ -106,7 +106,7 @@ fn what_is_shown_with_a_question_goes_when_the_call_starts_and_comes_once() {
 }
 
 #[test]
-fn a_question_about_a_call_that_was_missed_shows_it_first() {
+fn a_question_about_a_missed_call_shows_the_call_first() {
     let mut view = view(zed());
     let mut out = Vec::new();
     let asked = view.permission_request(&request(ROOT, "bash", command("git push")), &mut out);
@@ -167,9 +167,9 @@ fn a_read_of_another_agent_is_shown_when_it_is_asked_about() {
 }
 
 #[test]
-fn answers_mean_what_was_offered_and_nothing_else() {
+fn an_answer_that_was_not_offered_is_a_rejection() {
     let asked = request(ROOT, "bash", command("git push"));
-    let said = |id: &str| {
+    let reply_to = |id: &str| {
         let selected = SelectedPermissionOutcome::new(id.to_owned());
         answer(&RequestPermissionOutcome::Selected(selected), &asked)
     };
@@ -178,12 +178,12 @@ fn answers_mean_what_was_offered_and_nothing_else() {
         PermissionReply::Answer(PermissionAnswer::AllowSession { grants })
     };
     let deny = PermissionReply::Answer(PermissionAnswer::Deny { feedback: None });
-    assert_eq!(said("allow_once"), PermissionReply::Answer(PermissionAnswer::AllowOnce));
-    assert_eq!(said("allow_session:command:git push"), grants(0));
-    assert_eq!(said("allow_session:write:/p/src"), grants(1));
-    assert_eq!(said("reject_once"), deny);
-    assert_eq!(said("allow_session:command:git"), deny);
-    assert_eq!(said(""), deny);
+    assert_eq!(reply_to("allow_once"), PermissionReply::Answer(PermissionAnswer::AllowOnce));
+    assert_eq!(reply_to("allow_session:command:git push"), grants(0));
+    assert_eq!(reply_to("allow_session:write:/p/src"), grants(1));
+    assert_eq!(reply_to("reject_once"), deny);
+    assert_eq!(reply_to("allow_session:command:git"), deny);
+    assert_eq!(reply_to(""), deny);
     let cancelled = answer(&RequestPermissionOutcome::Cancelled, &asked);
     assert_eq!(cancelled, PermissionReply::Cancelled);
 }

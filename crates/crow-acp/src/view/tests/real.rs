@@ -1,4 +1,4 @@
-//! Real agents, tools and snapshots: what they tell of their work is what the view takes it for.
+//! Tests with real agents, tools and snapshots: their events are such as the view expects.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -30,7 +30,7 @@ use crate::view::{
     ClientAbilities, EventSource, SessionUpdateOut, SessionView, StoredContents, replayable,
 };
 
-/// A builder, its reviewer and an agent that it can start, all with the built-in tools.
+/// A builder, its reviewer, and a subagent, all with the built-in tools.
 struct Team {
     harness: AgentHarness,
     _data: TempDir,
@@ -74,7 +74,7 @@ impl Team {
         SessionView::new(abilities, handle.session_id().clone(), self.harness.cwd(), contents)
     }
 
-    /// What the logs of all agents say.
+    /// Returns the events that a replay shows, from the logs of all agents.
     fn logged(&self) -> Vec<Envelope> {
         let store = &self.harness.runtime.config().store;
         let read = |id| store.read(id).unwrap().events;
@@ -137,11 +137,11 @@ fn team() -> Team {
     Team::new(builder, critic, explorer)
 }
 
-/// Runs the team and returns what each client sees meanwhile.
+/// Runs the team and returns the live updates of each client.
 async fn run(team: &mut Team, clients: &[ClientAbilities]) -> Vec<Vec<SessionUpdateOut>> {
     team.harness.handle.send_input(vec![Block::text("go")]).unwrap();
     let mut events = Vec::new();
-    // The runs of agents below end inside of it.
+    // The runs of other agents end before that of the builder.
     while !events.last().is_some_and(ends_all) {
         events.push(Envelope::clone(&team.harness.events.next().await.unwrap()));
     }
@@ -158,7 +158,7 @@ fn ends_all(envelope: &Envelope) -> bool {
     envelope.parent.is_none() && matches!(envelope.event, AgentEvent::RunEnd { .. })
 }
 
-/// Names the root session as made-up ones are named.
+/// Gives the root session the id that it has in made-up sessions.
 fn renamed(mut out: Vec<SessionUpdateOut>, team: &Team) -> Vec<SessionUpdateOut> {
     for outgoing in &mut out {
         if *outgoing.session_id.0 == *team.harness.handle.session_id().as_str() {
@@ -169,16 +169,16 @@ fn renamed(mut out: Vec<SessionUpdateOut>, team: &Team) -> Vec<SessionUpdateOut>
 }
 
 #[tokio::test]
-async fn what_real_agents_do_is_shown_once_and_again_when_it_is_loaded() {
+async fn work_of_real_agents_is_shown_once_and_the_same_in_a_replay() {
     let mut team = team();
     let clients = [bare(), zed(), everything()];
-    let seen = run(&mut team, &clients).await;
-    for (client, live) in clients.into_iter().zip(seen) {
-        let again = show(&mut team.view(client), &team.logged(), EventSource::Replayed);
-        let (live, again) = (Screen::of(&live), Screen::of(&renamed(again, &team)));
+    let updates_of_clients = run(&mut team, &clients).await;
+    for (client, live) in clients.into_iter().zip(updates_of_clients) {
+        let replayed = show(&mut team.view(client), &team.logged(), EventSource::Replayed);
+        let (live, replayed) = (Screen::of(&live), Screen::of(&renamed(replayed, &team)));
         assert_eq!(live.open(), 0, "{:#?}", live.calls);
-        assert_eq!(live.calls, again.calls);
-        assert_eq!(live.texts, again.texts);
+        assert_eq!(live.calls, replayed.calls);
+        assert_eq!(live.texts, replayed.texts);
         let titles: Vec<_> = live.calls.values().map(|call| call.title.as_str()).collect();
         assert!(titles.iter().any(|title| title.contains("wc -l a.txt")), "{titles:?}");
         assert!(live.calls.values().any(|call| call.name.as_deref() == Some("review")));
@@ -191,11 +191,11 @@ async fn what_real_agents_do_is_shown_once_and_again_when_it_is_loaded() {
 }
 
 #[tokio::test]
-async fn every_change_of_real_calls_is_shown_with_its_true_texts() {
+async fn changes_of_real_calls_are_shown_with_the_texts_before_and_after() {
     let mut team = team();
     let live = run(&mut team, &[bare()]).await.remove(0);
-    let again = show(&mut team.view(bare()), &team.logged(), EventSource::Replayed);
-    for out in [live, again] {
+    let replayed = show(&mut team.view(bare()), &team.logged(), EventSource::Replayed);
+    for out in [live, replayed] {
         let diffs: Vec<_> = updates(&out)
             .into_iter()
             .filter(|update| update["status"] == "completed")
@@ -236,8 +236,8 @@ async fn the_terminal_of_a_real_command_has_its_output_once_and_its_exit_code() 
         }
         (data, code)
     };
-    let again = show(&mut team.view(zed()), &team.logged(), EventSource::Replayed);
-    for out in [live, again] {
+    let replayed = show(&mut team.view(zed()), &team.logged(), EventSource::Replayed);
+    for out in [live, replayed] {
         let made = ("made\nit\n[exit code 0]".to_owned(), json!(0));
         assert_eq!(terminal(&out, "1"), made);
         assert_eq!(terminal(&out, "5"), ("no\n[exit code 3]".to_owned(), json!(3)));

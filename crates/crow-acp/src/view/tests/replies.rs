@@ -42,7 +42,7 @@ fn deltas_come_as_chunks_of_one_message_and_the_whole_reply_repeats_nothing() {
 }
 
 #[test]
-fn deltas_that_were_missed_are_made_up_for_by_the_reply() {
+fn missed_deltas_are_completed_by_the_reply() {
     let mut story = Story::new();
     story.text_delta("a", 0, "He").text_delta("a", 4, "o,").whole_reply("a", "Hello, you", &[]);
     let screen = Screen::of(&story.live(&mut view(bare())));
@@ -63,7 +63,7 @@ fn an_open_reply_fills_the_gap_before_the_next_delta() {
 }
 
 #[test]
-fn what_came_before_a_retry_stays_in_a_message_of_its_own() {
+fn text_before_a_retry_stays_in_a_message_of_its_own() {
     let mut story = Story::new();
     story.text_delta("a", 0, "Wro").tell(reset()).reply("a", &["Ri", "ght"], &[]);
     let screen = Screen::of(&story.live(&mut view(bare())));
@@ -73,7 +73,7 @@ fn what_came_before_a_retry_stays_in_a_message_of_its_own() {
 }
 
 #[test]
-fn a_retry_that_was_missed_is_seen_by_what_comes_after_it() {
+fn a_missed_retry_is_detected_by_the_text_after_it() {
     let mut story = Story::new();
     story.text_delta("a", 0, "Wrong").text_delta("a", 0, "Ri").text_delta("a", 2, "ght");
     story.whole_reply("a", "Right", &[]);
@@ -113,31 +113,31 @@ fn a_retry_is_a_notice_where_the_client_takes_notices() {
     assert_eq!(out[0]["severity"], "info");
 }
 
-/// What an observer can see of one reply: deltas, some of them lost or shown again, looks at the whole so far, and the
-/// end.
+/// Returns the text of a reply, and steps in which an observer sees it: the length of a delta in characters, and its
+/// delivery.
 fn observations() -> impl Strategy<Value = (String, Vec<(usize, usize)>)> {
     ("[a-zé€😀]{0,30}", prop::collection::vec((1..5_usize, 0..6_usize), 0..20))
 }
 
 proptest! {
     #[test]
-    fn whatever_is_lost_or_comes_twice_every_byte_is_shown_once((text, steps) in observations()) {
+    fn every_byte_is_shown_once_even_if_deltas_are_lost_or_repeated((text, steps) in observations()) {
         let mut view = view(bare());
         let mut out = Vec::new();
         let (mut before, mut rest) = (String::new(), text.as_str());
-        for (chars, how) in steps {
+        for (chars, delivery) in steps {
             let end = rest.char_indices().nth(chars).map_or(rest.len(), |(index, _)| index);
             let (delta, after) = rest.split_at(end);
             let mut story = Story::new();
-            // The first way loses the delta, the second shows it twice.
-            let times = [0, 2].get(how).copied().unwrap_or(1);
+            // 0 loses the delta, 1 repeats it, 2 is followed by the open reply; all others deliver it once.
+            let times = [0, 2].get(delivery).copied().unwrap_or(1);
             for _ in 0..times {
                 story.text_delta("a", before.len() as u64, delta);
             }
             before.push_str(delta);
             rest = after;
             out.extend(story.live(&mut view));
-            if how == 2 {
+            if delivery == 2 {
                 view.open_reply(&open_reply(&before), &mut out);
             }
         }

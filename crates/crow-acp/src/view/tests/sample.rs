@@ -1,4 +1,4 @@
-//! Made-up sessions.
+//! Made-up sessions, clients and files.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -24,12 +24,12 @@ use crate::view::{
 pub(super) const ROOT: &str = "root";
 pub(super) const CWD: &str = "/p";
 
-/// A client that says nothing of itself.
+/// Returns a client that declares no capabilities.
 pub(super) fn bare() -> ClientAbilities {
     ClientAbilities::default()
 }
 
-/// A client that says what Zed says.
+/// Returns a client with the capabilities that Zed declares.
 pub(super) fn zed() -> ClientAbilities {
     client(&json!({
         "fs": {"readTextFile": true, "writeTextFile": true},
@@ -41,7 +41,7 @@ pub(super) fn zed() -> ClientAbilities {
     }))
 }
 
-/// A client that can do everything.
+/// Returns a client that shows notices and sessions of agents.
 pub(super) fn everything() -> ClientAbilities {
     client(&json!({
         "session": {"notices": {}, "compaction": {}, "configOptions": {"boolean": {}}},
@@ -64,7 +64,7 @@ pub(super) fn view_with(abilities: ClientAbilities, contents: Arc<dyn FileReader
     SessionView::new(abilities, SessionId::new(ROOT), CWD.into(), contents)
 }
 
-/// Contents that a test says.
+/// File contents that a test defines.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     snapshots: BTreeMap<(String, String), DiffContent>,
@@ -94,7 +94,7 @@ impl FileReader for Files {
     }
 }
 
-/// Events as they come.
+/// A sequence of events, in the order in which they are emitted.
 #[derive(Debug, Clone)]
 pub(super) struct Story {
     pub(super) events: Vec<Envelope>,
@@ -141,19 +141,19 @@ impl Story {
         self
     }
 
-    /// What follows happens to the primary.
+    /// Makes the primary the agent of the following events.
     pub(super) fn primary(&mut self) -> &mut Self {
         self.speaker = Speaker::primary();
         self
     }
 
-    /// What follows happens to a coagent of the primary.
+    /// Makes a coagent of the primary the agent of the following events.
     pub(super) fn coagent(&mut self, agent: &str) -> &mut Self {
         let parent = ParentCall { session_id: SessionId::new(ROOT), call_id: None };
         self.child(agent, AgentRole::Coagent, parent)
     }
 
-    /// What follows happens to a subagent that a call of the primary started.
+    /// Makes a subagent that a call of the primary started the agent of the following events.
     pub(super) fn subagent(&mut self, agent: &str, call: &str) -> &mut Self {
         let call_id = Some(CallId::new(call));
         let parent = ParentCall { session_id: SessionId::new(ROOT), call_id };
@@ -172,7 +172,7 @@ impl Story {
         self.tell(AgentEvent::UserInput { message_id, source, context: None, content })
     }
 
-    /// A reply whose text comes in pieces, and which asks for calls.
+    /// Adds a reply whose text arrives in deltas, and which asks for calls.
     pub(super) fn reply(
         &mut self,
         id: &str,
@@ -259,7 +259,7 @@ impl Story {
         })
     }
 
-    /// A call that is allowed and begins.
+    /// Adds a call that is allowed and starts.
     pub(super) fn begin(
         &mut self,
         id: &str,
@@ -295,17 +295,17 @@ impl Story {
         })
     }
 
-    /// The events that the logs hold.
+    /// Returns the events that the logs contain.
     pub(super) fn durable(&self) -> Vec<Envelope> {
         self.events.iter().filter(|envelope| envelope.seq.is_some()).cloned().collect()
     }
 
-    /// What a client sees while it happens.
+    /// Returns the updates of a live client.
     pub(super) fn live(&self, view: &mut SessionView) -> Vec<SessionUpdateOut> {
         show(view, &self.events, EventSource::Live)
     }
 
-    /// What a client sees when it loads the session.
+    /// Returns the updates of a client that loads the session.
     pub(super) fn replay(&self, view: &mut SessionView) -> Vec<SessionUpdateOut> {
         show(view, &self.durable(), EventSource::Replayed)
     }
@@ -331,7 +331,7 @@ pub(super) fn show(
     out
 }
 
-/// The updates as they go over the wire, one a line.
+/// Returns the updates as they go over the wire, one per line.
 pub(super) fn lines(out: &[SessionUpdateOut]) -> String {
     let lines = out.iter().map(|outgoing| {
         let notification = SessionNotification::from(outgoing.clone());
@@ -340,7 +340,7 @@ pub(super) fn lines(out: &[SessionUpdateOut]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The updates as values, without the session.
+/// Returns the updates as JSON values, without the session.
 pub(super) fn updates(out: &[SessionUpdateOut]) -> Vec<Value> {
     out.iter().map(|outgoing| serde_json::to_value(&outgoing.update).unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! A strict client: what it keeps of updates, and what it does not put up with.
+//! A strict client: keeps the state that updates describe, and panics on updates that violate the protocol.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub(super) struct Call {
     pub(super) status: ToolCallStatus,
 }
 
-/// What the client has, by session.
+/// State of the client, by session.
 #[derive(Debug, Default)]
 pub(super) struct Screen {
     pub(super) calls: BTreeMap<(String, String), Call>,
@@ -25,7 +25,7 @@ pub(super) struct Screen {
     pub(super) texts: Vec<(String, String)>,
     pub(super) thoughts: Vec<(String, String)>,
     pub(super) sessions: BTreeSet<String>,
-    /// How often a call was ended.
+    /// Number of ends of calls.
     pub(super) ends: usize,
 }
 
@@ -43,12 +43,12 @@ impl Screen {
         }
     }
 
-    /// The words of a message.
+    /// Returns the text of a message.
     pub(super) fn text(&self, id: &str) -> &str {
         self.texts.iter().find(|(own, _)| own == id).map_or("", |(_, text)| text)
     }
 
-    /// The calls that are under way.
+    /// Returns the number of open calls.
     pub(super) fn open(&self) -> usize {
         self.calls.values().filter(|call| !is_end(call.status)).count()
     }
@@ -108,7 +108,7 @@ fn add(messages: &mut Vec<(String, String)>, chunk: &ContentChunk) {
     let ContentBlock::Text(text) = &chunk.content else { panic!("no text: {chunk:?}") };
     assert!(!text.text.is_empty(), "an empty chunk");
     match messages.iter_mut().find(|(own, _)| *own == id) {
-        Some((_, whole)) => whole.push_str(&text.text),
+        Some((_, message)) => message.push_str(&text.text),
         None => messages.push((id, text.text.clone())),
     }
 }

@@ -1,4 +1,4 @@
-//! One session with all that happens in sessions, as three kinds of clients see it.
+//! A session with all kinds of events, as three kinds of clients see it.
 
 use std::{path::Path, sync::Arc};
 
@@ -222,7 +222,7 @@ fn a_replay_shows_the_same_calls_and_words_as_the_session_itself() {
 }
 
 #[test]
-fn what_the_control_flow_says_is_never_the_users() {
+fn input_of_the_control_flow_is_never_shown_as_the_users() {
     let mut story = Story::new();
     story.input(InputSource::ControlFlow, "Go on.").input(InputSource::Reviewer, "No.");
     for abilities in [bare(), everything()] {
@@ -235,7 +235,7 @@ fn what_the_control_flow_says_is_never_the_users() {
 }
 
 #[test]
-fn what_is_for_the_model_alone_is_not_shown() {
+fn notices_for_the_model_alone_are_not_shown() {
     let (level, audience) = (NoticeLevel::Warning, NoticeAudience::Model);
     let mut story = Story::new();
     story.tell(AgentEvent::Notice { level, audience, text: "hurry".into() });
@@ -255,14 +255,14 @@ fn a_review_without_a_verdict_ends_with_its_round() {
 }
 
 #[test]
-fn a_summary_that_the_agent_said_already_is_not_said_again() {
+fn a_summary_that_the_agent_has_said_is_not_repeated() {
     for (text, times) in [("All done.", 1), ("I fixed it.", 0)] {
         let mut story = Story::new();
         story.reply("a", &[text], &[]);
         let summary = "All done.".to_owned();
         story.tell(AgentEvent::TaskComplete { summary, verified: false });
         let screen = Screen::of(&story.live(&mut view(bare())));
-        let said = screen.texts.iter().filter(|(_, text)| text == "All done.").count();
-        assert_eq!((said, screen.texts.len()), (1, 2 - times));
+        let count = screen.texts.iter().filter(|(_, text)| text == "All done.").count();
+        assert_eq!((count, screen.texts.len()), (1, 2 - times));
     }
 }

@@ -64,7 +64,7 @@ fn options_are_selects_in_order_and_switches_only_where_the_client_has_them() {
 }
 
 #[test]
-fn a_switch_is_set_in_the_words_of_its_choices() {
+fn a_switch_is_set_with_the_values_of_its_choices() {
     let review = &options()[3];
     assert_eq!((switched(review, true), switched(review, false)), (Some("on"), Some("off")));
     assert_eq!(switched(&options()[0], true), None);
@@ -84,7 +84,7 @@ fn the_control_flow_is_shown_as_modes_too() {
 }
 
 #[test]
-fn commands_say_what_may_follow_them() {
+fn commands_carry_a_hint_for_their_argument() {
     let shown = commands(&[
         HostCommand::new("undo", "", "Takes the last change back"),
         HostCommand::new("model", "[PROVIDER/MODEL]", "Shows or sets the model"),
@@ -97,7 +97,7 @@ fn commands_say_what_may_follow_them() {
 }
 
 #[test]
-fn runs_end_as_the_protocol_says() {
+fn run_outcomes_have_the_stop_reasons_of_the_protocol() {
     let stopped = |reason| RunOutcome::Stopped { reason };
     let table = [
         (RunOutcome::NeedsInput, "end_turn"),
@@ -176,7 +176,7 @@ fn a_session_in_a_list_has_its_folder_its_title_and_its_time() {
 }
 
 #[test]
-fn usage_is_told_where_the_window_is_known() {
+fn usage_is_sent_if_the_window_is_known() {
     let usage = SessionUsage { context_tokens: 7, context_window: Some(100), cost_usd: Some(0.5) };
     let shown = serde_json::to_value(usage_update(&usage).unwrap()).unwrap();
     let cost = json!({"amount": 0.5, "currency": "USD"});
