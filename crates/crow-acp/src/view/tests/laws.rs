@@ -25,7 +25,7 @@ enum Agent {
     Explorer,
 }
 
-/// What happens to a call between its start and its end, and how it ends.
+/// Course of a call, and its outcome.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Done,
