@@ -1,27 +1,27 @@
-//! What is no protocol, or not in its order.
+//! Invalid messages, and requests in the wrong order.
 
 use crow_testkit::scripted::{reply, text};
 use serde_json::json;
 
-use crate::client::{Product, said};
+use crate::client::{Product, message_text};
 
 #[tokio::test]
-async fn junk_is_answered_and_the_next_message_is_understood() {
+async fn junk_is_answered_with_an_error_and_the_next_message_is_handled() {
     let product = Product::new([reply([text("fine")])]);
     let mut client = product.connect().await;
     let session = client.session().await;
     for junk in ["junk", "{", "[]", "null", "{\"jsonrpc\":\"2.0\"}", "\u{1b}[31m", "[[[[[["] {
-        client.line(junk).await;
+        client.send_line(junk).await;
         let answer = client.until(|message| message.get("error").is_some()).await;
         let code = answer["error"]["code"].as_i64().unwrap();
         assert!([-32700, -32600].contains(&code), "{junk}: {answer}");
     }
     assert_eq!(client.prompt(&session, "x").await["result"]["stopReason"], "end_turn");
-    assert_eq!(said(&client.updates()), "fine");
+    assert_eq!(message_text(&client.updates()), "fine");
 }
 
 #[tokio::test]
-async fn wrong_requests_get_their_errors() {
+async fn invalid_requests_get_the_error_codes_of_the_protocol() {
     let product = Product::new([]);
     let mut client = product.connect().await;
     let session = client.session().await;
@@ -44,14 +44,14 @@ async fn wrong_requests_get_their_errors() {
 }
 
 #[tokio::test]
-async fn nothing_is_done_before_the_client_has_introduced_itself() {
+async fn requests_before_initialize_are_refused() {
     let product = Product::new([]);
     let mut client = product.connect_with(1 << 20);
     let params = json!({ "cwd": product.cwd(), "mcpServers": [] });
     let refused = client.request("session/new", params).await;
     assert!(refused["error"]["code"].is_i64(), "{refused}");
     assert!(product.host.asked().is_empty());
-    client.introduce(json!({})).await;
+    client.initialize(json!({})).await;
     client.session().await;
 }
 
@@ -62,15 +62,15 @@ async fn a_prompt_of_three_megabytes_reaches_the_model() {
     let session = client.session().await;
     let end = client.prompt(&session, &"x".repeat(3 << 20)).await;
     assert_eq!(end["result"]["stopReason"], "end_turn", "{end}");
-    assert_eq!(said(&client.updates()), "long");
+    assert_eq!(message_text(&client.updates()), "long");
 }
 
 #[tokio::test]
-async fn a_client_that_is_gone_leaves_no_session_open() {
+async fn a_disconnected_client_leaves_no_session_open() {
     let product = Product::new([reply([text("one")])]);
     let mut client = product.connect().await;
     let session = client.session().await;
     client.prompt(&session, "1").await;
-    client.leave().await;
+    client.disconnect().await;
     assert!(product.host.asked().contains(&format!("close {session}")));
 }

@@ -1,4 +1,4 @@
-//! A client that speaks lines of JSON, and the agent that it speaks to.
+//! A client that sends lines of JSON, and the product that it talks to.
 
 use std::{collections::VecDeque, path::PathBuf, sync::Arc, time::Duration};
 
@@ -30,8 +30,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How long an answer may take that comes at once.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit for a message that is sent at once.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A product with a scripted model, and folders of its own.
 pub(crate) struct Product {
@@ -46,7 +46,7 @@ impl Product {
         Self::with(plays, |_| None)
     }
 
-    /// Makes one whose commands run in a sandbox.
+    /// Creates a product whose commands run in a sandbox.
     pub(crate) fn in_sandbox(plays: impl IntoIterator<Item = Play>) -> Self {
         Self::with(plays, |folder| Some(SandboxConfig::new(folder.join("sandbox"))))
     }
@@ -65,7 +65,7 @@ impl Product {
             sandbox: sandbox(folder.path()),
             ..RuntimeConfig::default()
         };
-        let host = ScriptedHost::new(model.clone(), tools, config).with_servers(servers);
+        let host = ScriptedHost::new(model.clone(), tools, config).with_servers(client_servers);
         let host = Arc::new(host);
         std::fs::create_dir(folder.path().join("project")).unwrap();
         let identity = AcpIdentity {
@@ -78,37 +78,37 @@ impl Product {
         Self { host, model, server, folder }
     }
 
-    /// The folder in which sessions work.
+    /// Returns the working directory of sessions.
     pub(crate) fn cwd(&self) -> PathBuf {
         self.folder.path().join("project").canonicalize().unwrap()
     }
 
-    /// Connects a client. `buffer` is how many bytes may wait on the way to it.
+    /// Connects a client. `buffer` is the capacity of the pipe in bytes.
     pub(crate) fn connect_with(&self, buffer: usize) -> Client {
         let (ours, theirs) = tokio::io::duplex(buffer);
         let (incoming, outgoing) = tokio::io::split(theirs);
         let server = self.server.clone();
-        let mut serving = JoinSet::new();
-        serving.spawn(async move {
+        let mut server_task = JoinSet::new();
+        server_task.spawn(async move {
             server.serve(incoming, outgoing, std::future::pending()).await.unwrap();
         });
         let (read, write) = tokio::io::split(ours);
         let lines = BufReader::new(read).lines();
-        let seen = VecDeque::new();
+        let inbox = VecDeque::new();
         let cwd = self.cwd();
-        Client { write: Some(write), lines, serving, next_id: 0, seen, cwd, check: |_| {} }
+        Client { write: Some(write), lines, server_task, next_id: 0, inbox, cwd, check: |_| {} }
     }
 
-    /// Connects a client that has introduced itself.
+    /// Connects a client and sends `initialize`.
     pub(crate) async fn connect(&self) -> Client {
         let mut client = self.connect_with(1 << 20);
-        client.introduce(json!({})).await;
+        client.initialize(json!({})).await;
         client
     }
 }
 
-/// Gives a session the tools of the servers that its client serves. Others cannot be reached.
-fn servers(servers: Vec<McpServerConfig>) -> Arc<dyn ToolSource> {
+/// Returns the tools of the MCP servers that the client of a session serves. Other servers cannot be reached.
+fn client_servers(servers: Vec<McpServerConfig>) -> Arc<dyn ToolSource> {
     let (processes, http) = (Arc::new(Unreachable), Arc::new(Unreachable));
     let outside = Outside { processes, http, roots: vec!["/p".into()] };
     let settings = servers.into_iter().map(McpSettings::from).collect();
@@ -136,38 +136,39 @@ impl Http for Unreachable {
     }
 }
 
-/// A client.
+/// The client's end of a connection.
 pub(crate) struct Client {
     write: Option<WriteHalf<DuplexStream>>,
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
-    serving: JoinSet<()>,
+    server_task: JoinSet<()>,
     next_id: u64,
-    /// What came and was not asked for, the oldest first.
-    pub(crate) seen: VecDeque<Value>,
+    /// Messages that arrived and were not awaited yet, oldest first.
+    pub(crate) inbox: VecDeque<Value>,
     cwd: PathBuf,
-    /// What every message must fulfil.
+    /// Check that every message must pass.
     pub(crate) check: fn(&Value),
 }
 
 impl Client {
-    pub(crate) async fn introduce(&mut self, capabilities: Value) -> Value {
+    pub(crate) async fn initialize(&mut self, capabilities: Value) -> Value {
         let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
         self.request("initialize", params).await
     }
 
-    /// Makes a session and returns its id.
+    /// Creates a session and returns its id.
     pub(crate) async fn session(&mut self) -> String {
         let params = json!({ "cwd": self.cwd, "mcpServers": [] });
         let made = self.request("session/new", params).await;
         made["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
     }
 
-    /// Says something and returns the answer at the end of the turn.
+    /// Sends a prompt and waits for its response.
     pub(crate) async fn prompt(&mut self, session: &str, text: &str) -> Value {
         let id = self.begin_prompt(session, text).await;
         self.answer(id).await
     }
 
+    /// Sends a prompt and returns the id of its request.
     pub(crate) async fn begin_prompt(&mut self, session: &str, text: &str) -> u64 {
         let prompt = json!([{ "type": "text", "text": text }]);
         self.begin("session/prompt", json!({ "sessionId": session, "prompt": prompt })).await
@@ -183,13 +184,13 @@ impl Client {
         self.next_id += 1;
         let id = self.next_id;
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        self.line(&message.to_string()).await;
+        self.send_line(&message.to_string()).await;
         id
     }
 
     pub(crate) async fn notify(&mut self, method: &str, params: Value) {
         let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
-        self.line(&message.to_string()).await;
+        self.send_line(&message.to_string()).await;
     }
 
     /// Sends a prompt and right after it, in the same write, a cancel of its session. Returns the prompt's id.
@@ -202,77 +203,78 @@ impl Client {
             json!({ "jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params });
         let params = json!({ "sessionId": session });
         let cancel = json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params });
-        self.line(&format!("{prompt}\n{cancel}")).await;
+        self.send_line(&format!("{prompt}\n{cancel}")).await;
         id
     }
 
     pub(crate) async fn respond(&mut self, id: &Value, result: Value) {
-        self.line(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()).await;
+        self.send_line(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()).await;
     }
 
-    pub(crate) async fn line(&mut self, line: &str) {
+    pub(crate) async fn send_line(&mut self, line: &str) {
         let write = self.write.as_mut().unwrap();
         write.write_all(line.as_bytes()).await.unwrap();
         write.write_all(b"\n").await.unwrap();
     }
 
-    /// Waits for the answer to a request; what else comes is kept.
+    /// Waits for the response to a request. Other messages stay in the inbox.
     pub(crate) async fn answer(&mut self, id: u64) -> Value {
         self.until(|message| message["id"] == id && message.get("method").is_none()).await
     }
 
     /// Waits for a request of the agent.
-    pub(crate) async fn asked(&mut self, method: &str) -> Value {
+    pub(crate) async fn await_request(&mut self, method: &str) -> Value {
         self.until(|message| message["method"] == method && message.get("id").is_some()).await
     }
 
-    /// Waits for an update of that kind.
-    pub(crate) async fn updated(&mut self, kind: &str) -> Value {
+    /// Waits for an update of a kind.
+    pub(crate) async fn await_update(&mut self, kind: &str) -> Value {
         self.until(|message| message["params"]["update"]["sessionUpdate"] == kind).await
     }
 
-    /// Waits for a message that fits; those before it are kept.
-    pub(crate) async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
-        if let Some(place) = self.seen.iter().position(&fits) {
-            return self.seen.remove(place).unwrap();
+    /// Waits for a message that matches. Those before it stay in the inbox.
+    pub(crate) async fn until(&mut self, matches: impl Fn(&Value) -> bool) -> Value {
+        if let Some(index) = self.inbox.iter().position(&matches) {
+            return self.inbox.remove(index).unwrap();
         }
         loop {
             let message = self.next().await.expect("the agent has gone");
-            if fits(&message) {
+            if matches(&message) {
                 return message;
             }
-            self.seen.push_back(message);
+            self.inbox.push_back(message);
         }
     }
 
     /// Returns the next message.
     pub(crate) async fn next(&mut self) -> Option<Value> {
-        let line = timeout(PATIENCE, self.lines.next_line()).await;
+        let line = timeout(ANSWER_TIMEOUT, self.lines.next_line()).await;
         let line = line.expect("nothing comes").unwrap()?;
         let message = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         (self.check)(&message);
         Some(message)
     }
 
-    /// Takes the updates that came so far.
+    /// Takes the updates out of the inbox.
     pub(crate) fn updates(&mut self) -> Vec<Value> {
-        let updates = self.seen.iter().filter(|message| message["method"] == "session/update");
+        let updates = self.inbox.iter().filter(|message| message["method"] == "session/update");
         let updates = updates.map(|message| message["params"]["update"].clone()).collect();
-        self.seen.retain(|message| message["method"] != "session/update");
+        self.inbox.retain(|message| message["method"] != "session/update");
         updates
     }
 
-    /// Says the last word, and waits until the agent has gone.
-    pub(crate) async fn leave(mut self) {
+    /// Closes the connection, and waits until the server has ended it.
+    pub(crate) async fn disconnect(mut self) {
         drop(self.write.take().map(|mut write| async move { write.shutdown().await }));
         drop(self.lines);
-        let gone = timeout(PATIENCE, self.serving.join_next()).await.expect("the agent stays");
-        gone.unwrap().unwrap();
+        let ended =
+            timeout(ANSWER_TIMEOUT, self.server_task.join_next()).await.expect("the agent stays");
+        ended.unwrap().unwrap();
     }
 }
 
 /// Returns the text of message chunks.
-pub(crate) fn said(updates: &[Value]) -> String {
+pub(crate) fn message_text(updates: &[Value]) -> String {
     let chunks = updates.iter().filter(|update| update["sessionUpdate"] == "agent_message_chunk");
     chunks.map(|update| update["content"]["text"].as_str().unwrap()).collect()
 }

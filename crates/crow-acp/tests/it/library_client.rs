@@ -1,4 +1,4 @@
-//! The library's own client.
+//! A turn with the client of the protocol library.
 
 use agent_client_protocol::{
     ByteStreams, Client,
@@ -12,24 +12,24 @@ use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt 
 use crate::client::Product;
 
 #[tokio::test]
-async fn a_turn_with_the_librarys_client() {
+async fn a_turn_completes_with_the_librarys_client() {
     let product = Product::new([reply([text("Hello.")])]);
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (incoming, outgoing) = tokio::io::split(theirs);
     let server = product.server.clone();
-    let mut serving = JoinSet::new();
-    serving.spawn(async move {
+    let mut server_task = JoinSet::new();
+    server_task.spawn(async move {
         server.serve(incoming, outgoing, std::future::pending()).await.unwrap();
     });
     let (read, write) = tokio::io::split(ours);
     let transport = ByteStreams::new(write.compat_write(), read.compat());
-    let (told, mut updates) = mpsc::channel(64);
+    let (sender, mut updates) = mpsc::channel(64);
     let cwd = product.cwd();
     let stop = Client
         .v1()
         .on_receive_notification(
             async move |update: SessionNotification, _| {
-                told.send(update).await.unwrap();
+                sender.send(update).await.unwrap();
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),
@@ -49,12 +49,13 @@ async fn a_turn_with_the_librarys_client() {
         .await
         .unwrap();
     assert_eq!(stop, StopReason::EndTurn);
-    let mut said = String::new();
+    let mut reply_text = String::new();
     while let Ok(update) = updates.try_recv() {
         if let SessionUpdate::AgentMessageChunk(chunk) = update.update {
-            said.push_str(serde_json::to_value(chunk.content).unwrap()["text"].as_str().unwrap());
+            reply_text
+                .push_str(serde_json::to_value(chunk.content).unwrap()["text"].as_str().unwrap());
         }
     }
-    assert_eq!(said, "Hello.");
-    serving.join_next().await.unwrap().unwrap();
+    assert_eq!(reply_text, "Hello.");
+    server_task.join_next().await.unwrap().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Servers of tools that the library's own client serves.
+//! MCP servers that the client of the protocol library serves.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use serde_json::{Value, json};
 use tokio::{io::DuplexStream, sync::Notify, task::JoinSet};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
 
-use crate::{client::Product, links::offered};
+use crate::{client::Product, links::setup_result};
 
-/// A server with one tool, which says who it is, or works until it is told to stop.
+/// A server with one tool, which answers with the server's name, or runs until it is cancelled.
 #[derive(Clone)]
 struct Service {
     name: &'static str,
-    works: bool,
-    begun: Arc<Notify>,
+    runs_until_cancelled: bool,
+    started: Arc<Notify>,
     stopped: Arc<Notify>,
 }
 
 impl Service {
     fn new(name: &'static str) -> Self {
-        Self { name, works: false, begun: Arc::default(), stopped: Arc::default() }
+        Self { name, runs_until_cancelled: false, started: Arc::default(), stopped: Arc::default() }
     }
 
     fn server(&self) -> McpServer<Agent> {
@@ -42,14 +42,14 @@ impl Service {
         request: McpRequest,
         context: McpRequestContext<Agent>,
     ) -> Result<McpOutcome, Error> {
-        let result = match offered(&request.method) {
+        let result = match setup_result(&request.method) {
             Some(result) => result,
-            None => self.called(&request, &context).await?,
+            None => self.call_tool(&request, &context).await?,
         };
         Ok(McpOutcome::Result(result))
     }
 
-    async fn called(
+    async fn call_tool(
         &self,
         request: &McpRequest,
         context: &McpRequestContext<Agent>,
@@ -59,8 +59,8 @@ impl Service {
         let progress = json!({ "progressToken": token, "progress": 1, "message": "on the way" });
         let progress = progress.as_object().cloned();
         context.send_notification("notifications/progress", progress).await?;
-        if self.works {
-            self.begun.notify_one();
+        if self.runs_until_cancelled {
+            self.started.notify_one();
             context.operation_cancellation().cancelled().await;
             self.stopped.notify_one();
             return Err(Error::request_cancelled());
@@ -84,12 +84,12 @@ type Half<T> = Compat<T>;
 type Streams =
     ByteStreams<Half<tokio::io::WriteHalf<DuplexStream>>, Half<tokio::io::ReadHalf<DuplexStream>>>;
 
-/// Serves a product over a pipe, and returns its other end.
-fn pipe(product: &Product, serving: &mut JoinSet<()>) -> Streams {
+/// Serves a product over a pipe, and returns the client's end.
+fn pipe(product: &Product, server_task: &mut JoinSet<()>) -> Streams {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (incoming, outgoing) = tokio::io::split(theirs);
     let server = product.server.clone();
-    serving.spawn(async move {
+    server_task.spawn(async move {
         server.serve(incoming, outgoing, std::future::pending()).await.unwrap();
     });
     let (read, write) = tokio::io::split(ours);
@@ -103,10 +103,10 @@ async fn tools_of_two_servers_of_the_librarys_client_are_called() {
         reply([call("c2", "mcp__two__t", json!({ "y": 2 }))]),
         reply([text("Done.")]),
     ]);
-    let mut serving = JoinSet::new();
-    let transport = pipe(&product, &mut serving);
+    let mut server_task = JoinSet::new();
+    let transport = pipe(&product, &mut server_task);
     let cwd = product.cwd();
-    let said = Client
+    let reply_text = Client
         .v1()
         .connect_with(transport, async |to| {
             let hello = to.send_request(InitializeRequest::new(ProtocolVersion::V1));
@@ -124,20 +124,21 @@ async fn tools_of_two_servers_of_the_librarys_client_are_called() {
         })
         .await
         .unwrap();
-    assert_eq!(said, "Done.");
+    assert_eq!(reply_text, "Done.");
     product.model.assert_finished();
-    let told = product.model.requests().pop().unwrap().outline().join("\n");
-    assert!(told.contains(r#"one got {"x":1}"#), "{told}");
-    assert!(told.contains(r#"two got {"y":2}"#), "{told}");
-    serving.join_next().await.unwrap().unwrap();
+    let outline = product.model.requests().pop().unwrap().outline().join("\n");
+    assert!(outline.contains(r#"one got {"x":1}"#), "{outline}");
+    assert!(outline.contains(r#"two got {"y":2}"#), "{outline}");
+    server_task.join_next().await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_stops_the_service_of_the_librarys_client() {
+async fn a_cancelled_call_stops_the_service_of_the_librarys_client() {
     let product = Product::new([reply([call("c1", "mcp__one__t", json!({}))])]);
-    let mut serving = JoinSet::new();
-    let transport = pipe(&product, &mut serving);
-    let (cwd, service) = (product.cwd(), Service { works: true, ..Service::new("one") });
+    let mut server_task = JoinSet::new();
+    let transport = pipe(&product, &mut server_task);
+    let (cwd, service) =
+        (product.cwd(), Service { runs_until_cancelled: true, ..Service::new("one") });
     let stop = Client
         .v1()
         .connect_with(transport, async |to| {
@@ -149,7 +150,7 @@ async fn a_call_that_is_cancelled_stops_the_service_of_the_librarys_client() {
                 .run_until(async |mut setup| {
                     let session = &mut setup.session;
                     session.send_prompt("go")?;
-                    service.begun.notified().await;
+                    service.started.notified().await;
                     let cancel = CancelNotification::new(session.session_id().clone());
                     to.send_notification(cancel)?;
                     service.stopped.notified().await;
@@ -165,5 +166,5 @@ async fn a_call_that_is_cancelled_stops_the_service_of_the_librarys_client() {
         .await
         .unwrap();
     assert_eq!(stop, StopReason::Cancelled);
-    serving.join_next().await.unwrap().unwrap();
+    server_task.join_next().await.unwrap().unwrap();
 }

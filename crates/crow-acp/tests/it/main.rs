@@ -1,4 +1,4 @@
-//! The agent as clients see it.
+//! Tests of the server through its clients.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! The client chooses where models are called.
+//! Provider routes: a client chooses where models are called.
 
 use agent_client_protocol::v1::schema::{ListProvidersResponse, LlmProtocol};
 use serde_json::{Value, json};
@@ -16,22 +16,22 @@ fn gateway(id: &str) -> Value {
     })
 }
 
-async fn listed(client: &mut Client) -> Value {
+async fn list_providers(client: &mut Client) -> Value {
     let answer = client.request("providers/list", json!({})).await;
     assert!(!answer.to_string().contains(SECRET), "{answer}");
     answer["result"]["providers"].clone()
 }
 
 #[tokio::test]
-async fn that_providers_can_be_routed_is_announced() {
+async fn initialize_announces_that_providers_can_be_routed() {
     let product = Product::new([]);
     let mut client = product.connect_with(1 << 20);
-    let answer = client.introduce(json!({})).await;
+    let answer = client.initialize(json!({})).await;
     assert_eq!(answer["result"]["agentCapabilities"]["providers"], json!({}));
 }
 
 #[tokio::test]
-async fn providers_are_listed_with_what_they_can_speak_and_where_they_are() {
+async fn providers_are_listed_with_their_protocols_and_addresses() {
     let product = Product::new([]);
     let mut client = product.connect().await;
     let list = json!([
@@ -48,7 +48,7 @@ async fn providers_are_listed_with_what_they_can_speak_and_where_they_are() {
             "current": { "apiType": "_own", "baseUrl": "https://other.test" },
         },
     ]);
-    assert_eq!(listed(&mut client).await, list);
+    assert_eq!(list_providers(&mut client).await, list);
     let typed: ListProvidersResponse =
         serde_json::from_value(json!({ "providers": list })).unwrap();
     let supported: Vec<_> = typed.providers.into_iter().map(|one| one.supported).collect();
@@ -57,35 +57,35 @@ async fn providers_are_listed_with_what_they_can_speak_and_where_they_are() {
 }
 
 #[tokio::test]
-async fn a_provider_is_called_where_it_was_set_to() {
+async fn a_provider_that_was_set_is_listed_with_its_new_address() {
     let product = Product::new([]);
     let mut client = product.connect().await;
     let answer = client.request("providers/set", gateway("main")).await;
     assert_eq!(answer["result"], json!({}), "{answer}");
-    let asked = product.host.asked();
-    // The headers come in one order, whatever the map says.
-    assert_eq!(asked, ["provider main openai https://gateway.test/v1 authorization,x-team"]);
+    let host_calls = product.host.asked();
+    // The headers are sorted, whatever the order of the map.
+    assert_eq!(host_calls, ["provider main openai https://gateway.test/v1 authorization,x-team"]);
     let current = json!({ "apiType": "openai", "baseUrl": "https://gateway.test/v1" });
-    assert_eq!(listed(&mut client).await[0]["current"], current);
+    assert_eq!(list_providers(&mut client).await[0]["current"], current);
 }
 
 #[tokio::test]
-async fn a_disabled_provider_stays_listed_without_a_place() {
+async fn a_disabled_provider_stays_listed_without_an_address() {
     let product = Product::new([]);
     let mut client = product.connect().await;
     for _ in 0..2 {
         let answer = client.request("providers/disable", json!({ "providerId": "other" })).await;
         assert_eq!(answer["result"], json!({}), "{answer}");
     }
-    let other = listed(&mut client).await[1].clone();
+    let other = list_providers(&mut client).await[1].clone();
     assert_eq!((&other["providerId"], other.get("current")), (&json!("other"), None));
 }
 
 #[tokio::test]
-async fn what_cannot_be_chosen_is_refused_and_nobody_unknown_is_disabled() {
+async fn invalid_routes_are_refused_and_disabling_an_unknown_provider_does_nothing() {
     let product = Product::new([]);
     let mut client = product.connect().await;
-    let before = listed(&mut client).await;
+    let before = list_providers(&mut client).await;
     let with = |name: &str, value: &str| {
         let mut params = gateway("main");
         params[name] = value.into();
@@ -105,11 +105,11 @@ async fn what_cannot_be_chosen_is_refused_and_nobody_unknown_is_disabled() {
     }
     let unknown = client.request("providers/disable", json!({ "providerId": "nobody" })).await;
     assert_eq!(unknown["result"], json!({}), "{unknown}");
-    assert_eq!(listed(&mut client).await, before);
+    assert_eq!(list_providers(&mut client).await, before);
 }
 
 #[tokio::test]
-async fn parameters_of_the_wrong_kind_are_not_said_again() {
+async fn errors_of_invalid_parameters_do_not_repeat_secrets() {
     let product = Product::new([]);
     let mut client = product.connect().await;
     let mut params = gateway("main");
@@ -120,7 +120,7 @@ async fn parameters_of_the_wrong_kind_are_not_said_again() {
 }
 
 #[tokio::test]
-async fn nothing_is_chosen_before_the_client_has_introduced_itself() {
+async fn provider_requests_before_initialize_are_refused() {
     let product = Product::new([]);
     let mut client = product.connect_with(1 << 20);
     for (method, params) in [
@@ -135,12 +135,12 @@ async fn nothing_is_chosen_before_the_client_has_introduced_itself() {
 }
 
 #[tokio::test]
-async fn every_client_is_told_how_the_options_of_its_open_sessions_change() {
+async fn every_client_gets_the_changed_options_of_its_open_sessions() {
     let product = Product::new([]);
     let (mut one, mut other) = (product.connect().await, product.connect().await);
     one.session().await;
     other.session().await;
-    for (method, params, is_there) in [
+    for (method, params, is_enabled) in [
         ("providers/disable", json!({ "providerId": "other" }), false),
         (
             "providers/set",
@@ -151,10 +151,10 @@ async fn every_client_is_told_how_the_options_of_its_open_sessions_change() {
         let answer = one.request(method, params).await;
         assert_eq!(answer["result"], json!({}), "{answer}");
         for client in [&mut one, &mut other] {
-            let update = client.updated("config_option_update").await;
+            let update = client.await_update("config_option_update").await;
             let options = &update["params"]["update"]["configOptions"];
-            let says = options.to_string().contains("with a provider disabled");
-            assert_eq!(says, !is_there, "{update}");
+            let is_disabled = options.to_string().contains("with a provider disabled");
+            assert_eq!(is_disabled, !is_enabled, "{update}");
         }
     }
 }

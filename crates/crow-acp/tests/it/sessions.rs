@@ -1,9 +1,9 @@
-//! Sessions: made, listed, shown again, closed, forked, removed.
+//! Sessions: created, listed, replayed, closed, forked, deleted.
 
 use crow_testkit::scripted::{call, reply, text, thinking};
 use serde_json::json;
 
-use crate::client::{Product, said};
+use crate::client::{Product, message_text};
 
 #[tokio::test]
 async fn a_session_is_on_disk_before_the_client_knows_it() {
@@ -21,7 +21,7 @@ async fn a_session_is_on_disk_before_the_client_knows_it() {
 }
 
 #[tokio::test]
-async fn a_loaded_session_shows_everything_that_happened_before_it_answers() {
+async fn loading_a_session_replays_its_history_before_the_response() {
     let edit = json!({ "path": "a.txt", "content": "new\n" });
     let product = Product::new([
         reply([thinking("hm"), text("I write."), call("1", "write_file", edit)]),
@@ -30,7 +30,7 @@ async fn a_loaded_session_shows_everything_that_happened_before_it_answers() {
     let mut client = product.connect().await;
     let session = client.session().await;
     client.prompt(&session, "write it").await;
-    client.leave().await;
+    client.disconnect().await;
     let mut client = product.connect().await;
     let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
     let loaded = client.request("session/load", params).await;
@@ -40,7 +40,7 @@ async fn a_loaded_session_shows_everything_that_happened_before_it_answers() {
         updates.iter().map(|update| update["sessionUpdate"].as_str().unwrap()).collect();
     assert_eq!(kinds.first(), Some(&"user_message_chunk"), "{kinds:?}");
     assert!(kinds.contains(&"agent_thought_chunk"), "{kinds:?}");
-    assert_eq!(said(&updates), "I write.Done.");
+    assert_eq!(message_text(&updates), "I write.Done.");
     let shown = serde_json::to_string(&updates).unwrap();
     assert!(shown.contains("\"newText\":\"new\\n\""), "{shown}");
     let ended = updates.iter().filter(|update| update["status"] == "completed").count();
@@ -48,18 +48,18 @@ async fn a_loaded_session_shows_everything_that_happened_before_it_answers() {
 }
 
 #[tokio::test]
-async fn a_resumed_session_goes_on_without_showing_what_was() {
+async fn a_resumed_session_continues_without_a_replay() {
     let product = Product::new([reply([text("one")]), reply([text("two")])]);
     let mut client = product.connect().await;
     let session = client.session().await;
     client.prompt(&session, "1").await;
-    client.leave().await;
+    client.disconnect().await;
     let mut client = product.connect().await;
     let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
     client.request("session/resume", params).await;
     let end = client.prompt(&session, "2").await;
     let updates = client.updates();
-    assert_eq!(said(&updates), "two", "{end} {updates:#?}");
+    assert_eq!(message_text(&updates), "two", "{end} {updates:#?}");
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_fork_has_the_history_and_an_id_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_closed_session_takes_nothing_more_and_a_deleted_one_is_gone() {
+async fn a_closed_session_takes_no_prompt_and_a_deleted_one_cannot_be_loaded() {
     let product = Product::new([reply([text("one")])]);
     let mut client = product.connect().await;
     let session = client.session().await;
@@ -94,12 +94,12 @@ async fn a_closed_session_takes_nothing_more_and_a_deleted_one_is_gone() {
 }
 
 #[tokio::test]
-async fn a_title_is_set_and_told() {
+async fn a_new_title_is_sent_and_listed() {
     let product = Product::new([]);
     let mut client = product.connect().await;
     let session = client.session().await;
     client.request("session/set_title", json!({ "sessionId": session, "title": "mine" })).await;
-    let update = client.updated("session_info_update").await;
+    let update = client.await_update("session_info_update").await;
     assert_eq!(update["params"]["update"]["title"], "mine");
     let listed = client.request("session/list", json!({})).await;
     assert_eq!(listed["result"]["sessions"][0]["title"], "mine");
@@ -109,11 +109,11 @@ async fn a_title_is_set_and_told() {
 async fn long_lists_come_page_by_page_and_each_session_once() {
     let product = Product::new([]);
     let mut client = product.connect().await;
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for _ in 0..60 {
         let session = client.session().await;
         client.request("session/set_title", json!({ "sessionId": session, "title": "t" })).await;
-        made.push(session);
+        created.push(session);
     }
     let mut listed = Vec::new();
     let mut cursor = json!(null);
@@ -130,14 +130,14 @@ async fn long_lists_come_page_by_page_and_each_session_once() {
         }
     }
     listed.sort();
-    made.sort();
-    assert_eq!(listed, made);
+    created.sort();
+    assert_eq!(listed, created);
     let refused = client.request("session/list", json!({ "cursor": "nonsense" })).await;
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
 }
 
 #[tokio::test]
-async fn options_are_answered_as_a_whole_list_and_told_when_they_change() {
+async fn setting_an_option_is_answered_with_all_options() {
     let product = Product::new([]);
     let mut client = product.connect().await;
     let session = client.session().await;
@@ -152,64 +152,64 @@ async fn options_are_answered_as_a_whole_list_and_told_when_they_change() {
 }
 
 #[tokio::test]
-async fn a_mode_is_told_as_mode_and_as_option_whichever_way_it_is_set() {
+async fn a_mode_is_sent_as_mode_and_as_option_whichever_way_it_is_set() {
     let product = Product::new([]);
     let mut client = product.connect().await;
     let session = client.session().await;
     let set =
         client.request("session/set_mode", json!({ "sessionId": session, "modeId": "loop" })).await;
     assert!(set.get("error").is_none(), "{set}");
-    let options = client.updated("config_option_update").await;
+    let options = client.await_update("config_option_update").await;
     let options = options["params"]["update"]["configOptions"].as_array().unwrap().clone();
     let mode = options.iter().find(|option| option["id"] == "mode").unwrap();
     assert_eq!(mode["currentValue"], "loop");
-    let mode = client.updated("current_mode_update").await;
+    let mode = client.await_update("current_mode_update").await;
     assert_eq!(mode["params"]["update"]["currentModeId"], "loop");
     let params = json!({ "sessionId": session, "configId": "mode", "value": "hitl" });
     client.request("session/set_config_option", params).await;
-    let mode = client.updated("current_mode_update").await;
+    let mode = client.await_update("current_mode_update").await;
     assert_eq!(mode["params"]["update"]["currentModeId"], "hitl");
 }
 
-/// A command that waits until a file is there.
-fn waiting() -> serde_json::Value {
+/// Returns the arguments of a command that waits until the file `go` exists.
+fn wait_for_go() -> serde_json::Value {
     json!({ "command": "until [ -e go ]; do sleep 0.01; done" })
 }
 
 #[tokio::test]
-async fn a_prompt_under_way_is_answered_when_its_work_ends_although_its_session_is_shown_again() {
+async fn an_open_prompt_is_answered_at_the_end_of_its_run_after_its_session_is_opened_again() {
     for method in ["session/load", "session/resume"] {
-        let replies = [reply([call("1", "bash", waiting())]), reply([text("Done.")])];
+        let replies = [reply([call("1", "bash", wait_for_go())]), reply([text("Done.")])];
         let product = Product::new(replies.into_iter().chain([reply([text("More.")])]));
         let mut client = product.connect().await;
         let session = client.session().await;
         let prompt = client.begin_prompt(&session, "work").await;
-        let waits = client.begin_prompt(&session, "and this").await;
-        client.updated("tool_call").await;
+        let queued = client.begin_prompt(&session, "and this").await;
+        client.await_update("tool_call").await;
         let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
-        let shown = client.request(method, params).await;
-        assert!(shown.get("error").is_none(), "{shown}");
-        let answered = |message: &serde_json::Value| message["id"] == prompt;
-        assert!(!client.seen.iter().any(answered), "{method}: answered while the work goes on");
+        let opened = client.request(method, params).await;
+        assert!(opened.get("error").is_none(), "{opened}");
+        let is_response = |message: &serde_json::Value| message["id"] == prompt;
+        assert!(!client.inbox.iter().any(is_response), "{method}: answered while the work goes on");
         let updates = client.updates();
         let failed = updates.iter().filter(|update| update["status"] == "failed").count();
         assert_eq!(failed, 0, "{method}: {updates:#?}");
         std::fs::write(product.cwd().join("go"), "").unwrap();
-        for prompt in [prompt, waits] {
+        for prompt in [prompt, queued] {
             let end = client.answer(prompt).await;
             assert_eq!(end["result"]["stopReason"], "end_turn", "{method}: {end}");
         }
-        assert_eq!(said(&client.updates()), "Done.More.", "{method}");
+        assert_eq!(message_text(&client.updates()), "Done.More.", "{method}");
     }
 }
 
 #[tokio::test]
-async fn a_cancel_reaches_a_prompt_whose_session_is_shown_again() {
-    let product = Product::new([reply([call("1", "bash", waiting())])]);
+async fn a_cancel_reaches_a_prompt_whose_session_was_loaded_again() {
+    let product = Product::new([reply([call("1", "bash", wait_for_go())])]);
     let mut client = product.connect().await;
     let session = client.session().await;
     let prompt = client.begin_prompt(&session, "work").await;
-    client.updated("tool_call").await;
+    client.await_update("tool_call").await;
     let params = json!({ "sessionId": session, "cwd": product.cwd(), "mcpServers": [] });
     client.request("session/load", params).await;
     client.notify("session/cancel", json!({ "sessionId": session })).await;
@@ -218,7 +218,7 @@ async fn a_cancel_reaches_a_prompt_whose_session_is_shown_again() {
 }
 
 #[tokio::test]
-async fn a_session_in_which_nothing_was_said_is_not_listed_and_goes_with_its_client() {
+async fn an_unused_session_is_not_listed_and_is_deleted_with_its_connection() {
     let product = Product::new([reply([text("one")])]);
     let mut client = product.connect().await;
     let (used, unused) = (client.session().await, client.session().await);
@@ -229,7 +229,7 @@ async fn a_session_in_which_nothing_was_said_is_not_listed_and_goes_with_its_cli
         sessions.iter().map(|one| one["sessionId"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(ids(&listed), [used.as_str()]);
-    client.leave().await;
+    client.disconnect().await;
     let mut client = product.connect().await;
     let params = json!({ "sessionId": unused, "cwd": product.cwd(), "mcpServers": [] });
     let gone = client.request("session/load", params).await;
@@ -239,7 +239,7 @@ async fn a_session_in_which_nothing_was_said_is_not_listed_and_goes_with_its_cli
 }
 
 #[tokio::test]
-async fn a_session_that_works_elsewhere_is_refused_in_words() {
+async fn opening_a_session_with_another_directory_is_refused_with_both_paths() {
     let product = Product::new([reply([text("one")])]);
     let mut client = product.connect().await;
     let session = client.session().await;

@@ -7,17 +7,17 @@ use crow_testkit::{
 };
 use serde_json::json;
 
-use crate::client::{Product, said};
+use crate::client::{Product, message_text};
 
 #[tokio::test]
-async fn a_turn_streams_thoughts_and_words_and_ends() {
+async fn a_turn_streams_thoughts_and_text_and_ends() {
     let product = Product::new([reply([thinking("hm"), text("Hello.")])]);
     let mut client = product.connect().await;
     let session = client.session().await;
     let end = client.prompt(&session, "hi").await;
     assert_eq!(end["result"]["stopReason"], "end_turn");
     let updates = client.updates();
-    assert_eq!(said(&updates), "Hello.");
+    assert_eq!(message_text(&updates), "Hello.");
     let thought =
         updates.iter().find(|update| update["sessionUpdate"] == "agent_thought_chunk").unwrap();
     assert_eq!(thought["content"]["text"], "hm");
@@ -27,24 +27,24 @@ async fn a_turn_streams_thoughts_and_words_and_ends() {
 }
 
 #[tokio::test]
-async fn commands_are_told_after_the_session_is_known() {
+async fn commands_are_sent_after_the_response_that_names_the_session() {
     let product = Product::new([]);
     let mut client = product.connect().await;
     client.session().await;
     assert!(client.updates().is_empty(), "nothing comes before the answer");
-    let update = client.updated("available_commands_update").await;
+    let update = client.await_update("available_commands_update").await;
     let commands = update["params"]["update"]["availableCommands"].as_array().unwrap();
     assert!(commands.iter().any(|command| command["name"] == "echo"));
 }
 
 #[tokio::test]
-async fn a_command_is_done_and_not_said_to_the_model() {
+async fn a_command_runs_without_a_request_to_the_model() {
     let product = Product::new([]);
     let mut client = product.connect().await;
     let session = client.session().await;
     let end = client.prompt(&session, "/echo once more").await;
     assert_eq!(end["result"]["stopReason"], "end_turn");
-    assert_eq!(said(&client.updates()), "once more");
+    assert_eq!(message_text(&client.updates()), "once more");
     assert!(product.model.requests().is_empty());
 }
 
@@ -79,7 +79,7 @@ async fn an_edit_shows_both_texts_and_ends_once() {
 }
 
 #[tokio::test]
-async fn a_cancelled_turn_kills_its_command_settles_its_call_and_says_so() {
+async fn a_cancelled_turn_kills_its_command_and_settles_its_call() {
     let sleep = json!({ "command": "echo $$ > pid; exec sleep 1000" });
     let product = Product::new([reply([call("1", "bash", sleep)])]);
     let mut client = product.connect().await;
@@ -98,7 +98,7 @@ async fn a_cancelled_turn_kills_its_command_settles_its_call_and_says_so() {
     assert!(!alive.exists() || is_zombie(&alive), "the command lives");
 }
 
-/// How often a cancel follows its prompt in one write. `CROW_RACE_ROUNDS` sets another number.
+/// Number of prompts that are followed by a cancel in the same write. `CROW_RACE_ROUNDS` overrides it.
 #[expect(clippy::disallowed_methods, reason = "how long a test takes is said from outside")]
 fn rounds() -> usize {
     std::env::var("CROW_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
@@ -126,7 +126,7 @@ fn is_zombie(process: &std::path::Path) -> bool {
 }
 
 #[tokio::test]
-async fn prompts_in_a_running_turn_wait_and_are_answered_in_their_order() {
+async fn prompts_sent_during_a_turn_are_queued_and_answered_in_order() {
     let product = Product::new([reply([text("one")]), reply([text("two")])]);
     let mut client = product.connect().await;
     let session = client.session().await;
@@ -134,21 +134,21 @@ async fn prompts_in_a_running_turn_wait_and_are_answered_in_their_order() {
     let second = client.begin_prompt(&session, "2").await;
     assert_eq!(client.answer(first).await["result"]["stopReason"], "end_turn");
     assert_eq!(client.answer(second).await["result"]["stopReason"], "end_turn");
-    assert_eq!(said(&client.updates()), "onetwo");
+    assert_eq!(message_text(&client.updates()), "onetwo");
 }
 
 #[tokio::test]
-async fn one_prompt_is_taken_back_and_the_others_go_on() {
+async fn one_queued_prompt_can_be_cancelled_without_affecting_the_others() {
     let wait = json!({ "command": "until [ -e go ]; do sleep 0.01; done" });
     let replies = [reply([call("1", "bash", wait)]), reply([text("one")]), reply([text("three")])];
     let product = Product::new(replies);
     let mut client = product.connect().await;
     let session = client.session().await;
     let first = client.begin_prompt(&session, "1").await;
-    client.updated("tool_call").await;
+    client.await_update("tool_call").await;
     let second = client.begin_prompt(&session, "taken back").await;
     client.notify("$/cancel_request", json!({ "requestId": second })).await;
-    // An answer to what was sent after the cancel says that the cancel has arrived.
+    // The response to a request that was sent after the cancel shows that the cancel has arrived.
     client.request("session/list", json!({})).await;
     std::fs::write(product.cwd().join("go"), "").unwrap();
     assert_eq!(client.answer(first).await["result"]["stopReason"], "end_turn");
@@ -159,15 +159,15 @@ async fn one_prompt_is_taken_back_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn words_in_a_running_turn_reach_the_agent() {
+async fn steering_input_reaches_the_agent_during_a_turn() {
     let wait = json!({ "command": "until [ -e go ]; do sleep 0.01; done" });
     let product = Product::new([reply([call("1", "bash", wait)]), reply([text("ok")])]);
     let mut client = product.connect().await;
     let session = client.session().await;
     let prompt = client.begin_prompt(&session, "work").await;
-    client.updated("tool_call").await;
-    let words = json!([{ "type": "text", "text": "and faster" }]);
-    let params = json!({ "sessionId": session, "prompt": words });
+    client.await_update("tool_call").await;
+    let content = json!([{ "type": "text", "text": "and faster" }]);
+    let params = json!({ "sessionId": session, "prompt": content });
     let steered = client.request("_session/steering", params).await;
     assert_eq!(steered["result"]["outcome"], "injected");
     std::fs::write(product.cwd().join("go"), "").unwrap();
@@ -189,7 +189,7 @@ async fn a_prompt_that_the_model_refuses_ends_with_a_refusal() {
 }
 
 #[tokio::test]
-async fn a_failure_says_by_its_code_who_must_act_and_is_said_once() {
+async fn a_failure_has_the_error_code_of_its_kind_and_is_reported_once() {
     for (kind, code) in [
         (ProviderErrorKind::Auth, -32000),
         (ProviderErrorKind::Permission, -32000),

@@ -8,7 +8,7 @@ use crow_testkit::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::client::{Client, Product, said};
+use crate::client::{Client, Product, message_text};
 
 async fn connect(product: &Product) -> Client {
     let mut client = product.connect_with(1 << 20);
@@ -21,7 +21,7 @@ async fn connect(product: &Product) -> Client {
     client
 }
 
-/// Reads a message with the types of the protocol: nothing may be lost, and no kind unknown.
+/// Checks that the types of version 2 know the kind of a message, and read it without losing a field.
 fn conforms(message: &Value) {
     let (params, result) = (&message["params"], &message["result"]);
     match message["method"].as_str() {
@@ -56,29 +56,29 @@ fn same<T: DeserializeOwned + Serialize>(value: &Value) -> T {
     read
 }
 
-fn state(message: &Value, state: &str) -> bool {
+fn is_state(message: &Value, state: &str) -> bool {
     let update = &message["params"]["update"];
     update["sessionUpdate"] == "state_update" && update["state"] == state
 }
 
 #[tokio::test]
-async fn a_prompt_is_answered_when_it_is_read_and_idle_ends_the_turn() {
+async fn a_prompt_is_answered_when_it_is_read_and_the_idle_state_ends_the_turn() {
     let product = Product::new([reply([text("Hello.")])]);
     let mut client = connect(&product).await;
     let session = client.session().await;
-    client.until(|message| state(message, "idle")).await;
+    client.until(|message| is_state(message, "idle")).await;
     let accepted = client.prompt(&session, "hi").await;
     let id = accepted["result"]["messageId"].as_str().unwrap_or_else(|| panic!("{accepted}"));
-    let user = client.updated("user_message").await;
+    let user = client.await_update("user_message").await;
     assert_eq!(user["params"]["update"]["messageId"], id);
-    client.until(|message| state(message, "running")).await;
-    let end = client.until(|message| state(message, "idle")).await;
+    client.until(|message| is_state(message, "running")).await;
+    let end = client.until(|message| is_state(message, "idle")).await;
     assert_eq!(end["params"]["update"]["stopReason"], "end_turn");
-    assert_eq!(said(&client.updates()), "Hello.");
+    assert_eq!(message_text(&client.updates()), "Hello.");
 }
 
 #[tokio::test]
-async fn a_second_prompt_waits_and_a_cancel_answers_what_was_not_read() {
+async fn a_cancel_answers_a_queued_prompt_that_was_not_read() {
     let sleep = json!({ "command": "touch begun; exec sleep 1000" });
     let product = Product::new([reply([call("1", "bash", sleep)])]);
     let mut client = connect(&product).await;
@@ -86,10 +86,10 @@ async fn a_second_prompt_waits_and_a_cancel_answers_what_was_not_read() {
     client.prompt(&session, "sleep").await;
     let second = client.begin_prompt(&session, "and then").await;
     wait_until(|| product.cwd().join("begun").exists()).await;
-    client.until(|message| state(message, "running")).await;
-    client.seen.clear();
+    client.until(|message| is_state(message, "running")).await;
+    client.inbox.clear();
     client.notify("session/cancel", json!({ "sessionId": session })).await;
-    let end = client.until(|message| state(message, "idle")).await;
+    let end = client.until(|message| is_state(message, "idle")).await;
     assert_eq!(end["params"]["update"]["stopReason"], "cancelled");
     let refused = client.answer(second).await;
     assert_eq!(refused["error"]["code"], -32800, "{refused}");
@@ -99,7 +99,7 @@ async fn a_second_prompt_waits_and_a_cancel_answers_what_was_not_read() {
 }
 
 #[tokio::test]
-async fn a_change_is_shown_as_a_patch_and_again_when_the_session_is_resumed() {
+async fn a_change_is_shown_as_a_patch_live_and_in_a_replay() {
     let write = json!({ "path": "a.txt", "content": "new\n" });
     let product = Product::new([reply([call("1", "write_file", write)]), reply([text("Done.")])]);
     let mut client = connect(&product).await;
@@ -108,7 +108,7 @@ async fn a_change_is_shown_as_a_patch_and_again_when_the_session_is_resumed() {
     client.until(|message| message["params"]["update"]["stopReason"] == "end_turn").await;
     let live = serde_json::to_string(&client.updates()).unwrap();
     assert!(live.contains("+new"), "{live}");
-    client.leave().await;
+    client.disconnect().await;
     let mut client = connect(&product).await;
     let params = json!({
         "sessionId": session, "cwd": product.cwd(), "mcpServers": [],
@@ -121,7 +121,7 @@ async fn a_change_is_shown_as_a_patch_and_again_when_the_session_is_resumed() {
 }
 
 #[tokio::test]
-async fn a_question_makes_the_session_wait_for_the_user() {
+async fn a_question_sets_the_session_to_requires_action() {
     let write = json!({ "path": "a.txt", "content": "x" });
     let product = Product::new([reply([call("1", "write_file", write)]), reply([text("Done.")])]);
     let mut client = connect(&product).await;
@@ -132,19 +132,19 @@ async fn a_question_makes_the_session_wait_for_the_user() {
     let set = client.request("session/set_config_option", params).await;
     assert_eq!(set["result"]["configOptions"][1]["configId"], "permissions", "{set}");
     client.prompt(&session, "write").await;
-    let asked = client.asked("session/request_permission").await;
-    assert_eq!(asked["params"]["subject"]["type"], "tool_call", "{asked}");
-    client.until(|message| state(message, "requires_action")).await;
-    let options = asked["params"]["options"].as_array().unwrap();
+    let request = client.await_request("session/request_permission").await;
+    assert_eq!(request["params"]["subject"]["type"], "tool_call", "{request}");
+    client.until(|message| is_state(message, "requires_action")).await;
+    let options = request["params"]["options"].as_array().unwrap();
     let allow = options.iter().find(|option| option["kind"] == "allow_once").unwrap();
     let outcome = json!({ "outcome": "selected", "optionId": allow["optionId"] });
-    client.respond(&asked["id"], json!({ "outcome": outcome })).await;
+    client.respond(&request["id"], json!({ "outcome": outcome })).await;
     client.until(|message| message["params"]["update"]["stopReason"] == "end_turn").await;
     assert!(product.cwd().join("a.txt").exists());
 }
 
 #[tokio::test]
-async fn lists_and_ends_of_sessions_are_as_in_version_1() {
+async fn sessions_are_listed_and_closed_as_in_version_1() {
     let product = Product::new([reply([text("one")])]);
     let mut client = connect(&product).await;
     let session = client.session().await;
@@ -176,7 +176,7 @@ async fn providers_are_listed_and_set_as_in_version_1() {
 }
 
 #[tokio::test]
-async fn words_in_the_middle_of_a_turn_go_over_the_extension() {
+async fn steering_is_an_extension_method_in_version_2() {
     let product = Product::new([reply([text("Hello.")])]);
     let mut client = connect(&product).await;
     let session = client.session().await;
