@@ -1,4 +1,4 @@
-//! Servers that lie, flood, change or attack.
+//! Broken and malicious servers: invalid messages, forged answers, floods.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use crow_core::tool::ToolSource as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::support::{Io, Servers, said, tool};
+use crate::support::{Io, Servers, text_result, tool};
 
-/// Longer than anything here may take.
-const LONG: Duration = Duration::from_secs(20);
+/// Time limit of every step.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 async fn offer_one(io: &mut Io) {
     io.offer(&json!([tool("t")])).await;
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_passed_over() {
+async fn lines_that_are_not_messages_are_ignored() {
     let servers = Servers::of("chatty", |_, mut io| async move {
-        io.raw(b"Starting up...\n\n{\"half\n\xff\xfe\n[1,2]\n{}\n").await;
+        io.write_raw(b"Starting up...\n\n{\"half\n\xff\xfe\n[1,2]\n{}\n").await;
         io.offer(&json!([tool("t")])).await;
         let call = io.call().await.unwrap();
-        io.raw(b"debug: called\n").await;
-        io.answer(&call, said("fine")).await;
+        io.write_raw(b"debug: called\n").await;
+        io.answer(&call, text_result("fine")).await;
         io.echo().await;
     });
     let session = servers.start().await;
@@ -30,9 +30,10 @@ async fn lines_that_are_no_messages_are_passed_over() {
 }
 
 #[tokio::test]
-async fn a_program_that_speaks_another_language_is_given_up() {
-    let servers = Servers::of("yes", |_, mut io| async move { while io.raw(b"y\n").await {} });
-    let session = timeout(LONG, servers.start()).await.unwrap();
+async fn a_program_that_prints_no_messages_is_reported_as_unavailable() {
+    let servers =
+        Servers::of("yes", |_, mut io| async move { while io.write_raw(b"y\n").await {} });
+    let session = timeout(TIME_LIMIT, servers.start()).await.unwrap();
     assert_eq!(
         session.news(),
         ["the MCP server yes is not there: it prints what are no messages, such as: y"]
@@ -40,7 +41,7 @@ async fn a_program_that_speaks_another_language_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_message_without_end_ends_the_connection_and_not_the_memory() {
+async fn an_endless_message_ends_the_connection_at_the_size_limit() {
     let servers = Servers::of("flood", |number, mut io| async move {
         offer_one(&mut io).await;
         if number == 0 {
@@ -49,11 +50,11 @@ async fn a_message_without_end_ends_the_connection_and_not_the_memory() {
                 r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[{{"type":"text","text":""#,
                 call["id"]
             );
-            io.raw(start.as_bytes()).await;
+            io.write_raw(start.as_bytes()).await;
             let block = vec![b'x'; 1024 * 1024];
-            // 100 MB, as far as anybody reads them.
+            // 100 MB, unless the reader closes the connection before.
             for _ in 0..100 {
-                if !io.raw(&block).await {
+                if !io.write_raw(&block).await {
                     return;
                 }
             }
@@ -61,13 +62,13 @@ async fn a_message_without_end_ends_the_connection_and_not_the_memory() {
         io.echo().await;
     });
     let session = servers.start().await;
-    let result = timeout(LONG, session.call("mcp__flood__t", json!({}))).await.unwrap();
+    let result = timeout(TIME_LIMIT, session.call("mcp__flood__t", json!({}))).await.unwrap();
     assert!(result.output.contains("it sent a message of more than 16 MiB"), "{}", result.output);
     assert_eq!(session.call("mcp__flood__t", json!({})).await.output, "{}");
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_understood_ends_the_call() {
+async fn a_malformed_result_fails_the_call() {
     for answer in [
         json!({"content": "no list"}),
         json!(7),
@@ -85,24 +86,24 @@ async fn an_answer_that_is_not_understood_ends_the_call() {
             }
         });
         let session = servers.start().await;
-        let result = timeout(LONG, session.call("mcp__odd__t", json!({}))).await.unwrap();
+        let result = timeout(TIME_LIMIT, session.call("mcp__odd__t", json!({}))).await.unwrap();
         assert!(result.is_error(), "{}", result.output);
     }
 }
 
 #[tokio::test]
-async fn answers_to_what_nobody_asked_reach_nobody() {
+async fn answers_with_unknown_request_ids_are_ignored() {
     let servers = Servers::of("liar", |_, mut io| async move {
         offer_one(&mut io).await;
         let call = io.call().await.unwrap();
         for id in [json!(-1), json!("7"), json!(99999), json!(null)] {
-            io.write(json!({"jsonrpc": "2.0", "id": id, "result": said("forged")})).await;
+            io.write(json!({"jsonrpc": "2.0", "id": id, "result": text_result("forged")})).await;
         }
         io.write(json!({"jsonrpc": "2.0", "id": 12345, "error": {"code": 1, "message": "forged"}}))
             .await;
-        io.answer(&call, said("true")).await;
-        // A second answer comes too late.
-        io.answer(&call, said("forged")).await;
+        io.answer(&call, text_result("true")).await;
+        // A second answer to the same call is ignored.
+        io.answer(&call, text_result("forged")).await;
         io.echo().await;
     });
     let session = servers.start().await;
@@ -111,7 +112,7 @@ async fn answers_to_what_nobody_asked_reach_nobody() {
 }
 
 #[tokio::test]
-async fn tools_are_bounded_cleaned_and_each_is_there_once() {
+async fn tool_definitions_are_bounded_sanitised_and_deduplicated() {
     let servers = Servers::of("Evil \u{1b}[31m<server>", |_, mut io| async move {
         let evil = json!({
             "name": "do\u{1b}[2J it; rm -rf /",
@@ -136,10 +137,11 @@ async fn tools_are_bounded_cleaned_and_each_is_there_once() {
             name.len() <= 64
                 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
         );
-        let told = format!("{}{}", tool.description(), tool.parameters_schema());
+        let definition = format!("{}{}", tool.description(), tool.parameters_schema());
         assert!(
-            tool.description().len() <= 2048 && !told.contains(['\u{1b}', '\u{202e}', '\u{e0041}']),
-            "{told}"
+            tool.description().len() <= 2048
+                && !definition.contains(['\u{1b}', '\u{202e}', '\u{e0041}']),
+            "{definition}"
         );
         assert_eq!(tool.parameters_schema()["type"], "object");
     }
@@ -147,7 +149,7 @@ async fn tools_are_bounded_cleaned_and_each_is_there_once() {
 }
 
 #[tokio::test]
-async fn a_tool_without_a_schema_is_left_out_by_name_and_the_others_stay() {
+async fn a_tool_without_a_valid_schema_is_left_out_and_reported_by_name() {
     let tools = json!([
         tool("good"),
         {"name": "bare", "description": "Has no schema."},
@@ -162,7 +164,7 @@ async fn a_tool_without_a_schema_is_left_out_by_name_and_the_others_stay() {
             io.echo().await;
         }
     });
-    let session = timeout(LONG, servers.start()).await.unwrap();
+    let session = timeout(TIME_LIMIT, servers.start()).await.unwrap();
     for name in ["mcp__mixed__good", "mcp__mixed__fine"] {
         assert_eq!(session.call(name, json!({})).await.output, "{}");
     }
@@ -171,10 +173,10 @@ async fn a_tool_without_a_schema_is_left_out_by_name_and_the_others_stay() {
 }
 
 #[tokio::test]
-async fn too_many_tools_are_left_out_and_said_so() {
+async fn tools_beyond_the_limit_are_left_out_and_reported() {
     let servers = Servers::of("huge", |_, mut io| async move {
-        io.greet().await;
-        // Each page promises another one.
+        io.handshake().await;
+        // Each page announces another one.
         let mut page = 0;
         while let Some(list) = io.read_method("tools/list").await {
             let tools: Vec<Value> =
@@ -183,14 +185,14 @@ async fn too_many_tools_are_left_out_and_said_so() {
             io.answer(&list, json!({"tools": tools, "nextCursor": page.to_string()})).await;
         }
     });
-    let session = timeout(LONG, servers.start()).await.unwrap();
+    let session = timeout(TIME_LIMIT, servers.start()).await.unwrap();
     assert_eq!(session.names().len(), 100);
     let news = session.news().join("\n");
     assert!(news.contains("has 100 tools; 1900 more have no room"), "{news}");
 }
 
 #[tokio::test]
-async fn a_server_that_asks_without_end_and_reads_nothing_is_ended() {
+async fn a_server_that_sends_requests_without_reading_answers_is_disconnected() {
     let servers = Servers::of("nosy", |_, mut io| async move {
         offer_one(&mut io).await;
         io.call().await.unwrap();
@@ -201,12 +203,12 @@ async fn a_server_that_asks_without_end_and_reads_nothing_is_ended() {
         }
     });
     let session = servers.start().await;
-    let result = timeout(LONG, session.call("mcp__nosy__t", json!({}))).await.unwrap();
+    let result = timeout(TIME_LIMIT, session.call("mcp__nosy__t", json!({}))).await.unwrap();
     assert!(result.output.contains("it asks more than it reads answers"), "{}", result.output);
 }
 
 #[tokio::test]
-async fn a_flood_of_notifications_does_not_keep_a_call_from_its_answer() {
+async fn a_call_is_answered_after_a_flood_of_notifications() {
     let servers = Servers::of("loud", |_, mut io| async move {
         offer_one(&mut io).await;
         let call = io.call().await.unwrap();
@@ -218,20 +220,20 @@ async fn a_flood_of_notifications_does_not_keep_a_call_from_its_answer() {
             };
             io.write(json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
         }
-        io.answer(&call, said("heard")).await;
+        io.answer(&call, text_result("heard")).await;
         let mut lists = 0;
         while let Some(message) = io.read().await {
             if message["method"] == "tools/list" {
                 lists += 1;
                 io.answer(&message, json!({"tools": [tool("t")]})).await;
             } else if message["method"] == "tools/call" {
-                io.answer(&message, said(&lists.to_string())).await;
+                io.answer(&message, text_result(&lists.to_string())).await;
             }
         }
     });
     let session = servers.start().await;
     assert_eq!(
-        timeout(LONG, session.call("mcp__loud__t", json!({}))).await.unwrap().output,
+        timeout(TIME_LIMIT, session.call("mcp__loud__t", json!({}))).await.unwrap().output,
         "heard"
     );
     let lists: u32 = session.call("mcp__loud__t", json!({})).await.output.parse().unwrap();
@@ -239,7 +241,7 @@ async fn a_flood_of_notifications_does_not_keep_a_call_from_its_answer() {
 }
 
 #[tokio::test]
-async fn a_server_that_reads_nothing_does_not_hold_up_a_cancel() {
+async fn a_server_that_does_not_read_does_not_delay_a_cancel() {
     let servers = Servers::of("deaf", |_, mut io| async move {
         offer_one(&mut io).await;
         std::future::pending::<()>().await;
@@ -247,7 +249,7 @@ async fn a_server_that_reads_nothing_does_not_hold_up_a_cancel() {
     let session = servers.start().await;
     let tool = session.tool("mcp__deaf__t");
     let ctx = crate::support::context();
-    // More than the pipe takes.
+    // Larger than the buffer of the pipe.
     let input = json!({"text": "x".repeat(1 << 20)});
     let stop = async {
         tokio::task::yield_now().await;
@@ -259,9 +261,9 @@ async fn a_server_that_reads_nothing_does_not_hold_up_a_cancel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_shakes_hands_is_given_up_in_the_end() {
+async fn a_server_that_never_answers_the_handshake_times_out() {
     let servers = Servers::of("mute", |_, io| async move {
-        let _held = io;
+        let _io = io;
         std::future::pending::<()>().await;
     });
     let session = servers.start().await;
@@ -274,11 +276,11 @@ async fn a_server_that_never_shakes_hands_is_given_up_in_the_end() {
 }
 
 #[tokio::test]
-async fn results_bring_no_control_characters_and_errors_no_end() {
+async fn results_have_no_control_characters_and_errors_are_bounded() {
     let servers = Servers::of("ansi", |_, mut io| async move {
         offer_one(&mut io).await;
         let call = io.call().await.unwrap();
-        io.answer(&call, said("a\u{1b}[31mb\u{1b}]52;c;aGk=\u{7}c\rd")).await;
+        io.answer(&call, text_result("a\u{1b}[31mb\u{1b}]52;c;aGk=\u{7}c\rd")).await;
         let call = io.call().await.unwrap();
         let message = format!("\u{1b}[2Jno\n{}", "x".repeat(1 << 20));
         io.write(
@@ -295,15 +297,15 @@ async fn results_bring_no_control_characters_and_errors_no_end() {
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_in_the_middle_of_an_answer_is_an_error() {
+async fn a_connection_that_ends_within_an_answer_fails_the_call() {
     let servers = Servers::of("torn", |_, mut io| async move {
         offer_one(&mut io).await;
         let call = io.call().await.unwrap();
         let half = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"cont"#, call["id"]);
-        io.raw(half.as_bytes()).await;
+        io.write_raw(half.as_bytes()).await;
     });
     let session = servers.start().await;
-    let result = timeout(LONG, session.call("mcp__torn__t", json!({}))).await.unwrap();
+    let result = timeout(TIME_LIMIT, session.call("mcp__torn__t", json!({}))).await.unwrap();
     assert!(
         result.output.contains("it is not known whether the call had effects"),
         "{}",

@@ -1,4 +1,4 @@
-//! Servers that speak HTTP, without a network.
+//! Servers over HTTP, without a network.
 
 use std::{
     collections::BTreeMap,
@@ -17,14 +17,14 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{NoHttp, call, context, said, tool};
+use crate::support::{NoHttp, call, context, text_result, tool};
 
 type Serve = dyn Fn(usize, &HttpRequest, &Value) -> Result<HttpAnswer, HttpError> + Send + Sync;
 
-/// A server that answers as a test says.
+/// A server whose answers a test defines.
 struct FakeHttp {
     serve: Box<Serve>,
-    seen: Mutex<Vec<HttpRequest>>,
+    requests: Mutex<Vec<HttpRequest>>,
 }
 
 impl fmt::Debug for FakeHttp {
@@ -37,9 +37,9 @@ impl fmt::Debug for FakeHttp {
 impl Http for FakeHttp {
     async fn send(&self, request: HttpRequest) -> Result<HttpAnswer, HttpError> {
         let number = {
-            let mut seen = self.seen.lock().unwrap();
-            seen.push(request.clone());
-            seen.len()
+            let mut requests = self.requests.lock().unwrap();
+            requests.push(request.clone());
+            requests.len()
         };
         let message = serde_json::from_slice(&request.body).unwrap_or_default();
         (self.serve)(number, &request, &message)
@@ -53,7 +53,7 @@ fn answer(status: u16, kind: &str, body: Vec<u8>) -> Result<HttpAnswer, HttpErro
         ("content-type".to_owned(), kind.to_owned()),
         ("mcp-session-id".to_owned(), "s-1".to_owned()),
     ];
-    // In pieces, as a network would.
+    // In pieces, as from a network.
     let pieces: Vec<_> = body.chunks(7).map(|piece| Ok(piece.to_vec())).collect();
     Ok(HttpAnswer { status, headers, body: Box::pin(stream::iter(pieces)) })
 }
@@ -70,7 +70,7 @@ fn events(messages: &[Value]) -> Result<HttpAnswer, HttpError> {
     answer(200, "text/event-stream", text.into_bytes())
 }
 
-/// What an ordinary server does about anything but calls.
+/// Returns the answers of an ordinary server to everything but calls.
 fn ordinary(request: &HttpRequest, message: &Value) -> Result<HttpAnswer, HttpError> {
     match (request.method, message["method"].as_str()) {
         (HttpMethod::Get, _) => answer(405, "text/plain", Vec::new()),
@@ -99,7 +99,7 @@ fn settings() -> McpSettings {
 async fn session(
     serve: impl Fn(usize, &HttpRequest, &Value) -> Result<HttpAnswer, HttpError> + Send + Sync + 'static,
 ) -> (McpTools, Arc<FakeHttp>) {
-    let http = Arc::new(FakeHttp { serve: Box::new(serve), seen: Mutex::default() });
+    let http = Arc::new(FakeHttp { serve: Box::new(serve), requests: Mutex::default() });
     let outside = Outside {
         processes: Arc::new(crate::support::Fakes::none()),
         http: Arc::clone(&http) as _,
@@ -110,20 +110,20 @@ async fn session(
     (tools, http)
 }
 
-async fn call_it(tools: &McpTools) -> crow_core::tool::ToolResult {
+async fn call_first_tool(tools: &McpTools) -> crow_core::tool::ToolResult {
     let all = tools.tools();
     let tool = all.tools.first().unwrap_or_else(|| panic!("{:?}", tools.take_news()));
     call(tool.as_ref(), json!({"a": 1}), &context()).await
 }
 
 #[tokio::test]
-async fn a_call_is_answered_by_json_or_by_events_and_every_request_bears_the_headers() {
+async fn calls_are_answered_by_json_or_events_and_requests_carry_the_headers() {
     for streams in [false, true] {
         let (tools, http) = session(move |_, request, message| {
             if message["method"] != "tools/call" {
                 return ordinary(request, message);
             }
-            let result = said(&message["params"]["arguments"].to_string());
+            let result = text_result(&message["params"]["arguments"].to_string());
             if !streams {
                 return json_answer(message, result);
             }
@@ -134,15 +134,15 @@ async fn a_call_is_answered_by_json_or_by_events_and_every_request_bears_the_hea
             ])
         })
         .await;
-        let result = call_it(&tools).await;
+        let result = call_first_tool(&tools).await;
         assert_eq!((result.status, result.output.as_str()), (ToolStatus::Success, r#"{"a":1}"#));
         tools.close().await;
-        let seen = http.seen.lock().unwrap();
-        for request in seen.iter() {
+        let requests = http.requests.lock().unwrap();
+        for request in requests.iter() {
             let authorization = ("authorization".to_owned(), "Bearer hunter2".to_owned());
             assert!(request.headers.contains(&authorization), "{request:?}");
         }
-        let call = seen
+        let call = requests
             .iter()
             .find(|request| String::from_utf8_lossy(&request.body).contains("tools/call"));
         let session = ("mcp-session-id".to_owned(), "s-1".to_owned());
@@ -151,7 +151,7 @@ async fn a_call_is_answered_by_json_or_by_events_and_every_request_bears_the_hea
 }
 
 #[tokio::test]
-async fn a_server_that_wants_credentials_says_so_and_no_secret_is_told() {
+async fn a_401_is_reported_without_revealing_the_configured_secret() {
     let (tools, _) =
         session(|_, _, _| answer(401, "text/html", b"<h1>Who are you?</h1>".to_vec())).await;
     let news = tools.take_news().remove(0).text;
@@ -162,7 +162,7 @@ async fn a_server_that_wants_credentials_says_so_and_no_secret_is_told() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_of_by_what_the_network_says() {
+async fn an_unreachable_server_is_reported_with_the_network_error() {
     let (tools, _) =
         session(|_, _, _| Err(HttpError::Connect("refused by 127.0.0.1".to_owned()))).await;
     let news = tools.take_news().remove(0).text;
@@ -170,7 +170,7 @@ async fn a_server_that_is_not_there_is_told_of_by_what_the_network_says() {
 }
 
 #[tokio::test]
-async fn a_call_that_met_no_server_is_sent_again_over_a_new_connection() {
+async fn a_call_that_failed_to_connect_is_resent_over_a_new_connection() {
     let failed = Mutex::new(false);
     let (tools, http) = session(move |_, request, message| {
         if message["method"] != "tools/call" {
@@ -179,22 +179,22 @@ async fn a_call_that_met_no_server_is_sent_again_over_a_new_connection() {
         if !std::mem::replace(&mut *failed.lock().unwrap(), true) {
             return Err(HttpError::Connect("refused".to_owned()));
         }
-        json_answer(message, said("second"))
+        json_answer(message, text_result("second"))
     })
     .await;
-    assert_eq!(call_it(&tools).await.output, "second");
-    let hellos = http
-        .seen
+    assert_eq!(call_first_tool(&tools).await.output, "second");
+    let handshakes = http
+        .requests
         .lock()
         .unwrap()
         .iter()
         .filter(|request| String::from_utf8_lossy(&request.body).contains("\"initialize\""))
         .count();
-    assert_eq!(hellos, 2);
+    assert_eq!(handshakes, 2);
 }
 
 #[tokio::test]
-async fn a_call_that_broke_off_is_not_sent_again() {
+async fn a_call_whose_connection_broke_is_not_resent() {
     let (tools, http) = session(|_, request, message| {
         if message["method"] == "tools/call" {
             return Err(HttpError::Broken("reset".to_owned()));
@@ -202,14 +202,14 @@ async fn a_call_that_broke_off_is_not_sent_again() {
         ordinary(request, message)
     })
     .await;
-    let result = call_it(&tools).await;
+    let result = call_first_tool(&tools).await;
     assert!(
         result.output.contains("it is not known whether the call had effects"),
         "{}",
         result.output
     );
     let calls = http
-        .seen
+        .requests
         .lock()
         .unwrap()
         .iter()
@@ -219,7 +219,7 @@ async fn a_call_that_broke_off_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_session_that_the_server_forgot_is_begun_again() {
+async fn a_session_that_the_server_forgot_is_initialized_again() {
     let bad = json!({"jsonrpc": "2.0", "error": {"code": -32000, "message": "Bad Request: No valid session ID"}, "id": null});
     for (status, body) in [(404, "{}".to_owned()), (400, bad.to_string())] {
         let forgot = Mutex::new(false);
@@ -230,15 +230,15 @@ async fn a_session_that_the_server_forgot_is_begun_again() {
             if !std::mem::replace(&mut *forgot.lock().unwrap(), true) {
                 return answer(status, "application/json", body.clone().into_bytes());
             }
-            json_answer(message, said("after"))
+            json_answer(message, text_result("after"))
         })
         .await;
-        assert_eq!(call_it(&tools).await.output, "after", "{status}");
+        assert_eq!(call_first_tool(&tools).await.output, "after", "{status}");
     }
 }
 
 #[tokio::test]
-async fn a_refusal_without_an_id_ends_the_call_that_it_answers() {
+async fn an_error_without_the_calls_id_ends_the_call_that_it_answers() {
     let (tools, _) = session(|_, request, message| {
         if message["method"] != "tools/call" {
             return ordinary(request, message);
@@ -247,12 +247,12 @@ async fn a_refusal_without_an_id_ends_the_call_that_it_answers() {
         answer(503, "application/json", body.to_string().into_bytes())
     })
     .await;
-    let result = call_it(&tools).await;
+    let result = call_first_tool(&tools).await;
     assert_eq!(result.output, "MCP server web: the server refused the call: too busy");
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_an_error() {
+async fn an_endless_answer_fails_at_the_size_limit() {
     let (tools, _) = session(|_, request, message| {
         if message["method"] != "tools/call" {
             return ordinary(request, message);
@@ -263,12 +263,12 @@ async fn an_answer_without_end_is_an_error() {
         Ok(HttpAnswer { status: 200, headers, body })
     })
     .await;
-    let result = call_it(&tools).await;
+    let result = call_first_tool(&tools).await;
     assert!(result.is_error() && result.output.contains("maximum size"), "{}", result.output);
 }
 
 #[tokio::test]
-async fn a_header_that_cannot_be_sent_is_told_by_its_name_alone() {
+async fn an_invalid_header_is_reported_by_name_without_its_value() {
     let mut settings = settings();
     settings.server.transport = McpTransport::Http {
         url: "http://x.test".to_owned(),

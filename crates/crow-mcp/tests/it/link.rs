@@ -1,4 +1,4 @@
-//! Servers behind a link: each request on its own, to somebody who keeps nothing in mind.
+//! Servers behind a link: the protocol over links is stateless, so every request stands alone.
 
 use std::{
     fmt,
@@ -19,24 +19,24 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Servers, Session, call, context, said, tool};
+use crate::support::{Servers, Session, call, context, text_result, tool};
 
-/// Longer than anything here may take.
-const LONG: Duration = Duration::from_secs(20);
+/// Time limit of every step.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// A link to a script.
+/// A link to a scripted server.
 struct FakeLink {
-    asked: mpsc::Sender<Asked>,
+    requests: mpsc::Sender<ReceivedRequest>,
     closed: CancellationToken,
 }
 
-/// A request, and the way back.
-struct Asked {
+/// A request, and the channel for its messages.
+struct ReceivedRequest {
     request: McpLinkRequest,
-    back: mpsc::Sender<McpLinkMessage>,
+    reply_to: mpsc::Sender<McpLinkMessage>,
 }
 
-impl Asked {
+impl ReceivedRequest {
     fn method(&self) -> &str {
         &self.request.method
     }
@@ -50,14 +50,14 @@ impl Asked {
             .unwrap_or_default()
     }
 
-    async fn tell(&self, method: &str, params: Value) -> bool {
+    async fn notify(&self, method: &str, params: Value) -> bool {
         let params = params.as_object().cloned();
-        self.back.send(McpLinkMessage::Told { method: method.to_owned(), params }).await.is_ok()
+        self.reply_to.send(McpLinkMessage::Told { method: method.to_owned(), params }).await.is_ok()
     }
 
-    async fn end(&self, ended: Result<Value, McpLinkError>) {
-        // Who gave it up does not listen.
-        drop(self.back.send(McpLinkMessage::Ended(ended)).await);
+    async fn end(&self, outcome: Result<Value, McpLinkError>) {
+        // Fails if the caller has dropped the request.
+        drop(self.reply_to.send(McpLinkMessage::Ended(outcome)).await);
     }
 }
 
@@ -74,8 +74,8 @@ impl McpLink for FakeLink {
     }
 
     fn request(&self, request: McpLinkRequest) -> McpLinkMessages {
-        let (back, messages) = mpsc::channel(16);
-        self.asked.try_send(Asked { request, back }).unwrap();
+        let (reply_to, messages) = mpsc::channel(16);
+        self.requests.try_send(ReceivedRequest { request, reply_to }).unwrap();
         Box::pin(stream::unfold(messages, |mut messages| async move {
             let message = messages.recv().await?;
             Some((message, messages))
@@ -87,102 +87,106 @@ impl McpLink for FakeLink {
     }
 }
 
-/// The other end of a link.
-struct Far {
-    asked: mpsc::Receiver<Asked>,
+/// The scripted server at the other end of a link.
+struct FakeServer {
+    requests: mpsc::Receiver<ReceivedRequest>,
     closed: CancellationToken,
-    /// What was asked so far.
-    seen: Arc<Mutex<Vec<McpLinkRequest>>>,
+    /// All requests so far.
+    received: Arc<Mutex<Vec<McpLinkRequest>>>,
 }
 
-impl Far {
-    async fn next(&mut self) -> Option<Asked> {
-        let asked = self.asked.recv().await?;
-        self.seen.lock().unwrap().push(asked.request.clone());
-        Some(asked)
+impl FakeServer {
+    async fn next(&mut self) -> Option<ReceivedRequest> {
+        let request = self.requests.recv().await?;
+        self.received.lock().unwrap().push(request.request.clone());
+        Some(request)
     }
 
-    async fn next_of(&mut self, method: &str) -> Option<Asked> {
+    async fn next_of(&mut self, method: &str) -> Option<ReceivedRequest> {
         loop {
-            let asked = self.next().await?;
-            if asked.method() == method {
-                return Some(asked);
+            let request = self.next().await?;
+            if request.method() == method {
+                return Some(request);
             }
         }
     }
 
-    /// Says what it can do, and lists its tools.
+    /// Answers the discovery and the first request for tools.
     async fn offer(&mut self, tools: &Value) {
-        let asked = self.next_of("server/discover").await.unwrap();
-        let found = json!({
+        let request = self.next_of("server/discover").await.unwrap();
+        let discovery = json!({
             "supportedVersions": ["2026-07-28"],
             "capabilities": {"tools": {"listChanged": true}},
             "resultType": "complete",
             "ttlMs": 0,
             "cacheScope": "private",
         });
-        asked.end(Ok(found)).await;
+        request.end(Ok(discovery)).await;
         self.list(tools).await;
     }
 
     async fn list(&mut self, tools: &Value) {
-        let asked = self.next_of("tools/list").await.unwrap();
-        asked.end(Ok(json!({"tools": tools, "resultType": "complete"}))).await;
+        let request = self.next_of("tools/list").await.unwrap();
+        request.end(Ok(json!({"tools": tools, "resultType": "complete"}))).await;
     }
 
-    async fn call(&mut self) -> Option<Asked> {
+    async fn call(&mut self) -> Option<ReceivedRequest> {
         self.next_of("tools/call").await
     }
 
     async fn echo(&mut self) {
-        while let Some(asked) = self.call().await {
-            asked.end(Ok(said(&asked.param("arguments").to_string()))).await;
+        while let Some(request) = self.call().await {
+            request.end(Ok(text_result(&request.param("arguments").to_string()))).await;
         }
     }
 }
 
 /// A session with a server behind a link.
-struct Linked {
+struct LinkedSession {
     session: Session,
     closed: CancellationToken,
-    seen: Arc<Mutex<Vec<McpLinkRequest>>>,
-    _far: JoinSet<()>,
+    received: Arc<Mutex<Vec<McpLinkRequest>>>,
+    _server_task: JoinSet<()>,
 }
 
-impl Linked {
-    async fn start<Fut>(script: impl FnOnce(Far) -> Fut) -> Self
+impl LinkedSession {
+    async fn start<Fut>(script: impl FnOnce(FakeServer) -> Fut) -> Self
     where
         Fut: Future<Output = ()> + Send + 'static,
     {
         Self::start_with(Servers::default(), script).await
     }
 
-    async fn start_with<Fut>(mut servers: Servers, script: impl FnOnce(Far) -> Fut) -> Self
+    async fn start_with<Fut>(mut servers: Servers, script: impl FnOnce(FakeServer) -> Fut) -> Self
     where
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let (sender, asked) = mpsc::channel(256);
-        let (closed, seen) = (CancellationToken::new(), Arc::default());
-        let link = FakeLink { asked: sender, closed: closed.clone() };
+        let (sender, requests) = mpsc::channel(256);
+        let (closed, received) = (CancellationToken::new(), Arc::default());
+        let link = FakeLink { requests: sender, closed: closed.clone() };
         let transport = McpTransport::Client(ClientServer::new(Arc::new(link)));
         servers.settings.push(McpServerConfig { name: "own".to_owned(), transport }.into());
-        let mut far = JoinSet::new();
-        far.spawn(script(Far { asked, closed: closed.clone(), seen: Arc::clone(&seen) }));
-        let session = timeout(LONG, servers.start()).await.unwrap();
-        Self { session, closed, seen, _far: far }
+        let mut server_task = JoinSet::new();
+        server_task.spawn(script(FakeServer {
+            requests,
+            closed: closed.clone(),
+            received: Arc::clone(&received),
+        }));
+        let session = timeout(TIME_LIMIT, servers.start()).await.unwrap();
+        Self { session, closed, received, _server_task: server_task }
     }
 
     async fn call(&self, input: Value) -> (ToolStatus, String) {
-        let called = timeout(LONG, self.session.call("mcp__own__t", input)).await.unwrap();
+        let called = timeout(TIME_LIMIT, self.session.call("mcp__own__t", input)).await.unwrap();
         (called.status, called.output)
     }
 }
 
 #[tokio::test]
 async fn tools_behind_a_link_are_called_like_any_other() {
-    let linked = Linked::start(|mut far| async move {
-        far.offer(&json!([tool("t"), tool("u")])).await;
-        far.echo().await;
+    let linked = LinkedSession::start(|mut server| async move {
+        server.offer(&json!([tool("t"), tool("u")])).await;
+        server.echo().await;
     })
     .await;
     assert_eq!(linked.session.names(), ["mcp__own__t", "mcp__own__u"]);
@@ -195,16 +199,16 @@ async fn tools_behind_a_link_are_called_like_any_other() {
 }
 
 #[tokio::test]
-async fn each_request_says_who_asks_and_no_hands_are_shaken() {
-    let linked = Linked::start(|mut far| async move {
-        far.offer(&json!([tool("t")])).await;
-        far.echo().await;
+async fn every_request_identifies_the_client_and_there_is_no_handshake() {
+    let linked = LinkedSession::start(|mut server| async move {
+        server.offer(&json!([tool("t")])).await;
+        server.echo().await;
     })
     .await;
     linked.call(json!({})).await;
-    let seen = linked.seen.lock().unwrap().clone();
-    assert!(seen.iter().any(|request| request.method == "tools/call"));
-    for request in seen {
+    let received = linked.received.lock().unwrap().clone();
+    assert!(received.iter().any(|request| request.method == "tools/call"));
+    for request in received {
         assert_ne!(request.method, "initialize");
         let meta = request.params.as_ref().and_then(|params| params.get("_meta")).unwrap();
         assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28", "{request:?}");
@@ -215,17 +219,17 @@ async fn each_request_says_who_asks_and_no_hands_are_shaken() {
 
 #[tokio::test]
 async fn progress_behind_a_link_is_reported_in_order() {
-    let linked = Linked::start(|mut far| async move {
-        far.offer(&json!([tool("t")])).await;
-        let asked = far.call().await.unwrap();
-        let token = asked.param("_meta")["progressToken"].clone();
+    let linked = LinkedSession::start(|mut server| async move {
+        server.offer(&json!([tool("t")])).await;
+        let request = server.call().await.unwrap();
+        let token = request.param("_meta")["progressToken"].clone();
         for step in 1..=2 {
             let params = json!({"progressToken": token, "progress": step, "total": 2});
-            asked.tell("notifications/progress", params).await;
-            asked.tell("notifications/nonsense", json!({})).await;
+            request.notify("notifications/progress", params).await;
+            request.notify("notifications/nonsense", json!({})).await;
         }
-        asked.end(Ok(said("done"))).await;
-        far.echo().await;
+        request.end(Ok(text_result("done"))).await;
+        server.echo().await;
     })
     .await;
     let reports = Arc::new(Mutex::new(Vec::new()));
@@ -237,25 +241,25 @@ async fn progress_behind_a_link_is_reported_in_order() {
 }
 
 #[tokio::test]
-async fn a_servers_no_and_a_lost_request_are_told_apart() {
-    let linked = Linked::start(|mut far| async move {
-        far.offer(&json!([tool("t")])).await;
-        let no = |message: &str| McpLinkError::Refused {
+async fn errors_of_a_server_and_lost_requests_are_reported_differently() {
+    let linked = LinkedSession::start(|mut server| async move {
+        server.offer(&json!([tool("t")])).await;
+        let refusal = |message: &str| McpLinkError::Refused {
             code: -32602,
             message: message.to_owned(),
             data: None,
         };
-        for ended in [
-            Err(no("no such city")),
+        for outcome in [
+            Err(refusal("no such city")),
             Err(McpLinkError::Broken("the provider was removed".to_owned())),
             Ok(json!({"resultType": "input_required", "inputRequests": {}, "requestState": "x"})),
             Ok(json!(null)),
         ] {
-            far.call().await.unwrap().end(ended).await;
+            server.call().await.unwrap().end(outcome).await;
         }
-        // Gone without an answer.
-        drop(far.call().await);
-        far.echo().await;
+        // The request is dropped without an answer.
+        drop(server.call().await);
+        server.echo().await;
     })
     .await;
     let mut answers = Vec::new();
@@ -265,21 +269,21 @@ async fn a_servers_no_and_a_lost_request_are_told_apart() {
         answers.push(text);
     }
     insta::assert_json_snapshot!(answers);
-    // The server is still there.
+    // The server is still connected.
     assert_eq!(linked.call(json!({})).await, (ToolStatus::Success, "{}".to_owned()));
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_is_given_up_on_the_other_side() {
+async fn a_cancelled_call_is_withdrawn_from_the_link() {
     let (begun, mut has_begun) = mpsc::channel(1);
     let (gone, mut is_gone) = mpsc::channel(1);
-    let linked = Linked::start(|mut far| async move {
-        far.offer(&json!([tool("t")])).await;
-        let asked = far.call().await.unwrap();
+    let linked = LinkedSession::start(|mut server| async move {
+        server.offer(&json!([tool("t")])).await;
+        let request = server.call().await.unwrap();
         begun.send(()).await.unwrap();
-        asked.back.closed().await;
+        request.reply_to.closed().await;
         gone.send(()).await.unwrap();
-        far.echo().await;
+        server.echo().await;
     })
     .await;
     let ctx = context();
@@ -289,16 +293,16 @@ async fn a_call_that_is_cancelled_is_given_up_on_the_other_side() {
         ctx.cancellation.cancel();
     });
     assert_eq!(result.status, ToolStatus::Cancelled);
-    timeout(LONG, is_gone.recv()).await.unwrap().unwrap();
+    timeout(TIME_LIMIT, is_gone.recv()).await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_says_nothing_is_given_up_in_time() {
-    let linked = Linked::start(|mut far| async move {
-        far.offer(&json!([tool("t")])).await;
-        let asked = far.call().await.unwrap();
-        asked.back.closed().await;
-        far.echo().await;
+async fn a_silent_call_over_a_link_times_out() {
+    let linked = LinkedSession::start(|mut server| async move {
+        server.offer(&json!([tool("t")])).await;
+        let request = server.call().await.unwrap();
+        request.reply_to.closed().await;
+        server.echo().await;
     })
     .await;
     let result = linked.session.call("mcp__own__t", json!({})).await;
@@ -310,12 +314,12 @@ async fn a_call_that_says_nothing_is_given_up_in_time() {
 
 #[tokio::test]
 async fn calls_fail_at_once_when_the_client_is_gone() {
-    let linked = Linked::start(|mut far| async move {
-        far.offer(&json!([tool("t")])).await;
-        let asked = far.call().await.unwrap();
-        far.closed.cancel();
-        asked.back.closed().await;
-        assert!(far.next().await.is_none());
+    let linked = LinkedSession::start(|mut server| async move {
+        server.offer(&json!([tool("t")])).await;
+        let request = server.call().await.unwrap();
+        server.closed.cancel();
+        request.reply_to.closed().await;
+        assert!(server.next().await.is_none());
     })
     .await;
     let (_, lost) = linked.call(json!({})).await;
@@ -337,44 +341,44 @@ async fn calls_fail_at_once_when_the_client_is_gone() {
 }
 
 #[tokio::test]
-async fn a_server_behind_a_link_says_when_its_tools_change() {
+async fn changed_tools_behind_a_link_are_noticed() {
     let (change, mut changes) = mpsc::channel::<()>(1);
-    let linked = Linked::start(|mut far| async move {
-        far.offer(&json!([tool("t")])).await;
-        let listening = far.next_of("subscriptions/listen").await.unwrap();
+    let linked = LinkedSession::start(|mut server| async move {
+        server.offer(&json!([tool("t")])).await;
+        let listening = server.next_of("subscriptions/listen").await.unwrap();
         changes.recv().await.unwrap();
-        listening.tell("notifications/tools/list_changed", json!({})).await;
-        far.list(&json!([tool("t"), tool("new")])).await;
-        far.echo().await;
+        listening.notify("notifications/tools/list_changed", json!({})).await;
+        server.list(&json!([tool("t"), tool("new")])).await;
+        server.echo().await;
     })
     .await;
     let revision = linked.session.revision();
     change.send(()).await.unwrap();
-    linked.session.changed(revision).await;
+    linked.session.wait_for_change(revision).await;
     assert_eq!(linked.session.names(), ["mcp__own__new", "mcp__own__t"]);
 }
 
 #[tokio::test]
-async fn a_link_that_floods_with_news_still_answers() {
-    let linked = Linked::start(|mut far| async move {
-        far.offer(&json!([tool("t")])).await;
-        let asked = far.call().await.unwrap();
+async fn a_call_over_a_link_is_answered_after_a_flood_of_notifications() {
+    let linked = LinkedSession::start(|mut server| async move {
+        server.offer(&json!([tool("t")])).await;
+        let request = server.call().await.unwrap();
         for _ in 0..2_000 {
-            asked.tell("notifications/message", json!({"level": "info", "data": "x"})).await;
+            request.notify("notifications/message", json!({"level": "info", "data": "x"})).await;
         }
-        asked.end(Ok(said("fine"))).await;
-        far.echo().await;
+        request.end(Ok(text_result("fine"))).await;
+        server.echo().await;
     })
     .await;
     assert_eq!(linked.call(json!({})).await.1, "fine");
 }
 
 #[tokio::test]
-async fn an_answer_behind_a_link_that_is_too_large_is_none() {
-    let linked = Linked::start(|mut far| async move {
-        far.offer(&json!([tool("t")])).await;
-        far.call().await.unwrap().end(Ok(said(&"x".repeat(17 << 20)))).await;
-        far.echo().await;
+async fn an_oversized_answer_over_a_link_fails_the_call() {
+    let linked = LinkedSession::start(|mut server| async move {
+        server.offer(&json!([tool("t")])).await;
+        server.call().await.unwrap().end(Ok(text_result(&"x".repeat(17 << 20)))).await;
+        server.echo().await;
     })
     .await;
     let (status, text) = linked.call(json!({})).await;
@@ -387,18 +391,18 @@ async fn an_answer_behind_a_link_that_is_too_large_is_none() {
 }
 
 #[tokio::test]
-async fn a_server_of_another_time_is_told_of_and_takes_nothing_from_the_others() {
+async fn a_server_with_an_unsupported_version_is_reported_and_does_not_affect_the_others() {
     let servers = Servers::of("other", |_, mut io| async move {
         io.offer(&json!([tool("t")])).await;
         io.echo().await;
     });
-    let linked = Linked::start_with(servers, |mut far| async move {
-        let asked = far.next().await.unwrap();
-        assert_eq!(asked.method(), "server/discover");
+    let linked = LinkedSession::start_with(servers, |mut server| async move {
+        let request = server.next().await.unwrap();
+        assert_eq!(request.method(), "server/discover");
         let data = Some(json!({"supported": ["2025-11-25"]}));
         let (code, message) = (-32022, "Unsupported protocol version".to_owned());
-        asked.end(Err(McpLinkError::Refused { code, message, data })).await;
-        while far.next().await.is_some() {}
+        request.end(Err(McpLinkError::Refused { code, message, data })).await;
+        while server.next().await.is_some() {}
     })
     .await;
     assert_eq!(linked.session.names(), ["mcp__other__t"]);
@@ -408,12 +412,12 @@ async fn a_server_of_another_time_is_told_of_and_takes_nothing_from_the_others()
 }
 
 #[tokio::test]
-async fn what_a_server_behind_a_link_lists_is_not_kept() {
+async fn tools_behind_a_link_are_not_cached() {
     let folder = tempfile::tempdir().unwrap();
     let servers = Servers::default().cached_in(folder.path());
-    let linked = Linked::start_with(servers, |mut far| async move {
-        far.offer(&json!([tool("t")])).await;
-        far.echo().await;
+    let linked = LinkedSession::start_with(servers, |mut server| async move {
+        server.offer(&json!([tool("t")])).await;
+        server.echo().await;
     })
     .await;
     linked.call(json!({})).await;

@@ -1,4 +1,4 @@
-//! The tools of servers that behave, and of servers that do not. All of them speak bytes over pipes in this process.
+//! Tools of well-behaved and of hostile servers. All servers are scripts in this process, most of them over byte pipes.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

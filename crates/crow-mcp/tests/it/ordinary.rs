@@ -1,4 +1,4 @@
-//! Servers that behave.
+//! Well-behaved servers.
 
 use std::{
     sync::{Arc, Mutex},
@@ -9,7 +9,7 @@ use crow_core::tool::{Effects, Progress, ToolCategory, ToolSource as _, ToolStat
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::support::{Servers, call, context, said, tool};
+use crate::support::{Servers, call, context, text_result, tool};
 
 #[tokio::test]
 async fn the_tools_of_a_server_are_called_by_their_names() {
@@ -44,7 +44,7 @@ async fn a_call_needs_permission_and_may_change_files_whatever_the_server_says()
 }
 
 #[tokio::test]
-async fn a_server_of_which_the_user_says_so_changes_no_files() {
+async fn calls_of_a_server_configured_to_change_no_files_have_no_effects() {
     let mut servers = Servers::of("docs", |_, mut io| async move {
         io.offer(&json!([tool("read")])).await;
         io.echo().await;
@@ -68,7 +68,7 @@ async fn progress_is_reported_while_the_call_runs_and_in_order() {
             )
             .await;
         }
-        io.answer(&call, said("done")).await;
+        io.answer(&call, text_result("done")).await;
         io.echo().await;
     });
     let session = servers.start().await;
@@ -82,42 +82,42 @@ async fn progress_is_reported_while_the_call_runs_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_ends_at_once_and_the_server_is_told_which() {
-    let (seen, mut told) = mpsc::channel(2);
+async fn a_cancelled_call_ends_at_once_and_the_server_is_notified_with_its_id() {
+    let (sender, mut ids) = mpsc::channel(2);
     let servers = Servers::of("slow", move |_, mut io| {
-        let seen = seen.clone();
+        let sender = sender.clone();
         async move {
             io.offer(&json!([tool("work")])).await;
             let call = io.call().await.unwrap();
-            seen.send(call["id"].clone()).await.unwrap();
+            sender.send(call["id"].clone()).await.unwrap();
             let cancelled = io.read_method("notifications/cancelled").await.unwrap();
-            seen.send(cancelled["params"]["requestId"].clone()).await.unwrap();
+            sender.send(cancelled["params"]["requestId"].clone()).await.unwrap();
             io.echo().await;
         }
     });
     let session = servers.start().await;
     let ctx = context();
     let tool = session.tool("mcp__slow__work");
-    let begun = async {
-        let id = told.recv().await.unwrap();
+    let cancel_when_begun = async {
+        let id = ids.recv().await.unwrap();
         ctx.cancellation.cancel();
         id
     };
-    let (result, id) = tokio::join!(call(tool.as_ref(), json!({}), &ctx), begun);
+    let (result, id) = tokio::join!(call(tool.as_ref(), json!({}), &ctx), cancel_when_begun);
     assert_eq!(result.status, ToolStatus::Cancelled);
-    assert_eq!(told.recv().await.unwrap(), id);
+    assert_eq!(ids.recv().await.unwrap(), id);
     assert_eq!(session.call("mcp__slow__work", json!({})).await.output, "{}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_may_take_long_as_long_as_it_reports_but_not_for_ever() {
+async fn progress_extends_a_call_up_to_the_total_limit() {
     let servers = Servers::of("slow", |_, mut io| async move {
         io.offer(&json!([tool("work")])).await;
         let first = io.call().await.unwrap();
-        beat(&mut io, &first, 5).await;
-        io.answer(&first, said("took long")).await;
+        report_progress(&mut io, &first, 5).await;
+        io.answer(&first, text_result("took long")).await;
         let second = io.call().await.unwrap();
-        beat(&mut io, &second, 100).await;
+        report_progress(&mut io, &second, 100).await;
         io.echo().await;
     });
     let session = servers.start().await;
@@ -129,7 +129,7 @@ async fn a_call_may_take_long_as_long_as_it_reports_but_not_for_ever() {
     );
 }
 
-async fn beat(io: &mut crate::support::Io, call: &Value, times: u32) {
+async fn report_progress(io: &mut crate::support::Io, call: &Value, times: u32) {
     for step in 0..times {
         tokio::time::sleep(Duration::from_secs(50)).await;
         let params =
@@ -140,23 +140,26 @@ async fn beat(io: &mut crate::support::Io, call: &Value, times: u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_silent_for_too_long_is_given_up() {
+async fn a_silent_call_times_out() {
     let servers = Servers::of("dead", |_, mut io| async move {
         io.offer(&json!([tool("work")])).await;
         let first = io.call().await.unwrap();
-        let mut was_told = false;
+        let mut is_cancelled = false;
         while let Some(message) = io.read().await {
             if message["method"] == "notifications/cancelled" {
                 assert_eq!(message["params"]["requestId"], first["id"]);
                 assert_eq!(message["params"]["reason"], "timeout");
-                was_told = true;
+                is_cancelled = true;
             } else {
-                // Only who was told goes on.
-                let told = io.read_unless(was_told).await;
+                // The next call comes with the cancellation, before or after it.
+                let cancellation = io.read_unless(is_cancelled).await;
                 assert!(
-                    was_told || told.is_some_and(|told| told["params"]["requestId"] == first["id"])
+                    is_cancelled
+                        || cancellation.is_some_and(
+                            |cancellation| cancellation["params"]["requestId"] == first["id"]
+                        )
                 );
-                io.answer(&message, said("next")).await;
+                io.answer(&message, text_result("next")).await;
             }
         }
     });
@@ -171,10 +174,10 @@ async fn a_call_that_is_silent_for_too_long_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_server_may_ask_for_folders_and_signs_of_life_and_for_nothing_else() {
-    let (seen, mut answers) = mpsc::channel(8);
+async fn a_server_may_request_roots_and_pings_and_nothing_else() {
+    let (sender, mut answers) = mpsc::channel(8);
     let servers = Servers::of("curious", move |_, mut io| {
-        let seen = seen.clone();
+        let sender = sender.clone();
         async move {
             io.offer(&json!([tool("work")])).await;
             let call = io.call().await.unwrap();
@@ -196,9 +199,9 @@ async fn a_server_may_ask_for_folders_and_signs_of_life_and_for_nothing_else() {
                         break message;
                     }
                 };
-                seen.send(answer).await.unwrap();
+                sender.send(answer).await.unwrap();
             }
-            io.answer(&call, said("done")).await;
+            io.answer(&call, text_result("done")).await;
             io.echo().await;
         }
     });
@@ -213,7 +216,7 @@ async fn a_server_may_ask_for_folders_and_signs_of_life_and_for_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_server_that_died_is_started_again_by_the_next_call() {
+async fn an_exited_server_is_restarted_by_the_next_call() {
     let servers = Servers::of("frail", |number, mut io| async move {
         io.offer(&json!([tool("work")])).await;
         if number > 0 {
@@ -223,8 +226,8 @@ async fn a_server_that_died_is_started_again_by_the_next_call() {
     let session = servers.start().await;
     let result = session.call("mcp__frail__work", json!({"a": 1})).await;
     assert_eq!((result.output.as_str(), session.starts()), (r#"{"a":1}"#, 2));
-    let told = session.news().join("\n");
-    assert!(told.is_empty() || told.contains("it ended with exit code 7"), "{told}");
+    let news = session.news().join("\n");
+    assert!(news.is_empty() || news.contains("it ended with exit code 7"), "{news}");
 }
 
 #[tokio::test]
@@ -242,14 +245,14 @@ async fn a_call_that_may_have_had_effects_is_not_made_twice() {
 }
 
 #[tokio::test]
-async fn what_serves_a_session_ends_with_it() {
-    let (seen, mut ends) = mpsc::channel::<()>(1);
+async fn closing_a_session_ends_its_servers() {
+    let (alive, mut ends) = mpsc::channel::<()>(1);
     let servers = Servers::of("time", move |_, mut io| {
-        let seen = seen.clone();
+        let alive = alive.clone();
         async move {
             io.offer(&json!([tool("now")])).await;
             io.echo().await;
-            drop(seen);
+            drop(alive);
             std::future::pending::<()>().await;
         }
     });

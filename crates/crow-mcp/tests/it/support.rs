@@ -1,4 +1,4 @@
-//! Servers written by hand, at the level of bytes.
+//! Servers that tests script at the level of bytes.
 
 use std::{
     collections::BTreeMap,
@@ -58,25 +58,25 @@ impl Io {
         }
     }
 
-    /// Reads a message, unless there is no need to.
+    /// Reads a message; `None` if `is_done`.
     pub(crate) async fn read_unless(&mut self, is_done: bool) -> Option<Value> {
         if is_done { None } else { self.read().await }
     }
 
-    pub(crate) async fn raw(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) async fn write_raw(&mut self, bytes: &[u8]) -> bool {
         self.out.write_all(bytes).await.is_ok()
     }
 
     pub(crate) async fn write(&mut self, message: Value) -> bool {
-        self.raw(format!("{message}\n").as_bytes()).await
+        self.write_raw(format!("{message}\n").as_bytes()).await
     }
 
     pub(crate) async fn answer(&mut self, request: &Value, result: Value) -> bool {
         self.write(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).await
     }
 
-    /// Shakes hands.
-    pub(crate) async fn greet(&mut self) {
+    /// Answers the handshake.
+    pub(crate) async fn handshake(&mut self) {
         let hello = self.read_method("initialize").await.unwrap();
         let version = hello["params"]["protocolVersion"].clone();
         let result = json!({
@@ -88,9 +88,9 @@ impl Io {
         self.read_method("notifications/initialized").await.unwrap();
     }
 
-    /// Shakes hands, and lists these tools when it is asked.
+    /// Answers the handshake, and lists these tools on request.
     pub(crate) async fn offer(&mut self, tools: &Value) {
-        self.greet().await;
+        self.handshake().await;
         let request = self.read_method("tools/list").await.unwrap();
         self.answer(&request, json!({"tools": tools})).await;
     }
@@ -100,16 +100,16 @@ impl Io {
         self.read_method("tools/call").await
     }
 
-    /// Works like any server: each call is answered with its arguments.
+    /// Answers each call with its arguments.
     pub(crate) async fn echo(&mut self) {
         while let Some(call) = self.call().await {
             let text = call["params"]["arguments"].to_string();
-            self.answer(&call, said(&text)).await;
+            self.answer(&call, text_result(&text)).await;
         }
     }
 }
 
-pub(crate) fn said(text: &str) -> Value {
+pub(crate) fn text_result(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn tool(name: &str) -> Value {
 
 type Script = dyn Fn(usize, Io) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync;
 
-/// Programs that are scripts of a test.
+/// Programs that a test scripts.
 #[derive(Clone)]
 pub(crate) struct Fakes {
     scripts: Arc<BTreeMap<String, Box<Script>>>,
@@ -169,7 +169,7 @@ impl PipedProcesses for Fakes {
     }
 }
 
-/// Nobody is asked over HTTP.
+/// HTTP without any server.
 #[derive(Debug)]
 pub(crate) struct NoHttp;
 
@@ -180,7 +180,7 @@ impl Http for NoHttp {
     }
 }
 
-/// The servers of a test.
+/// Servers of a test: scripts, settings and an optional cache of tools.
 #[derive(Default)]
 pub(crate) struct Servers {
     scripts: BTreeMap<String, Box<Script>>,
@@ -207,7 +207,7 @@ impl Servers {
         self.named(name)
     }
 
-    /// Adds a server whose program is not there.
+    /// Adds the settings of a server. Without a script, its program does not exist.
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.settings.push(stdio(name).into());
         self
@@ -229,7 +229,7 @@ impl Servers {
         Session { tools: McpTools::new(self.settings, self.cache, outside), started }
     }
 
-    /// Starts them and waits for their tools.
+    /// Starts the servers and waits for their tools.
     pub(crate) async fn start(self) -> Session {
         let session = self.build();
         session.tools.ready(&CancellationToken::new()).await;
@@ -249,7 +249,7 @@ pub(crate) fn stdio(name: &str) -> McpServerConfig {
     }
 }
 
-/// A session with tools of servers.
+/// A session with the tools of servers.
 pub(crate) struct Session {
     pub(crate) tools: McpTools,
     pub(crate) started: Arc<AtomicUsize>,
@@ -279,11 +279,11 @@ impl Session {
         call(self.tool(name).as_ref(), input, &context()).await
     }
 
-    /// Waits until the tools are other ones.
-    pub(crate) async fn changed(&self, revision: u64) {
+    /// Waits until the tools have a later revision.
+    pub(crate) async fn wait_for_change(&self, revision: u64) {
         let mut changes = self.tools.changes();
-        let waited = changes.wait_for(|now| *now > revision);
-        tokio::time::timeout(Duration::from_secs(30), waited).await.unwrap().unwrap();
+        let change = changes.wait_for(|now| *now > revision);
+        tokio::time::timeout(Duration::from_secs(30), change).await.unwrap().unwrap();
     }
 
     pub(crate) fn revision(&self) -> u64 {
