@@ -1,4 +1,4 @@
-//! What goes over the wire beside the body.
+//! Connections and headers, and bodies as bytes.
 
 use crow_providers::{ApiKey, Endpoint, ExtraHeader, HttpClient, HttpProvider};
 use crow_testkit::{BodyChunk, ModelServer, Script, ScriptStep, ScriptedReply, VendorError};
@@ -33,7 +33,7 @@ async fn a_refused_request_leaves_the_connection_open() {
 }
 
 #[tokio::test]
-async fn a_history_that_was_rewritten_is_encoded_anew() {
+async fn a_rewritten_history_is_encoded_anew() {
     for dialect in DIALECTS {
         let call =
             |n: usize| ScriptedReply::new().call("same_id", "read_file", &json!({"path": n}));
@@ -48,8 +48,8 @@ async fn a_history_that_was_rewritten_is_encoded_anew() {
         for _ in 0..3 {
             talk.step().await;
         }
-        let whole = talk.messages.clone();
-        // A summary takes the place of the first step; the rest stays.
+        let original = talk.messages.clone();
+        // A summary replaces the first step; the rest stays.
         talk.messages.splice(0..3, [user("summary", "What was done")]);
         server.allow_prefix_break();
         let mut fresh = Talk::with(&server, dialect);
@@ -57,13 +57,13 @@ async fn a_history_that_was_rewritten_is_encoded_anew() {
         server.push(ScriptedReply::new().text("Hi"));
         let (_, _) = (talk.ask().await.reply.unwrap(), fresh.ask().await.reply.unwrap());
         let requests = server.finish().await.unwrap();
-        assert_eq!(whole.len(), 7);
+        assert_eq!(original.len(), 7);
         assert_eq!(requests[3].raw_body, requests[4].raw_body, "as if it had never been otherwise");
     }
 }
 
 #[tokio::test]
-async fn the_body_has_a_length_and_the_key_its_header() {
+async fn requests_have_a_content_length_and_the_key_in_one_header_only() {
     for (dialect, header) in [(DIALECTS[0], "x-api-key"), (DIALECTS[1], "x-goog-api-key")] {
         let server = ModelServer::start([ScriptedReply::new().text("Hi")]).await;
         Talk::with(&server, dialect).step().await;
@@ -82,7 +82,7 @@ async fn the_body_has_a_length_and_the_key_its_header() {
 }
 
 #[tokio::test]
-async fn headers_of_the_user_win() {
+async fn configured_headers_override_the_defaults() {
     let server = ModelServer::start([ScriptedReply::new().text("Hi")]).await;
     let header =
         |name: &str, value: &str| ExtraHeader { name: name.to_owned(), value: value.to_owned() };
@@ -100,9 +100,9 @@ async fn headers_of_the_user_win() {
     assert_eq!(requests[0].header("x-team"), Some("crows"));
 }
 
-/// Written after what a llama.cpp server was seen to send on `/v1/messages`: no `message_start`, numbers at the end only.
+/// Uses a stream as a llama.cpp server sent it on `/v1/messages`: no `message_start`, token counts at the end only.
 #[tokio::test]
-async fn a_stream_without_a_beginning_is_read() {
+async fn a_stream_without_message_start_is_decoded() {
     let stream = concat!(
         "event: content_block_start\n",
         "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",

@@ -1,4 +1,4 @@
-//! Answers that are no replies.
+//! Error responses, and other answers that are not replies.
 
 use bytes::Bytes;
 use crow_core::model::{ProviderError, ProviderErrorKind};
@@ -10,8 +10,8 @@ use crate::support::{DIALECTS, KEY, Talk};
 
 async fn error_of(step: impl Into<ScriptStep>, dialect: usize) -> ProviderError {
     let server = ModelServer::start([step.into()]).await;
-    let (dialect, theirs) = DIALECTS[dialect];
-    let base_url = server.base_url(theirs);
+    let (dialect, wire_dialect) = DIALECTS[dialect];
+    let base_url = server.base_url(wire_dialect);
     let mut talk = Talk::at(&base_url, dialect, RetryPolicy::never(), Timeouts::default());
     let error = talk.ask().await.error();
     server.assert_clean();
@@ -24,7 +24,7 @@ fn http(status: u16, body: &str, header: (&str, &str)) -> ScriptStep {
 }
 
 #[tokio::test]
-async fn what_cannot_pass_is_reported_at_once_with_all_that_is_known() {
+async fn permanent_errors_are_reported_at_once_with_all_details() {
     for (error, kind) in [
         (VendorError::ContextLength, ProviderErrorKind::ContextLength),
         (VendorError::InvalidRequest("no good".to_owned()), ProviderErrorKind::InvalidRequest),
@@ -47,7 +47,7 @@ async fn what_cannot_pass_is_reported_at_once_with_all_that_is_known() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_refused_so_that_the_key_stays_here() {
+async fn a_redirect_is_refused_so_that_the_key_is_not_sent_elsewhere() {
     let step = http(307, "", ("location", "https://elsewhere.test/v1/messages?x=1"));
     let error = error_of(step, 0).await;
     assert_eq!((error.kind, error.status), (ProviderErrorKind::NotFound, Some(307)));
@@ -55,7 +55,7 @@ async fn a_redirect_is_refused_so_that_the_key_stays_here() {
 }
 
 #[tokio::test]
-async fn the_key_never_shows_even_where_the_provider_echoes_it() {
+async fn errors_do_not_contain_the_key_even_if_the_provider_echoes_it() {
     let body =
         json!({"error": {"type": KEY, "message": format!("bad key {KEY}, {}", KEY.repeat(40))}});
     for step in [
@@ -76,7 +76,7 @@ async fn the_key_never_shows_even_where_the_provider_echoes_it() {
 }
 
 #[tokio::test]
-async fn a_page_in_place_of_a_stream_is_named() {
+async fn a_web_page_instead_of_a_stream_is_quoted_in_the_error() {
     let page = "<!DOCTYPE html><title>Sign in to the proxy</title>";
     let error = error_of(http(200, page, ("content-type", "text/html")), 0).await;
     assert_eq!(error.kind, ProviderErrorKind::Decode);
@@ -84,7 +84,7 @@ async fn a_page_in_place_of_a_stream_is_named() {
 }
 
 #[tokio::test]
-async fn an_error_body_in_an_answer_that_claims_success_is_an_error() {
+async fn an_error_body_with_a_success_status_is_an_error() {
     let body = r#"{"error":{"message":"no such model","code":404}}"#;
     let error = error_of(http(200, body, ("content-type", "application/json")), 1).await;
     assert_eq!(error.kind, ProviderErrorKind::NotFound);

@@ -1,4 +1,4 @@
-//! Streams that are cut, slowed or spoiled.
+//! Streams that are cut, stalled or corrupted.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -25,13 +25,13 @@ fn reply() -> ScriptedReply {
     )
 }
 
-/// Says something within the first dozen events of every dialect.
+/// Returns a reply that has text within the first dozen events of every dialect.
 fn long_reply() -> ScriptedReply {
     ScriptedReply::new().text("Grüße, 🐦! ".repeat(50))
 }
 
 #[tokio::test]
-async fn a_stream_may_be_shaped_in_any_legal_way() {
+async fn any_legal_framing_of_a_stream_gives_the_same_reply() {
     for dialect in DIALECTS {
         let server = ModelServer::start([reply()]).await;
         let plain = Talk::with(&server, dialect).ask().await.reply.unwrap();
@@ -61,7 +61,7 @@ async fn a_stream_may_be_shaped_in_any_legal_way() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_anywhere_too_early_is_truncated() {
+async fn a_stream_that_is_cut_anywhere_is_truncated_and_retried() {
     for dialect in DIALECTS {
         for bytes in (0..900).step_by(29) {
             let cut = reply().with(Fault::CutAt { bytes, ending: BodyEnd::Clean });
@@ -83,7 +83,7 @@ async fn a_stream_that_ends_anywhere_too_early_is_truncated() {
 }
 
 #[tokio::test]
-async fn the_end_mark_is_what_counts() {
+async fn a_stream_without_an_end_mark_is_truncated() {
     for dialect in DIALECTS {
         let endless = ScriptedReply::new().text("Hi").with(Fault::WithoutTerminal(BodyEnd::Clean));
         let script = [endless.clone(), endless.clone(), endless];
@@ -99,7 +99,7 @@ async fn the_end_mark_is_what_counts() {
 }
 
 #[tokio::test]
-async fn a_broken_connection_is_retried_and_what_came_is_void() {
+async fn a_broken_connection_is_retried_and_its_text_is_discarded() {
     for dialect in DIALECTS {
         for ending in [BodyEnd::Close, BodyEnd::Reset] {
             let broken = reply().with(Fault::EndAfter { events: 4, ending });
@@ -114,7 +114,7 @@ async fn a_broken_connection_is_retried_and_what_came_is_void() {
 }
 
 #[tokio::test]
-async fn an_error_in_the_stream_is_sorted_like_any_other() {
+async fn an_error_in_the_stream_is_classified_like_any_other() {
     for dialect in DIALECTS {
         for (error, kind, retries) in [
             (VendorError::Overloaded, ProviderErrorKind::Overloaded, 1),
@@ -167,7 +167,7 @@ async fn a_silent_server_times_out() {
 }
 
 #[tokio::test]
-async fn a_silent_server_is_told_of_and_asked_once() {
+async fn a_silent_server_is_reported_and_not_retried() {
     let silence = || ScriptStep::Silence { gate: Some(StreamGate::new()), ending: BodyEnd::Close };
     let server = ModelServer::start([silence(), silence(), silence()]).await;
     let timeouts = Timeouts {
@@ -184,7 +184,7 @@ async fn a_silent_server_is_told_of_and_asked_once() {
 }
 
 #[tokio::test]
-async fn keep_alives_alone_are_told_of_and_end_the_request() {
+async fn keep_alives_without_a_reply_are_reported_and_time_out() {
     let timeouts = Timeouts {
         silence: Duration::from_secs(20),
         progress: Duration::from_millis(300),
@@ -199,13 +199,13 @@ async fn keep_alives_alone_are_told_of_and_end_the_request() {
             outcome = talk.ask() => outcome,
             never = send_only(ping, &listener) => match never {},
         };
-        let kept = "the server sent keep-alives, but no part of a reply for";
-        assert_eq!(waits(&outcome.events), [format!("{kept} 0.1 s")], "{ping}");
+        let reason = "the server sent keep-alives, but no part of a reply for";
+        assert_eq!(waits(&outcome.events), [format!("{reason} 0.1 s")], "{ping}");
         assert_eq!(outcome.retries(), Vec::<&Retry>::new(), "{ping}");
         let error = outcome.error();
         assert_eq!(
             (error.kind, error.message),
-            (ProviderErrorKind::Timeout, format!("{kept} 0.3 s"))
+            (ProviderErrorKind::Timeout, format!("{reason} 0.3 s"))
         );
     }
 }
@@ -215,14 +215,14 @@ fn replaced(old: &str, new: impl AsRef<[u8]>) -> Fault {
 }
 
 #[tokio::test]
-async fn what_is_no_character_becomes_a_replacement_character() {
+async fn invalid_characters_become_replacement_characters() {
     for dialect in DIALECTS {
-        for spoiled in [&b"\xff"[..], br"\ud83d", br"\uDC26", b"\xf0\x9f\x90"] {
-            let step = reply().with(replaced("🐦", spoiled));
+        for corrupted in [&b"\xff"[..], br"\ud83d", br"\uDC26", b"\xf0\x9f\x90"] {
+            let step = reply().with(replaced("🐦", corrupted));
             let server = ModelServer::start([step]).await;
             let outcome = Talk::with(&server, dialect).ask().await;
-            assert_eq!(outcome.retries(), Vec::<&Retry>::new(), "{dialect:?} {spoiled:?}");
-            assert_eq!(outcome.streamed_text(), "Grüße, \u{fffd}!", "{dialect:?} {spoiled:?}");
+            assert_eq!(outcome.retries(), Vec::<&Retry>::new(), "{dialect:?} {corrupted:?}");
+            assert_eq!(outcome.streamed_text(), "Grüße, \u{fffd}!", "{dialect:?} {corrupted:?}");
             assert_eq!(outcome.reply.unwrap().calls().count(), 1);
             server.assert_clean();
         }
@@ -230,7 +230,7 @@ async fn what_is_no_character_becomes_a_replacement_character() {
 }
 
 #[tokio::test]
-async fn a_reply_with_an_unreadable_event_is_asked_for_once_more() {
+async fn a_reply_with_an_unreadable_event_is_retried_once() {
     let broken = || reply().with(replaced("🐦", "\""));
     for dialect in DIALECTS {
         let server = ModelServer::start([broken(), ScriptStep::from(reply())]).await;
@@ -249,7 +249,7 @@ async fn a_reply_with_an_unreadable_event_is_asked_for_once_more() {
 }
 
 #[tokio::test]
-async fn an_unreadable_usage_is_no_usage() {
+async fn an_unreadable_token_count_is_zero() {
     const INPUT: [&str; 4] = ["input_tokens", "promptTokenCount", "input_tokens", "prompt_tokens"];
     for (dialect, input) in DIALECTS.into_iter().zip(INPUT) {
         for value in ["-1", "\"many\"", "[]", "1.5"] {
@@ -277,7 +277,7 @@ fn waits(events: &[ModelEvent]) -> Vec<String> {
     events.iter().filter_map(reason).collect()
 }
 
-/// Serves connections that never bring anything but this, until the client leaves.
+/// Serves connections that send nothing but `ping`, until the client leaves.
 async fn send_only(ping: &'static str, listener: &TcpListener) -> Infallible {
     loop {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -312,7 +312,7 @@ async fn dropping_the_stream_ends_the_request() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_closes_the_body_does_not_hold_up_the_reply() {
+async fn a_server_that_never_closes_the_body_does_not_delay_the_reply() {
     let gate = StreamGate::new();
     let open =
         ScriptedReply::new().text("Hi").with(Fault::StallAfter { events: 100, gate: gate.clone() });

@@ -1,6 +1,6 @@
-//! Histories of all shapes that can be sent, for every dialect.
+//! Generator of histories of all shapes, for every dialect.
 //!
-//! Each has its calls paired, as the core guarantees it, and otherwise anything: empty and blank texts, pictures,
+//! Every call has a result, as the core guarantees. Otherwise anything may occur: empty and blank texts, images,
 //! parallel calls with odd and repeated ids, malformed arguments, replies of other models, messages in a row.
 
 use std::sync::Arc;
@@ -15,37 +15,37 @@ use crow_core::{
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
-/// What a dialect keeps verbatim, so that replies of the tested conversation can be made.
+/// Builders of the items that a dialect keeps verbatim, from which replies of the tested conversation are made.
 #[derive(Debug, Clone)]
 pub(crate) struct Natives {
-    /// Where the tested conversation's own replies come from.
+    /// Origin of the tested conversation's own replies.
     pub(crate) origin: Origin,
-    /// The item of a block of reasoning; its argument tells blocks apart.
+    /// Builds the item of a block of reasoning; the argument makes blocks distinct.
     pub(crate) thinking: fn(u32) -> Value,
-    /// The item of a block that only the provider can read.
+    /// Builds the item of a block that only the provider can read.
     pub(crate) opaque: fn(u32) -> Value,
-    /// The item of a call, if the dialect keeps one.
+    /// Builds the item of a call, if the dialect keeps one.
     pub(crate) call: fn(u32, &ToolCall) -> Option<Value>,
 }
 
-/// A stretch of history: what the user says, and perhaps a reply with the results of its calls.
+/// A section of a history: messages of the user, and perhaps a reply with the results of its calls.
 #[derive(Debug, Clone)]
 struct Stretch {
-    said: Vec<Vec<Block>>,
+    user_messages: Vec<Vec<Block>>,
     reply: Option<Reply>,
 }
 
 #[derive(Debug, Clone)]
 struct Reply {
-    by: Author,
+    author: Author,
     blocks: Vec<Piece>,
     results: Vec<(Vec<Block>, bool)>,
 }
 
-/// Whose reply it is.
+/// Author of a reply.
 #[derive(Debug, Clone, Copy)]
 enum Author {
-    /// The tested conversation's model.
+    /// The model of the tested conversation.
     Ours,
     /// Another model of the same provider.
     OtherModel,
@@ -57,7 +57,7 @@ enum Author {
 enum Piece {
     Text(String),
     Thinking(String, u32),
-    /// Reasoning of which nothing is kept.
+    /// Reasoning without a verbatim item.
     PlainThinking(String),
     Opaque(u32),
     Call {
@@ -80,7 +80,7 @@ pub(crate) fn histories(natives: Natives) -> impl Strategy<Value = Vec<Arc<Messa
     })
 }
 
-/// Returns the places where a request may be sent: after a user message and after results.
+/// Returns the lengths of the history at which a request may be sent: after a user message and after results.
 pub(crate) fn request_points(messages: &[Arc<Message>]) -> impl Iterator<Item = usize> {
     let is_point = |message: &Arc<Message>| match message.as_ref() {
         Message::User(_) | Message::Results(_) => true,
@@ -91,18 +91,18 @@ pub(crate) fn request_points(messages: &[Arc<Message>]) -> impl Iterator<Item = 
 
 fn stretch() -> impl Strategy<Value = Stretch> {
     (vec(vec(block(), 0..3), 1..4), proptest::option::weighted(0.9, reply()))
-        .prop_map(|(said, reply)| Stretch { said, reply })
+        .prop_map(|(user_messages, reply)| Stretch { user_messages, reply })
 }
 
 fn reply() -> impl Strategy<Value = Reply> {
-    let by = prop_oneof![
+    let author = prop_oneof![
         3 => Just(Author::Ours),
         1 => Just(Author::OtherModel),
         1 => Just(Author::OtherDialect),
     ];
     let results = vec((vec(block(), 0..3), any::<bool>()), 6);
-    (by, vec(piece(), 0..6), results).prop_map(|(by, blocks, results)| Reply {
-        by,
+    (author, vec(piece(), 0..6), results).prop_map(|(author, blocks, results)| Reply {
+        author,
         blocks,
         results,
     })
@@ -139,7 +139,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Few plain ones, so that they come again.
+/// Generates only a few plain ids, so that they repeat.
 fn call_id() -> impl Strategy<Value = String> {
     prop_oneof![3 => "call_[ab]", 1 => "toolu_[a-z0-9]{4}", 1 => "fc\\|[a-c]/ü\\.", 1 => "[a-z]{70}"]
 }
@@ -165,12 +165,12 @@ fn arguments() -> impl Strategy<Value = CallArguments> {
 }
 
 fn push_stretch(stretch: Stretch, natives: &Natives, messages: &mut Vec<Arc<Message>>) {
-    for content in stretch.said {
+    for content in stretch.user_messages {
         let id = MessageId::new(format!("message-{}", messages.len()));
         messages.push(Arc::new(Message::User(UserMessage { id, content })));
     }
     let Some(reply) = stretch.reply else { return };
-    let origin = origin(reply.by, natives);
+    let origin = origin(reply.author, natives);
     let reply_id = ReplyId::new(format!("message-{}", messages.len()));
     let mut blocks = Vec::new();
     let mut calls: Vec<ToolCall> = Vec::new();
@@ -194,7 +194,7 @@ fn push_stretch(stretch: Stretch, natives: &Natives, messages: &mut Vec<Arc<Mess
     messages.push(Arc::new(Message::Results(ResultsMessage { id, results })));
 }
 
-/// Natives of other origins look like ours, so that only the origin tells them apart.
+/// Builds a block of a reply. Items of other origins look like ours, so that only the origin distinguishes them.
 fn reply_block(piece: Piece, calls: &[ToolCall], natives: &Natives) -> ReplyBlock {
     match piece {
         Piece::Text(text) => ReplyBlock::plain(ReplyContent::Text { text }),
@@ -206,7 +206,7 @@ fn reply_block(piece: Piece, calls: &[ToolCall], natives: &Natives) -> ReplyBloc
             ReplyBlock::with_native(ReplyContent::Opaque, (natives.opaque)(mark))
         }
         Piece::Call { mut id, name, arguments, mark } => {
-            // One reply does not repeat an id.
+            // Ids are unique within a reply.
             while calls.iter().any(|call| call.id.as_str() == id) {
                 id.push('_');
             }
@@ -221,9 +221,9 @@ fn reply_block(piece: Piece, calls: &[ToolCall], natives: &Natives) -> ReplyBloc
     }
 }
 
-fn origin(by: Author, natives: &Natives) -> Origin {
+fn origin(author: Author, natives: &Natives) -> Origin {
     let ours = natives.origin.clone();
-    match by {
+    match author {
         Author::Ours => ours,
         Author::OtherModel => Origin { model: "another-model".to_owned(), ..ours },
         Author::OtherDialect => Origin { dialect: "another-dialect".to_owned(), ..ours },

@@ -1,4 +1,4 @@
-//! Requests that wait for their turn.
+//! Rate limits: requests that wait for their turn.
 
 use std::{
     num::{NonZeroU32, NonZeroU64},
@@ -31,7 +31,7 @@ use tokio::time::Instant;
 
 use crate::support::{KEY, Talk, model};
 
-/// Returns the models of a provider as a file describes it.
+/// Returns the models of a provider with a configuration file.
 fn configured(server: &ModelServer, limits: &str) -> ProviderModels {
     let base_url = server.base_url(WireDialect::AnthropicMessages);
     let file = format!(
@@ -57,7 +57,7 @@ fn stream(talk: &mut Talk) -> ModelStream {
     })
 }
 
-/// Reads a stream to its end, which is a reply.
+/// Reads a stream to its end, which must be a complete reply.
 async fn finish(stream: ModelStream) {
     let items: Vec<_> = stream.collect().await;
     assert!(matches!(items.last(), Some(Ok(ModelEvent::Completed(_)))), "{items:?}");
@@ -78,7 +78,7 @@ fn scripted(
 }
 
 #[tokio::test]
-async fn what_one_request_is_asked_to_wait_holds_the_others_back() {
+async fn a_retry_after_of_one_request_delays_the_others() {
     let limited = VendorError::RateLimited { retry_after: Some(Duration::from_secs(1)) };
     let script = [
         ScriptStep::Error(limited),
@@ -92,17 +92,17 @@ async fn what_one_request_is_asked_to_wait_holds_the_others_back() {
     let mut refused = stream(&mut first);
     let event = refused.next().await.unwrap().unwrap();
     assert!(matches!(event, ModelEvent::Retrying(_)), "{event:?}");
-    let mut held = stream(&mut second);
-    let event = held.next().await.unwrap().unwrap();
+    let mut delayed = stream(&mut second);
+    let event = delayed.next().await.unwrap().unwrap();
     let ModelEvent::Waiting(wait) = event else { panic!("{event:?}") };
     assert_eq!(wait.reason, "work asked to wait 1 s");
     assert_eq!(server.requests().len(), 1, "the second request is not sent yet");
-    tokio::join!(finish(refused), finish(held));
+    tokio::join!(finish(refused), finish(delayed));
     assert_eq!(server.finish().await.unwrap().len(), 3);
 }
 
 #[tokio::test]
-async fn a_configured_provider_is_asked_by_as_many_at_once_as_its_file_says() {
+async fn the_configured_concurrency_limits_simultaneous_requests() {
     let hi = || ScriptStep::from(ScriptedReply::new().text("Hi"));
     let server = ModelServer::start([hi(), hi(), hi()]).await;
     let provider = provider(&configured(&server, "concurrency = 1")).await;
@@ -145,22 +145,22 @@ async fn a_retry_counts_as_a_request() {
 }
 
 #[tokio::test]
-async fn an_own_loop_shares_the_limits_of_a_configured_provider() {
+async fn a_custom_loop_shares_the_limiter_of_a_configured_provider() {
     let server = ModelServer::start([ScriptStep::from(ScriptedReply::new().text("Hi"))]).await;
     let models = configured(&server, "concurrency = 1");
-    let own = models.limiter("work").unwrap().acquire(0).await;
+    let permit = models.limiter("work").unwrap().acquire(0).await;
     let provider = provider(&models).await;
     let mut talk = Talk::of(&*provider, &model("claude-x"));
-    let mut held = stream(&mut talk);
-    assert_eq!(held.next().await, Some(Ok(waiting("1 request at once at work", None))));
+    let mut delayed = stream(&mut talk);
+    assert_eq!(delayed.next().await, Some(Ok(waiting("1 request at once at work", None))));
     assert!(server.requests().is_empty());
-    drop(own);
-    finish(held).await;
+    drop(permit);
+    finish(delayed).await;
     assert!(models.limiter("wrok").is_err());
 }
 
 #[tokio::test]
-async fn a_reply_that_has_ended_frees_its_place_though_its_stream_is_held() {
+async fn a_completed_reply_frees_its_slot_before_its_stream_is_dropped() {
     let one = RateLimits { concurrency: NonZeroU32::new(1), ..RateLimits::default() };
     let limiter = RateLimiter::new("scripted", one);
     let (_, provider) = scripted([reply([]), reply([])], &limiter);
@@ -172,10 +172,10 @@ async fn a_reply_that_has_ended_frees_its_place_though_its_stream_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_count_as_the_reply_says() {
+async fn tokens_are_counted_by_the_usage_of_the_reply() {
     let limits = RateLimits { tokens_per_minute: NonZeroU64::new(110), ..RateLimits::default() };
     let limiter = RateLimiter::new("scripted", limits);
-    // A scripted reply says that it cost 110 tokens.
+    // The usage of a scripted reply is 110 tokens.
     let (_, provider) = scripted([reply([text("Hi")])], &limiter);
     assert!(Talk::of(&provider, &model("model")).ask().await.reply.is_ok());
     let began = Instant::now();
@@ -184,21 +184,21 @@ async fn tokens_count_as_the_reply_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_pauses_the_others_unless_nobody_would_wait_that_long() {
-    for (asked, expected) in [(None, 0), (Some(12), 12), (Some(60), 60), (Some(600), 0)] {
+async fn a_rate_limit_error_pauses_other_requests_unless_the_wait_is_too_long() {
+    for (retry_after, expected) in [(None, 0), (Some(12), 12), (Some(60), 60), (Some(600), 0)] {
         let limiter = RateLimiter::new("scripted", RateLimits::default());
         let mut error = ProviderError::new(ProviderErrorKind::RateLimited, "slow down");
-        error.retry_after = asked.map(Duration::from_secs);
+        error.retry_after = retry_after.map(Duration::from_secs);
         let (_, provider) = scripted([Play::Fail(error.clone())], &limiter);
         assert_eq!(Talk::of(&provider, &model("model")).ask().await.error(), error);
         let began = Instant::now();
         drop(limiter.acquire(0).await);
-        assert_eq!(began.elapsed(), Duration::from_secs(expected), "{asked:?}");
+        assert_eq!(began.elapsed(), Duration::from_secs(expected), "{retry_after:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_says_that_it_waits_for_its_provider() {
+async fn an_agent_emits_an_event_while_it_waits_for_its_provider() {
     let limiter = RateLimiter::new("scripted", RateLimits::default());
     let (script, provider) = scripted([reply([text("Hi")])], &limiter);
     let resolved = ResolvedModel { provider: Arc::new(provider), ..script.resolved() };

@@ -1,4 +1,4 @@
-//! The providers against the test kit's servers.
+//! Tests of the providers against the test kit's servers.
 
 #![expect(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! What only Responses and Chat Completions have: whose reasoning goes back, and who speaks Chat in which way.
+//! Peculiarities of Responses and Chat Completions: reasoning that is sent back, and the variants of Chat.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -25,8 +25,8 @@ use crate::{
 const RESPONSES: usize = 2;
 const CHAT: usize = 3;
 
-/// The speakers of Chat, each with the flavour of the server that it is for.
-const SPEAKERS: [(ChatVariant, ChatFlavour); 4] = [
+/// Variants of Chat, each with the flavour of the server for which it is made.
+const CHAT_VARIANTS: [(ChatVariant, ChatFlavour); 4] = [
     (ChatVariant::OPENAI, ChatFlavour::OpenAi),
     (ChatVariant::OPENROUTER, ChatFlavour::OpenRouter),
     (ChatVariant::COMPATIBLE, ChatFlavour::ReasoningContent),
@@ -92,8 +92,8 @@ fn is_plain(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.chars().all(is_sign)
 }
 
-/// No id twice or too long, arguments that are objects, names in the alphabet of the service unless it gave them, and
-/// either all items of the model with their ids or none.
+/// Checks that ids are unique and not too long, that arguments are objects, that names have the alphabet of the service
+/// unless it gave them, and that reasoning has its content.
 fn check_responses(request: &RecordedRequest) {
     let mut ids = BTreeSet::new();
     for item in list(&request.body, "input") {
@@ -105,8 +105,8 @@ fn check_responses(request: &RecordedRequest) {
                 assert!((1..=64).contains(&id.chars().count()), "{id}");
                 assert!(ids.insert(id), "{id} comes twice");
                 assert!(is_object(&item["arguments"]), "{item}");
-                let is_theirs = item.get("id").is_some();
-                assert!(is_theirs || is_plain(item["name"].as_str().unwrap()), "{item}");
+                let is_native = item.get("id").is_some();
+                assert!(is_native || is_plain(item["name"].as_str().unwrap()), "{item}");
             }
             "reasoning" => {
                 assert!(!item["encrypted_content"].as_str().unwrap().is_empty(), "{item}");
@@ -116,7 +116,7 @@ fn check_responses(request: &RecordedRequest) {
     }
 }
 
-/// The same for Chat, where the service keeps no ids of its own.
+/// Checks the same for Chat, where the service has no ids of its own.
 fn check_chat(request: &RecordedRequest) {
     let mut ids = BTreeSet::new();
     for message in list(&request.body, "messages") {
@@ -151,8 +151,8 @@ fn thoughts(reply: &ModelReply) -> String {
 }
 
 #[tokio::test]
-async fn every_speaker_of_chat_gets_its_reasoning_back_over_many_steps() {
-    for (variant, flavour) in SPEAKERS {
+async fn every_chat_variant_gets_its_reasoning_back_over_many_steps() {
+    for (variant, flavour) in CHAT_VARIANTS {
         let call = |n: usize| {
             ScriptedReply::new()
                 .thinking(format!("First {n}."), format!("signature-a-{n}"))
@@ -178,16 +178,16 @@ async fn every_speaker_of_chat_gets_its_reasoning_back_over_many_steps() {
         let requests = server.finish().await.unwrap();
         let last = requests.last().unwrap();
         let messages = list(&last.body, "messages");
-        let kept = messages.iter().filter(|message| {
+        let with_reasoning = messages.iter().filter(|message| {
             message.get("reasoning_content").or(message.get("reasoning_details")).is_some()
         });
         let expected = if flavour == ChatFlavour::OpenAi { 0 } else { 4 };
-        assert_eq!(kept.count(), expected, "{flavour:?}");
+        assert_eq!(with_reasoning.count(), expected, "{flavour:?}");
     }
 }
 
 #[tokio::test]
-async fn usage_names_what_was_cached_and_what_was_reasoning() {
+async fn usage_includes_cached_and_reasoning_tokens() {
     let usage =
         ReplyUsage { input: 10, output: 50, reasoning: 30, cache_read: 100, cache_write: 0 };
     let expected = TokenUsage {
@@ -198,7 +198,7 @@ async fn usage_names_what_was_cached_and_what_was_reasoning() {
         cache_write_tokens: 0,
         cache_write_1h_tokens: 0,
     };
-    for (variant, flavour) in SPEAKERS {
+    for (variant, flavour) in CHAT_VARIANTS {
         let server = server(vec![ScriptedReply::new().text("Hi").with_usage(usage)], flavour).await;
         let reply = talk(&server, variant).step().await;
         assert_eq!(reply.usage, expected, "{flavour:?}");
@@ -209,7 +209,7 @@ async fn usage_names_what_was_cached_and_what_was_reasoning() {
 }
 
 #[tokio::test]
-async fn tools_stay_in_the_request_when_they_may_not_be_called() {
+async fn openai_tools_stay_in_the_request_when_they_may_not_be_called() {
     for dialect in [DIALECTS[RESPONSES], DIALECTS[CHAT]] {
         let server = ModelServer::start([ScriptedReply::new().text("Hi")]).await;
         let mut talk = Talk::with(&server, dialect);
@@ -222,7 +222,7 @@ async fn tools_stay_in_the_request_when_they_may_not_be_called() {
 }
 
 #[tokio::test]
-async fn a_response_that_fails_is_sent_again() {
+async fn a_failed_response_is_retried() {
     for dialect in [DIALECTS[RESPONSES], DIALECTS[CHAT]] {
         let failing = ScriptedReply::new().text("Hal").with_stop(ScriptedStop::Failed);
         let server = ModelServer::start([failing, ScriptedReply::new().text("Hello")]).await;
@@ -235,7 +235,7 @@ async fn a_response_that_fails_is_sent_again() {
 }
 
 #[tokio::test]
-async fn the_session_is_the_key_of_the_providers_cache() {
+async fn the_session_id_is_the_prompt_cache_key() {
     let server = ModelServer::start([ScriptedReply::new(), ScriptedReply::new()]).await;
     let mut chat = talk(&server, ChatVariant::OPENAI);
     chat.config.thinking = Some(Thinking::Low);
@@ -247,7 +247,7 @@ async fn the_session_is_the_key_of_the_providers_cache() {
 }
 
 #[tokio::test]
-async fn a_file_says_where_a_provider_is_asked_and_how() {
+async fn a_provider_file_sets_address_key_headers_and_limits() {
     let server = ModelServer::start([ScriptedReply::new(), ScriptedReply::new()]).await;
     let base_url = server.base_url(crow_testkit::WireDialect::OpenAiChat);
     let file = format!(

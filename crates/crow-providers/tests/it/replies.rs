@@ -1,4 +1,4 @@
-//! What a scripted reply becomes.
+//! Decoding of scripted replies.
 
 use crow_core::{
     message::{CallArguments, ReplyContent},
@@ -30,12 +30,12 @@ fn thoughts(reply: &ModelReply) -> String {
 #[tokio::test]
 async fn a_text_arrives_in_deltas_and_complete() {
     for dialect in DIALECTS {
-        let said = "Grüße, 🐦! ".repeat(20);
-        let server = ModelServer::start([ScriptedReply::new().text(&said)]).await;
+        let expected = "Grüße, 🐦! ".repeat(20);
+        let server = ModelServer::start([ScriptedReply::new().text(&expected)]).await;
         let outcome = Talk::with(&server, dialect).ask().await;
-        assert_eq!(outcome.streamed_text(), said);
+        assert_eq!(outcome.streamed_text(), expected);
         let reply = outcome.reply.unwrap();
-        assert_eq!((texts(&reply), reply.stop), (said, StopReason::EndTurn));
+        assert_eq!((texts(&reply), reply.stop), (expected, StopReason::EndTurn));
         assert_eq!(reply.origin.dialect, dialect.0.name());
         assert!(reply.response_id.is_some());
         server.assert_clean();
@@ -67,7 +67,7 @@ async fn parallel_calls_keep_order_ids_and_arguments() {
 }
 
 #[tokio::test]
-async fn malformed_arguments_are_kept_as_they_came() {
+async fn malformed_arguments_are_kept_verbatim() {
     let reply = ScriptedReply::new().raw_call("call_1", "read_file", "{\"path\": ");
     let server = ModelServer::start([reply]).await;
     let mut talk = Talk::with(&server, DIALECTS[0]);
@@ -97,7 +97,7 @@ async fn a_call_without_an_id_gets_one() {
 }
 
 #[tokio::test]
-async fn reasoning_comes_back_on_its_place_over_many_steps() {
+async fn reasoning_is_sent_back_in_its_place_over_many_steps() {
     for dialect in DIALECTS {
         let call = |n: usize| {
             ScriptedReply::new()
@@ -126,7 +126,7 @@ async fn reasoning_comes_back_on_its_place_over_many_steps() {
 }
 
 #[tokio::test]
-async fn usage_counts_all_input_and_names_its_parts() {
+async fn usage_counts_all_input_tokens_and_their_parts() {
     let usage =
         ReplyUsage { input: 10, output: 50, reasoning: 0, cache_read: 100, cache_write: 20 };
     let server = ModelServer::start([ScriptedReply::new().text("Hi").with_usage(usage)]).await;
@@ -157,7 +157,7 @@ async fn usage_counts_all_input_and_names_its_parts() {
 }
 
 #[tokio::test]
-async fn the_reason_for_stopping_is_told() {
+async fn the_stop_reason_is_decoded() {
     for dialect in DIALECTS {
         for (stop, expected) in [
             (ScriptedStop::EndTurn, StopReason::EndTurn),
@@ -202,7 +202,7 @@ async fn tools_stay_in_the_request_when_they_may_not_be_called() {
 }
 
 #[tokio::test]
-async fn a_call_of_any_tool_or_of_one_can_be_asked_for_in_every_format() {
+async fn every_dialect_can_require_a_call_of_any_tool_or_of_one() {
     let forms = [
         ("/tool_choice", json!({"type": "any"}), json!({"type": "tool", "name": "read_file"})),
         (

@@ -1,4 +1,4 @@
-//! Requests made of any history: legal in the dialect, and each the beginning of the next.
+//! Requests made of any history: each is legal in its dialect, and a prefix of the next.
 
 use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
@@ -26,7 +26,7 @@ fn any_history_makes_legal_gemini_requests() {
 }
 
 /// Sends each generated history request by request. The server checks roles, pairing, cache marks and the frozen
-/// prefix; `check` looks at what only the real service would refuse.
+/// prefix; `check` covers what only the real service would refuse.
 pub(crate) fn check_histories(
     dialect: usize,
     natives: fn(Origin) -> Natives,
@@ -46,7 +46,8 @@ pub(crate) fn check_histories(
     let case = Cell::new(0);
     let send = |messages: Vec<Arc<Message>>| {
         case.set(case.get() + 1);
-        let (before, known) = (server.requests().len(), server.violations().len());
+        let (requests_before, violations_before) =
+            (server.requests().len(), server.violations().len());
         let mut talk = Talk::with(&server, dialect);
         talk.system = format!("Conversation {}", case.get());
         runtime.block_on(async {
@@ -56,15 +57,15 @@ pub(crate) fn check_histories(
             }
             Ok(())
         })?;
-        let violations = server.violations().split_off(known);
+        let violations = server.violations().split_off(violations_before);
         prop_assert!(violations.is_empty(), "{violations:#?}");
-        server.requests()[before..].iter().for_each(|request| check(request));
+        server.requests()[requests_before..].iter().for_each(|request| check(request));
         Ok(())
     };
     let mut runner =
         TestRunner::new(Config { cases: 48, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&histories(natives(origin)), send);
-    // Shrinking went on after the first violation, so the server's verdict is in already.
+    // Shrinking causes further violations; after this call the server does not panic for them when it is dropped.
     drop(server.violations());
     outcome.unwrap();
 }
@@ -101,7 +102,8 @@ fn is_plain(text: &str, most: usize, further: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || further.contains(c))
 }
 
-/// Ids and names in the alphabet of the service, reasoning of the own model only, no mark on it and none at the end.
+/// Checks that ids and names have the alphabet of the service, that reasoning has no cache mark and is never last, and
+/// the number of cache marks.
 fn check_anthropic(request: &RecordedRequest) {
     let messages = list(&request.body, "messages");
     let mut ids = BTreeSet::new();
@@ -138,17 +140,17 @@ fn check_anthropic(request: &RecordedRequest) {
     assert_eq!(marks, if messages.len() > 1 { 4 } else { 3 }, "{}", request.body);
 }
 
-/// Names in the alphabet of the service, parts that say exactly one thing.
+/// Checks that names have the alphabet of the service, and that every part has exactly one kind of content.
 fn check_gemini(request: &RecordedRequest) {
     for content in list(&request.body, "contents") {
         for part in list(content, "parts") {
             let kinds = ["text", "functionCall", "functionResponse", "inlineData"];
-            let said = kinds.iter().filter(|kind| part.get(**kind).is_some()).count();
-            assert_eq!(said, 1, "{part}");
+            let count = kinds.iter().filter(|kind| part.get(**kind).is_some()).count();
+            assert_eq!(count, 1, "{part}");
             let is_ours = part.get("thoughtSignature").is_some();
             for kind in ["functionCall", "functionResponse"] {
                 let Some(name) = part[kind]["name"].as_str() else { continue };
-                // What the service itself wrote, it takes back.
+                // The service accepts names that it wrote itself.
                 let is_known = is_ours || part[kind].get("id").is_some();
                 assert!(is_known || is_plain(name, 64, "_-."), "{name}");
             }

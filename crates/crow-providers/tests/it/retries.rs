@@ -1,4 +1,4 @@
-//! Requests that are sent again.
+//! Retries of requests.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use tokio::{
 use crate::support::{DIALECTS, Talk};
 
 #[tokio::test]
-async fn the_same_bytes_are_sent_again() {
+async fn a_retry_sends_the_same_bytes() {
     for dialect in DIALECTS {
         for error in [VendorError::Server, VendorError::Overloaded] {
             let script =
@@ -30,7 +30,7 @@ async fn the_same_bytes_are_sent_again() {
 }
 
 #[tokio::test]
-async fn the_provider_is_waited_for_as_long_as_it_asks() {
+async fn a_retry_waits_as_long_as_the_provider_asks() {
     let wait = Duration::from_secs(1);
     let waits = DIALECTS.map(async |dialect| {
         let limited = VendorError::RateLimited { retry_after: Some(wait) };
@@ -48,7 +48,7 @@ async fn the_provider_is_waited_for_as_long_as_it_asks() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_too_long_is_reported_in_place_of_waited_for() {
+async fn a_retry_after_that_is_too_long_is_reported_as_an_error() {
     let wait = Duration::from_mins(10);
     let limited = VendorError::RateLimited { retry_after: Some(wait) };
     let server = ModelServer::start([ScriptStep::Error(limited)]).await;
@@ -59,7 +59,7 @@ async fn a_wait_that_is_too_long_is_reported_in_place_of_waited_for() {
 }
 
 #[tokio::test]
-async fn attempts_are_bounded() {
+async fn the_number_of_attempts_is_limited() {
     let script: Vec<_> = (0..3).map(|_| ScriptStep::Error(VendorError::Overloaded)).collect();
     let server = ModelServer::start(script).await;
     let outcome = Talk::with(&server, DIALECTS[0]).ask().await;
@@ -69,7 +69,7 @@ async fn attempts_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_dead_address_says_so_at_once() {
+async fn a_refused_connection_is_reported_at_once() {
     let base_url = refused_base_url(DIALECTS[0].1).await;
     let mut talk = Talk::at(&base_url, DIALECTS[0].0, RetryPolicy::default(), Timeouts::default());
     let began = Instant::now();
@@ -89,7 +89,7 @@ async fn a_dead_address_says_so_at_once() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_exist_is_named() {
+async fn the_error_of_an_unknown_host_contains_its_name() {
     let mut talk = Talk::at(
         "http://no-such-host.invalid",
         DIALECTS[0].0,
@@ -102,7 +102,7 @@ async fn a_name_that_does_not_exist_is_named() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_is_recognised_and_not_asked_again() {
+async fn a_server_without_tls_is_recognised_and_not_retried() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let base_url = format!("https://{}", listener.local_addr().unwrap());
     let mut talk =
@@ -110,7 +110,7 @@ async fn a_server_without_tls_is_recognised_and_not_asked_again() {
     let answer = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-        // The greeting is read, so that closing does not reset the connection.
+        // The client's first bytes are read, so that closing does not reset the connection.
         drop(stream.read(&mut [0; 4096]).await);
     };
     let (outcome, ()) = tokio::join!(talk.ask(), answer);

@@ -1,4 +1,4 @@
-//! Providers that are called elsewhere while the program runs.
+//! Routes: the address of a provider is changed while the program runs.
 
 use std::{
     path::Path,
@@ -19,7 +19,7 @@ use crate::support::Talk;
 const KEY: &str = "sk-of-the-user-0123456789";
 const TOKEN: &str = "gateway-0123456789";
 
-/// The models of a provider whose file has a key and a header.
+/// Returns the models of a provider whose file has a key and a header.
 fn models(server: &ModelServer) -> ProviderModels {
     let base_url = server.base_url(WireDialect::AnthropicMessages);
     let file = format!(
@@ -54,7 +54,7 @@ fn change(protocol: Protocol, base_url: String) -> RouteChange {
     }
 }
 
-fn to(server: &ModelServer) -> RouteChange {
+fn route_to(server: &ModelServer) -> RouteChange {
     change(Protocol::Anthropic, server.base_url(WireDialect::AnthropicMessages))
 }
 
@@ -62,12 +62,12 @@ fn route(models: &ProviderModels) -> RouteSummary {
     models.routes().into_iter().find(|route| route.provider == "work").unwrap()
 }
 
-fn sent(request: &Arc<RecordedRequest>) -> String {
+fn headers_of(request: &Arc<RecordedRequest>) -> String {
     format!("{:?}", request.headers)
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_where_its_provider_is_called_by_then() {
+async fn an_open_conversation_follows_a_changed_route() {
     let first = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let second = ModelServer::start([
         ScriptedReply::new().text("Two."),
@@ -77,7 +77,7 @@ async fn a_conversation_goes_on_where_its_provider_is_called_by_then() {
     let models = models(&first);
     let mut talk = talk(&models).await;
     talk.step().await;
-    models.set_route(to(&second)).unwrap();
+    models.set_route(route_to(&second)).unwrap();
     let reply = talk.step().await;
     talk.step().await;
     assert_eq!(reply.origin.base_url, second.base_url(WireDialect::AnthropicMessages));
@@ -87,47 +87,47 @@ async fn a_conversation_goes_on_where_its_provider_is_called_by_then() {
 }
 
 #[tokio::test]
-async fn what_is_configured_is_not_sent_to_a_place_that_was_chosen() {
+async fn configured_keys_and_headers_are_not_sent_to_a_chosen_address() {
     let first = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let second = ModelServer::start([ScriptedReply::new().text("Two.")]).await;
     let models = models(&first);
     let mut talk = talk(&models).await;
     talk.step().await;
-    models.set_route(to(&second)).unwrap();
+    models.set_route(route_to(&second)).unwrap();
     talk.step().await;
     let (first, second) = (first.finish().await.unwrap(), second.finish().await.unwrap());
     assert_eq!(first[0].header("x-api-key"), Some(KEY));
     assert_eq!(first[0].header("x-file"), Some("of-the-file"));
-    assert!(!sent(&first[0]).contains(TOKEN));
+    assert!(!headers_of(&first[0]).contains(TOKEN));
     assert_eq!(second[0].header("authorization"), Some(format!("Bearer {TOKEN}").as_str()));
     assert_eq!(second[0].header("x-tenant"), Some("tenant-seven"));
     assert_eq!((second[0].header("x-api-key"), second[0].header("x-file")), (None, None));
-    assert!(!sent(&second[0]).contains(KEY));
+    assert!(!headers_of(&second[0]).contains(KEY));
 }
 
 #[tokio::test]
-async fn the_own_address_chosen_again_gets_no_key_either() {
+async fn the_configured_address_gets_no_key_when_it_is_chosen_as_a_route() {
     let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let models = models(&server);
     models.set_route(RouteChange { headers: Vec::new(), ..to(&server) }).unwrap();
     talk(&models).await.step().await;
     let requests = server.finish().await.unwrap();
-    assert!(!sent(&requests[0]).contains(KEY));
+    assert!(!headers_of(&requests[0]).contains(KEY));
 }
 
 #[tokio::test]
-async fn a_choice_replaces_the_one_before_it() {
+async fn a_route_replaces_the_previous_one() {
     let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let models = models(&server);
-    models.set_route(to(&server)).unwrap();
+    models.set_route(route_to(&server)).unwrap();
     models.set_route(RouteChange { headers: Vec::new(), ..to(&server) }).unwrap();
     talk(&models).await.step().await;
     let requests = server.finish().await.unwrap();
-    assert!(!sent(&requests[0]).contains(TOKEN));
+    assert!(!headers_of(&requests[0]).contains(TOKEN));
 }
 
 #[tokio::test]
-async fn another_protocol_is_spoken_in_the_middle_of_a_conversation() {
+async fn a_route_can_change_the_protocol_within_a_conversation() {
     let call = serde_json::json!({ "path": "a" });
     let first =
         ModelServer::start([ScriptedReply::new().text("One.").call("c1", "read_file", &call)])
@@ -148,7 +148,7 @@ async fn another_protocol_is_spoken_in_the_middle_of_a_conversation() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_of_a_disabled_provider_until_it_is_set_again() {
+async fn a_disabled_provider_gets_no_requests_until_a_route_is_set() {
     let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let models = models(&server);
     let mut talk = talk(&models).await;
@@ -157,19 +157,19 @@ async fn nothing_is_asked_of_a_disabled_provider_until_it_is_set_again() {
     assert_eq!((error.kind, error.provider.as_str()), (ProviderErrorKind::Disabled, "work"));
     assert_eq!(route(&models).current, None);
     assert!(models.list().iter().all(|provider| provider.name != "work"));
-    // Its sessions can be opened all the same.
+    // Its sessions can still be opened.
     resolved(&models).await;
-    models.set_route(to(&server)).unwrap();
+    models.set_route(route_to(&server)).unwrap();
     talk.step().await;
     assert_eq!(server.finish().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn a_server_that_says_a_header_again_is_not_quoted() {
+async fn headers_that_a_server_echoes_are_redacted_in_the_error() {
     let fault = VendorError::InvalidRequest(format!("{TOKEN} of tenant-seven"));
     let server = ModelServer::start([ScriptStep::Error(fault)]).await;
     let models = models(&server);
-    models.set_route(to(&server)).unwrap();
+    models.set_route(route_to(&server)).unwrap();
     let error = talk(&models).await.ask().await.error();
     let text = format!("{error} {error:?}");
     assert!(text.contains("***") && !text.contains(TOKEN), "{text}");
@@ -178,7 +178,7 @@ async fn a_server_that_says_a_header_again_is_not_quoted() {
 }
 
 #[tokio::test]
-async fn the_default_is_a_model_that_can_be_asked() {
+async fn the_default_model_is_one_of_a_usable_provider() {
     let models = |variables: &'static [(&'static str, &'static str)]| {
         let lookup = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
@@ -202,12 +202,12 @@ async fn the_default_is_a_model_that_can_be_asked() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_chosen_changes_nothing() {
+async fn an_invalid_route_changes_nothing() {
     let server = ModelServer::start([] as [ScriptedReply; 0]).await;
     let models = models(&server);
     let before = models.routes();
     assert!(before.iter().all(|route| route.provider != "replay"), "a recording is nowhere");
-    let ok = to(&server);
+    let ok = route_to(&server);
     let refused = |change: RouteChange| models.set_route(change).unwrap_err();
     let with_url = |url: &str| RouteChange { base_url: url.to_owned(), ..ok.clone() };
     let of = |provider: &str| RouteChange { provider: provider.to_owned(), ..ok.clone() };
@@ -223,7 +223,7 @@ async fn what_cannot_be_chosen_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_place_is_shown_without_what_is_secret_in_it() {
+async fn a_route_is_shown_without_its_secrets() {
     let server = ModelServer::start([] as [ScriptedReply; 0]).await;
     let models = models(&server);
     let url = "https://ann:pass-word@gateway.test/v1?key=query-secret".to_owned();
@@ -238,7 +238,7 @@ async fn a_place_is_shown_without_what_is_secret_in_it() {
     server.finish().await.unwrap();
 }
 
-/// Keeps one key for whatever is asked for, or none.
+/// Key store with at most one key, which it returns for every name.
 #[derive(Debug, Default)]
 struct OneKey(Mutex<Option<StoredKey>>);
 
@@ -256,7 +256,7 @@ impl KeyStore for OneKey {
     }
 }
 
-/// The models of a provider that needs a key which is kept.
+/// Returns the models of a provider whose key comes from a key store.
 fn models_with(server: &ModelServer, keys: &Arc<OneKey>) -> ProviderModels {
     let base_url = server.base_url(WireDialect::AnthropicMessages);
     let file = format!(
@@ -270,7 +270,7 @@ fn models_with(server: &ModelServer, keys: &Arc<OneKey>) -> ProviderModels {
 }
 
 #[tokio::test]
-async fn a_key_that_is_kept_no_more_is_sent_no_more_by_an_open_conversation() {
+async fn an_open_conversation_stops_sending_a_key_that_was_removed() {
     let server =
         ModelServer::start([ScriptedReply::new().text("One."), ScriptedReply::new().text("Two.")])
             .await;

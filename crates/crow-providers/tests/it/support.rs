@@ -19,7 +19,7 @@ use crow_testkit::ModelServer;
 use futures_util::StreamExt as _;
 use serde_json::json;
 
-/// The dialects of this crate beside what the test kit calls them.
+/// Dialects of this crate with their counterparts in the test kit.
 pub(crate) const DIALECTS: [(Dialect, crow_testkit::WireDialect); 4] = [
     (Dialect::AnthropicMessages, crow_testkit::WireDialect::AnthropicMessages),
     (Dialect::Gemini, crow_testkit::WireDialect::Gemini),
@@ -29,7 +29,7 @@ pub(crate) const DIALECTS: [(Dialect, crow_testkit::WireDialect); 4] = [
 
 pub(crate) const KEY: &str = "sk-test-very-secret-key";
 
-/// One conversation, and what a test may set.
+/// A conversation, and the parts of its requests that a test may set.
 pub(crate) struct Talk {
     pub(crate) conversation: Box<dyn Conversation>,
     pub(crate) messages: Vec<Arc<Message>>,
@@ -39,16 +39,16 @@ pub(crate) struct Talk {
     pub(crate) tool_choice: ToolChoice<'static>,
 }
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// All events but the last.
+    /// All events except the last one.
     pub(crate) events: Vec<ModelEvent>,
     pub(crate) reply: Result<ModelReply, ProviderError>,
 }
 
 impl Talk {
-    /// Retries without waiting, and waits for a server for two seconds.
+    /// Creates a conversation that retries without waits, and that times out after two seconds of silence.
     pub(crate) fn with(
         server: &ModelServer,
         dialect: (Dialect, crow_testkit::WireDialect),
@@ -109,7 +109,7 @@ impl Talk {
         Outcome { events, reply: reply.expect("a stream ends with a reply or an error") }
     }
 
-    /// Sends a request, takes the reply into the history, and answers its calls.
+    /// Sends a request, appends the reply to the history, and answers its calls.
     pub(crate) async fn step(&mut self) -> ModelReply {
         let reply = self.ask().await.reply.unwrap();
         let number = self.messages.len();
@@ -147,7 +147,7 @@ impl Outcome {
         self.reply.expect_err("the request fails")
     }
 
-    /// The text that was streamed since the last retry.
+    /// Returns the text that was streamed since the last retry.
     pub(crate) fn streamed_text(&self) -> String {
         let mut text = String::new();
         for event in &self.events {
@@ -175,7 +175,7 @@ impl Outcome {
         retries.collect()
     }
 
-    /// The names of the calls that began.
+    /// Returns the names of the calls that were started.
     pub(crate) fn started(&self) -> Vec<&str> {
         let names = self.events.iter().filter_map(|event| match event {
             ModelEvent::CallStarted { name } => Some(name.as_str()),
