@@ -73,13 +73,13 @@ struct Door {
     token: Option<AccessToken>,
 }
 
-/// State of the middleware that admits requests and serves WebSockets.
+/// State of the middleware that admits requests and serves WebSocket connections.
 #[derive(Debug, Clone)]
 struct Hall {
     door: Door,
     server: AcpServer,
     streams: EventStreams,
-    /// Number of WebSockets that were opened so far.
+    /// Number of WebSocket connections that were opened so far.
     sockets: Arc<AtomicU64>,
     ending: TaskTracker,
     ended: CancellationToken,
@@ -176,7 +176,7 @@ impl Drop for ConnectionCloseGuard {
     }
 }
 
-/// Middleware that refuses requests without access, and serves WebSockets itself.
+/// Middleware that refuses requests without access, and serves WebSocket connections itself.
 async fn admit(State(hall): State<Hall>, request: Request, next: Next) -> Response {
     if let Some((status, reason)) = refusal(&hall.door, request.headers()) {
         return (status, reason).into_response();

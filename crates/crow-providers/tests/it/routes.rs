@@ -109,7 +109,7 @@ async fn configured_keys_and_headers_are_not_sent_to_a_chosen_address() {
 async fn the_configured_address_gets_no_key_when_it_is_chosen_as_a_route() {
     let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let models = models(&server);
-    models.set_route(RouteChange { headers: Vec::new(), ..to(&server) }).unwrap();
+    models.set_route(RouteChange { headers: Vec::new(), ..route_to(&server) }).unwrap();
     talk(&models).await.step().await;
     let requests = server.finish().await.unwrap();
     assert!(!headers_of(&requests[0]).contains(KEY));
@@ -120,7 +120,7 @@ async fn a_route_replaces_the_previous_one() {
     let server = ModelServer::start([ScriptedReply::new().text("One.")]).await;
     let models = models(&server);
     models.set_route(route_to(&server)).unwrap();
-    models.set_route(RouteChange { headers: Vec::new(), ..to(&server) }).unwrap();
+    models.set_route(RouteChange { headers: Vec::new(), ..route_to(&server) }).unwrap();
     talk(&models).await.step().await;
     let requests = server.finish().await.unwrap();
     assert!(!headers_of(&requests[0]).contains(TOKEN));
