@@ -255,25 +255,25 @@ impl Pump {
         }
     }
 
-    /// Handles an item of the observer and those that are queued behind it, then sends the updates.
+    /// Handles an item of the observer and those that are queued behind it, up to a batch, then sends the updates.
     async fn observed(&mut self, first: ObserverItem) {
-        let mut next = Some(first);
-        for _ in 0..BATCH {
-            match next.take() {
-                Some(ObserverItem::Event(envelope)) => self.event(&envelope).await,
-                Some(observed) => {
+        let mut item = first;
+        for handled in 1..=BATCH {
+            match item {
+                ObserverItem::Event(envelope) => self.event(&envelope).await,
+                observed => {
                     if let ObserverItem::Lost(_) = &observed {
                         self.replay_ends().await;
                     }
                     self.view.observed(&observed, &mut self.out);
                 }
+            }
+            // An item is taken from the observer only if it is handled before the updates are sent.
+            let next = || self.observer.next().now_or_never().flatten();
+            match (handled < BATCH).then(next).flatten() {
+                Some(next) => item = next,
                 None => break,
             }
-            next = self.observer.next().now_or_never().flatten();
-        }
-        // More than a batch is queued.
-        if let Some(observed) = next {
-            Box::pin(self.observed(observed)).await;
         }
         self.flush().await;
     }
