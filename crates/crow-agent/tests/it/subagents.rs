@@ -120,6 +120,23 @@ fn result(events: &[Arc<Envelope>], id: &str) -> ToolResult {
     found.unwrap_or_else(|| panic!("no result of {id} in {events:#?}"))
 }
 
+/// Checks that events about subagents name both agents as the envelopes of their own events do.
+fn assert_subagents_are_named_as_in_their_own_events(events: &[Arc<Envelope>]) {
+    let mut count = 0;
+    for event in events {
+        let (AgentEvent::SubagentStart { parent, subagent, child_id, .. }
+        | AgentEvent::SubagentEnd { parent, subagent, child_id, .. }) = &event.event
+        else {
+            continue;
+        };
+        count += 1;
+        assert_eq!(*parent, event.agent);
+        let own = events.iter().filter(|event| event.session_id == *child_id);
+        assert!(own.clone().count() > 0 && own.clone().all(|event| event.agent == *subagent));
+    }
+    assert!(count > 0);
+}
+
 fn outcome(events: &[Arc<Envelope>]) -> RunOutcome {
     let ends = events.iter().rev().find_map(|event| match &event.event {
         AgentEvent::RunEnd { result, .. } if event.parent.is_none() => Some(result.clone()),
@@ -577,6 +594,7 @@ async fn a_subagent_can_have_its_own_coagent_and_checks() {
         tool_result.output.starts_with("TASK-SMART is through, verified by the checks."),
         "{tool_result:?}"
     );
+    assert_subagents_are_named_as_in_their_own_events(&events);
     assert!(tool_result.output.contains("It is right."));
     assert!(
         tool_result.output.ends_with("Tokens: 200 in, 20 out"),
